@@ -1,0 +1,29 @@
+# make demo: set up, run the default campaign, say where its report is.   make test: set up, run the tests.
+PYTHON ?= python3
+VENV ?= .venv
+READY := $(VENV)/.ready
+# Rules call `scalebench` and `python` by name; this puts the environment's first.
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lock
+demo: $(READY)
+	snakemake --cores 2
+	@echo
+	@echo "The report: results/demo/report.html"
+
+test: $(READY)
+	tests/install-system-packages
+	pytest $(TESTS)
+
+$(READY): pyproject.toml envs/requirements.lock
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "scalebench needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	pip install --progress-bar off --constraint envs/requirements.lock --editable '.[test]'
+	touch $@
+
+# After changing a version in pyproject.toml: resolve anew and write down everything that was installed.
+lock:
+	fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && $$fresh/bin/pip install --editable '.[test]' && \
+	{ echo '# Every package of the environment, exactly; written by `make lock`.'; \
+	  $$fresh/bin/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > envs/requirements.lock && rm -rf $$fresh

@@ -1,0 +1,41 @@
+"""Contents page. What is measured stands in config/campaigns/; how it is done, in workflow/rules/ and src/scalebench/."""
+
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+from scalebench.campaign.corpora import local_files
+from scalebench.campaign.dag import MEASURING, corpus_called, sources, study, tokens_dir
+from scalebench.errors import UserError
+
+min_version("9.27")
+
+RESULTS = Path("results")
+
+
+report: "workflow/report/workflow.rst"
+
+
+wildcard_constraints:
+    campaign=r"[a-z0-9][a-z0-9_-]*",
+    cell=r"[a-z0-9][a-z0-9.-]*",
+    rep=r"[1-9][0-9]*",
+    corpus=r"[a-z0-9][a-z0-9._-]*",
+    tokenizer=r"bpe-[0-9]+",
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/analysis.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    localrule: True
+    message:
+        "The report of the demo: {input}"
+    input:
+        "results/demo/report.html",

@@ -1,0 +1,1 @@
+"""What the numbers mean: intervals, cells, scaling."""

@@ -1,0 +1,121 @@
+"""runs.csv and cells.csv: one row a run, one row a cell."""
+
+import pandas as pd
+
+from scalebench.analysis.intervals import Estimate, rate
+from scalebench.audit.finding import Findings
+from scalebench.record.run import METRICS, Run
+from scalebench.record.write import sha256_of
+
+# What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
+CONFIGURATION = {
+    "strategy": ("execution", "strategy"),
+    "precision": ("execution", "precision"),
+    "geometry": ("execution", "geometry"),
+    "threads_per_device": ("execution", "threads_per_device"),
+    "model": ("workload", "model"),
+    "corpus": ("workload", "corpus"),
+    "tokenizer": ("workload", "tokenizer"),
+    "seq_len": ("workload", "seq_len"),
+    "micro_batch": ("work", "micro_batch"),
+    "accumulation": ("work", "accumulation"),
+    "global_batch": ("work", "global_batch"),
+    "seed": ("work", "seed"),
+}
+
+
+def runs_table(runs: list[Run]) -> pd.DataFrame:
+    """One row a run, failed ones included; each row names the file that it came from and the file's sha256."""
+    rows = []
+    for run in runs:
+        m = run.metrics
+        row = {"cell": m.cell, "repeat": m.repeat, "status": m.status}
+        row |= (
+            {"failure": m.failure.failure_class, "reason": m.failure.reason}
+            if m.failure
+            else {"failure": None, "reason": None}
+        )
+        row |= configuration(run)
+        if m.window:
+            row |= {
+                "tokens": m.window.tokens_processed_global,
+                "wall_time_s": m.window.wall_time_sec,
+                "tokens_per_s": m.window.tokens_per_sec_global,
+                "tokens_per_s_per_device": m.window.tokens_per_sec_per_device,
+                "step_time_mean_s": m.window.step_time_mean_sec,
+                "step_time_p50_s": m.window.step_time_p50_sec,
+                "step_time_p95_s": m.window.step_time_p95_sec,
+                "steps": m.window.step_time_n,
+                "data_wait_share": m.window.dataload_time_mean_sec / m.window.step_time_mean_sec,
+                "loss_first": m.window.train_loss_first,
+                "loss_last": m.window.train_loss_last,
+                "max_rss_bytes": m.memory.max_rss_bytes,
+                "max_cuda_mem_allocated_bytes": m.memory.max_cuda_mem_allocated_bytes_global,
+                "max_cuda_mem_reserved_bytes": m.memory.max_cuda_mem_reserved_bytes_global,
+                "startup_s": m.startup.launch_sec + m.startup.setup_sec,
+                "warmup_s": m.startup.warmup_sec,
+            }
+        row |= {
+            "total_wall_time_s": m.total_wall_time_sec,
+            "timestamp_utc": m.timestamp_utc,
+            "git_commit": m.git_commit,
+        }
+        row |= {
+            "fingerprint": m.fingerprint,
+            "metrics": str(run.folder / METRICS),
+            "sha256": sha256_of(run.folder / METRICS),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def configuration(run: Run) -> dict:
+    """The columns that say what was run; `devices` is the world size."""
+    config = run.metrics.config
+    values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
+    if isinstance(values["model"], dict):
+        values["model"] = "x".join(str(v) for v in values["model"].values())
+    nodes, per_node = (int(n) for n in values["geometry"].split("x"))
+    return values | {"nodes": nodes, "devices": nodes * per_node}
+
+
+def throughput(runs: list[Run]) -> Estimate:
+    """tokens/s of one cell from its measured runs."""
+    windows = [run.metrics.window for run in runs]
+    return rate([w.tokens_processed_global for w in windows], [w.wall_time_sec for w in windows])
+
+
+def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
+    """One row a cell: throughput as all tokens over all time with its interval, medians over runs of the rest."""
+    rows = []
+    for cell, group in by_cell(runs).items():
+        measured = [run for run in group if run.ok]
+        row = {"cell": cell, **configuration(group[0]), "runs": len(group), "n": len(measured)}
+        failures = [run.metrics.failure for run in group if run.metrics.failure]
+        row["failures"] = "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures))
+        if measured:
+            estimate = throughput(measured)
+            steps = pd.concat([run.window["step_time_s"] for run in measured])
+            row |= {
+                "tokens_per_s": estimate.value,
+                "tokens_per_s_low": estimate.low,
+                "tokens_per_s_high": estimate.high,
+                "tokens_per_s_per_device": estimate.value / row["devices"],
+                **{f"step_time_p{p:02}_s": steps.quantile(p / 100) for p in (5, 25, 50, 75)},
+                "step_time_p95_s": steps.quantile(0.95) if len(steps) >= 20 else None,
+                "step_time_max_s": steps.max(),
+                "steps": len(steps),
+                "loss_last": measured[0].metrics.window.train_loss_last,
+                "max_rss_bytes": max(r.metrics.memory.max_rss_bytes for r in measured),
+            }
+        row["findings"] = " ".join(sorted({f.code for f in findings.of(cell)}))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def by_cell(runs: list[Run]) -> dict[str, list[Run]]:
+    """Runs of each cell, cells in the order in which they were given."""
+    grouped: dict[str, list[Run]] = {}
+    for run in runs:
+        grouped.setdefault(run.metrics.cell, []).append(run)
+    return grouped

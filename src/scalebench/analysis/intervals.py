@@ -1,0 +1,55 @@
+"""Intervals over runs. The unit of replication is the run: steps of one run are not independent of each other."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A positive quantity with its interval; `low` and `high` are None where there is no basis for one (n = 1)."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    variance: float | None  # of the logarithm of the value
+    freedom: float | None  # degrees of freedom of that variance
+
+
+def rate(work: list[float], seconds: list[float]) -> Estimate:
+    """All work over all time, with a Student t interval over runs on the logarithm of their rates.
+
+    The logarithm makes ratios of estimates (speed-ups) as exact as the estimates and keeps the bounds positive. With
+    run-to-run spreads of some percent it is close to the interval of the mean.
+    """
+    value, n = sum(work) / sum(seconds), len(work)
+    if n < 2:
+        return Estimate(value, None, None, n, None, None)
+    logs = np.log(np.array(work) / np.array(seconds))
+    return _interval(value, float(logs.var(ddof=1)) / n, n - 1, n)
+
+
+def ratio(top: Estimate, bottom: Estimate) -> Estimate:
+    """top / bottom of independent estimates, with Welch's interval on the logarithms (Satterthwaite's degrees of freedom)."""
+    value, n = top.value / bottom.value, min(top.n, bottom.n)
+    if top.variance is None or bottom.variance is None:
+        return Estimate(value, None, None, n, None, None)
+    variance = top.variance + bottom.variance
+    parts = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
+    return _interval(value, variance, variance**2 / parts if parts else top.freedom + bottom.freedom, n)
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """The estimate times an exact positive number."""
+    bounds = [None if b is None else b * factor for b in (estimate.low, estimate.high)]
+    return Estimate(estimate.value * factor, *bounds, estimate.n, estimate.variance, estimate.freedom)
+
+
+def _interval(value: float, variance: float, freedom: float, n: int) -> Estimate:
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)

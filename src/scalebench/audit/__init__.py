@@ -1,0 +1,1 @@
+"""Is it true? Checks that turn runs into findings."""

@@ -1,0 +1,102 @@
+"""May these runs be compared: did they train alike, in the same surroundings, often enough?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from scalebench.audit.finding import Finding
+from scalebench.record.run import Run
+from scalebench.record.steps import loss_series
+
+# Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
+TOLERANCE = {"fp32": 2e-4}
+COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
+CHANGES_NO_SAMPLE = {"execution", "micro_batch", "accumulation"}  # keys that leave samples and updates as they are
+
+
+def losses_agree(runs: list[Run]) -> list[Finding]:
+    """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
+    found = []
+    for alike in _groups(runs, _training_identity):
+        alike.sort(key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
+        reference = loss_series(alike[0].steps)[:COMPARED_STEPS]
+        for run in alike[1:]:
+            series = loss_series(run.steps)[:COMPARED_STEPS]
+            tolerance = max(TOLERANCE[r.metrics.training_config.precision] for r in (alike[0], run))
+            difference = ((series - reference).abs() / reference.abs()).dropna()
+            if len(series) != len(reference) or difference.max() > tolerance:
+                step = int(difference.idxmax())
+                found.append(
+                    Finding(
+                        code="losses-differ",
+                        severity="invalid",
+                        cells=sorted({alike[0].metrics.cell, run.metrics.cell}),
+                        runs=[alike[0].name, run.name],
+                        evidence=f"at step {step} the loss is {series[step]:.6g} in {run.name} and {reference[step]:.6g} in "
+                        f"{alike[0].name}, {difference.max():.1e} apart; {tolerance:.0e} is allowed",
+                        advice="The same samples must make the same step; these runs did not do the same work, so their "
+                        "times cannot be compared.",
+                    )
+                )
+    return found
+
+
+def surroundings_agree(runs: list[Run]) -> list[Finding]:
+    """All runs of a campaign have the same code, versions, environment variables and hardware."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for field, value in _surroundings(run):
+            seen[field].add(str(value))
+    different = {field: sorted(values) for field, values in seen.items() if len(values) > 1}
+    if not different:
+        return []
+    return [
+        Finding(
+            code="surroundings-differ",
+            severity="suspect",
+            cells=sorted({r.metrics.cell for r in runs}),
+            runs=[r.name for r in runs],
+            evidence="; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()),
+            advice="Something other than the compared keys changed between runs; run all cells again in one environment.",
+        )
+    ]
+
+
+def repeated_enough(runs: list[Run]) -> list[Finding]:
+    """An interval needs two runs; one run says nothing about its own spread."""
+    found = []
+    for alike in _groups(runs, lambda r: r.metrics.cell):
+        if len(alike) == 1:
+            found.append(
+                Finding(
+                    code="single-run",
+                    severity="note",
+                    cells=[alike[0].metrics.cell],
+                    runs=[alike[0].name],
+                    evidence="n=1: there is no interval",
+                    advice="Raise `repeats`; 5 or more make intervals useful.",
+                )
+            )
+    return found
+
+
+def _groups(runs: list[Run], key: Any) -> Iterator[list[Run]]:
+    grouped: dict[Any, list[Run]] = defaultdict(list)
+    for run in runs:
+        grouped[key(run)].append(run)
+    return iter(grouped.values())
+
+
+def _training_identity(run: Run) -> str:
+    config = run.metrics.config
+    work = {k: v for k, v in config["work"].items() if k not in CHANGES_NO_SAMPLE}
+    return repr((config["workload"], work, run.metrics.data["train_sha256"]))
+
+
+def _surroundings(run: Run) -> Iterator[tuple[str, Any]]:
+    metrics = run.metrics
+    yield "code", metrics.code_sha256
+    yield from metrics.env.items()
+    yield from ((name, metrics.hardware[name]) for name in ("cpu_model", "cpu_count", "memory_bytes"))
+    yield "device", sorted({r["device_name"] for r in metrics.ranks})
+    yield "os", metrics.host["os"]

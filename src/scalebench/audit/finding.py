@@ -1,0 +1,46 @@
+"""A finding: one named result of a validity check."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from scalebench.record.run import Run
+
+Severity = Literal["invalid", "suspect", "note"]
+
+
+class Finding(BaseModel):
+    """What was found, where, and what to do about it.
+
+    `invalid`: the number is wrong or answers another question. `suspect`: it may be. `note`: worth knowing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: str
+    severity: Severity
+    cells: list[str]
+    runs: list[str]
+    evidence: str
+    advice: str
+
+
+def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -> Finding:
+    """A finding that concerns one run."""
+    return Finding(
+        code=code, severity=severity, cells=[run.metrics.cell], runs=[run.name], evidence=evidence, advice=advice
+    )
+
+
+class Findings(BaseModel):
+    """findings.json of a campaign."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal["1.0"] = "1.0"
+    campaign: str
+    checks: list[str]
+    findings: list[Finding]
+
+    def of(self, cell: str) -> list[Finding]:
+        return [f for f in self.findings if cell in f.cells]

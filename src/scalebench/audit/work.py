@@ -1,0 +1,78 @@
+"""Was the work that was planned done, once, by the ranks together?"""
+
+from scalebench.audit.finding import Finding, about
+from scalebench.corpus.plan import SamplePlan, digest
+from scalebench.record.run import Run
+
+
+def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
+    """The samples that the ranks consumed are those of the plan, which is made anew here from the configuration."""
+    found = []
+    for run in runs:
+        ledger = run.metrics.ledger
+        if ledger.consumed_sha256 == _planned(run):
+            continue
+        if ledger.samples_shared:
+            cause = f"{ledger.samples_shared:,} of {ledger.samples_consumed:,} samples were consumed more often in their step than planned"
+        else:
+            cause = f"{ledger.samples_consumed:,} samples were consumed and {ledger.samples_planned:,} planned, but not the same ones"
+        found.append(
+            about(
+                run,
+                "ledger-differs-from-plan",
+                "invalid",
+                f"{cause}; by rank: {ledger.samples_by_rank}",
+                "The ranks must take disjoint shares of each global batch (a sampler is missing or wrong); "
+                "the throughput counts repeated work.",
+            )
+        )
+    return found
+
+
+def _planned(run: Run) -> str:
+    work, config = run.metrics.config["work"], run.metrics.training_config
+    plan = SamplePlan(config.dataset_subset_sizes["train"], work["global_batch"], work["seed"])
+    return digest([plan.step(s) for s in range(work["warmup_steps"], work["warmup_steps"] + work["steps"])])
+
+
+def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:
+    """Tokens in the ledger = micro-batch x accumulation x world size x seq_len x steps."""
+    found = []
+    for run in runs:
+        config, window, world = run.metrics.training_config, run.metrics.window, len(run.metrics.ranks)
+        factors = [config.micro_batch_size_per_gpu, config.grad_accum_steps, world, config.seq_len, window.step_time_n]
+        expected = 1
+        for factor in factors:
+            expected *= factor
+        if expected != window.tokens_processed_global:
+            product = " x ".join(f"{f:,}" for f in factors)
+            found.append(
+                about(
+                    run,
+                    "tokens-differ-from-batches",
+                    "invalid",
+                    f"{product} = {expected:,} tokens by the configuration, {window.tokens_processed_global:,} counted",
+                    "The batches that the ranks read are not those of the configuration; believe the ledger, mend the reader.",
+                )
+            )
+    return found
+
+
+def batch_arithmetic(runs: list[Run]) -> list[Finding]:
+    """global batch = micro-batch x accumulation x world size, with the world that came up."""
+    found = []
+    for run in runs:
+        config, world = run.metrics.training_config, len(run.metrics.ranks)
+        product = config.micro_batch_size_per_gpu * config.grad_accum_steps * world
+        if product != config.global_batch_size:
+            found.append(
+                about(
+                    run,
+                    "batch-arithmetic",
+                    "invalid",
+                    f"{config.micro_batch_size_per_gpu} x {config.grad_accum_steps} x {world} = {product}, "
+                    f"but the global batch is {config.global_batch_size}",
+                    "Each number of this run that depends on the batch is wrong; run the cell again.",
+                )
+            )
+    return found

@@ -1,0 +1,1 @@
+"""What to run: typed campaigns, their cells, slugs and fingerprints. Imports no torch."""

@@ -1,0 +1,132 @@
+"""From a campaign to its cells: expansion, slugs, fingerprints."""
+
+import hashlib
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from scalebench.campaign.batch import Batch, resolve
+from scalebench.campaign.config import AXES, SECTIONS, TOKENIZER, Campaign, Execution, Work, Workload, shape_of
+from scalebench.campaign.keys import Section, axis_prefix
+from scalebench.errors import UserError, nearest
+
+ALWAYS_NAMED = ("strategy", "geometry")  # so that a second strategy or size renames no older cell
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration of a campaign, complete and checked."""
+
+    slug: str
+    workload: Workload
+    work: Work
+    execution: Execution
+
+    @cached_property
+    def batch(self) -> Batch:
+        return resolve(self.work, self.execution.geometry.world_size)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The effective configuration: every key with its value, the batch resolved, the model as a shape."""
+        config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
+        config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
+        config["execution"]["geometry"] = str(self.execution.geometry)
+        batch = self.batch
+        config["work"] |= {
+            "global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation,
+        }  # fmt: skip
+        return config
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the effective configuration: two cells with the same one do the same work in the same way."""
+        text = json.dumps(self.config, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def expand(campaign: Campaign) -> list[Cell]:
+    """All cells of a campaign: the product of `vary`, less `exclude`, plus `cells`; in that order.
+
+    Raises UserError where a combination is impossible, an `exclude` matches nothing, or two cells would be the same.
+    """
+    axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
+    chosen = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    unmatched = [dict(e) for e in campaign.exclude]
+    kept = []
+    for choice in chosen:
+        matches = [e for e in campaign.exclude if all(_value(campaign, choice, k) == v for k, v in _given(e).items())]
+        unmatched = [e for e in unmatched if e not in [dict(m) for m in matches]]
+        if not matches:
+            kept.append(choice)
+    if unmatched:
+        shown = {k: str(v) for k, v in unmatched[0].items() if v is not None}
+        raise UserError(f"exclude: {shown} matches no combination of `vary`; remove it or mend it")
+    kept += [_given(extra) for extra in campaign.cells]
+    if not kept:
+        raise UserError("exclude: every combination is excluded; nothing is left to run")
+    cells: dict[str, Cell] = {}
+    for choice in kept:
+        cell = _cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
+        if cell.slug in cells:
+            raise UserError(f"cells: two cells are called {cell.slug}; an extra cell must differ from those of `vary`")
+        cells[cell.slug] = cell
+    return list(cells.values())
+
+
+def find(cells: list[Cell], slug: str) -> Cell:
+    """The cell called `slug`; UserError with the nearest name where there is none."""
+    for cell in cells:
+        if cell.slug == slug:
+            return cell
+    names = [c.slug for c in cells]
+    raise UserError(f'there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}')
+
+
+def _given(choice: Section) -> dict[str, Any]:
+    return {name: getattr(choice, name) for name in choice.model_fields_set if getattr(choice, name) is not None}
+
+
+def _value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
+    return choice[axis] if axis in choice else getattr(getattr(campaign, AXES[axis][0]), axis)
+
+
+def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
+    sections = {
+        name: getattr(campaign, name).model_copy(update={k: v for k, v in choice.items() if AXES[k][0] == name})
+        for name in SECTIONS
+    }
+    slug = "-".join(
+        axis_prefix(field) + _token(getattr(sections[section], axis))
+        for axis, (section, field) in AXES.items()
+        if axis in named
+    )
+    cell = Cell(slug, **sections)
+    try:
+        _check(cell)
+    except UserError as error:
+        raise UserError(f"cell {slug}: {error}") from None
+    return cell
+
+
+def _token(value: Any) -> str:
+    text = value.slug() if hasattr(value, "slug") else str(value)
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower())
+
+
+def _check(cell: Cell) -> None:
+    """What no single key can know. Raises UserError."""
+    cell.batch  # noqa: B018  (raises where the arithmetic fails)
+    shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
+    if seq_len > shape.context:
+        raise UserError(f"workload.seq_len {seq_len} is longer than the model's context of {shape.context} tokens")
+    if shape.width % shape.heads:
+        raise UserError(f"workload.model: width {shape.width} is not a multiple of heads {shape.heads}")
+    vocabulary = int(re.match(TOKENIZER, cell.workload.tokenizer)[1])
+    if vocabulary < 257:
+        raise UserError(
+            f"workload.tokenizer {cell.workload.tokenizer} is too small: the 256 bytes and end-of-text make bpe-257 the least"
+        )

@@ -1,0 +1,205 @@
+"""The keys of a campaign file. The JSON schema in `config/campaign.schema.json` is generated from these classes."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema, create_model, model_validator
+
+from scalebench.campaign.keys import Section, axis_prefix, key
+from scalebench.campaign.shapes import SHAPES, ModelShape
+
+Derivable = Annotated[int, Field(ge=1)] | Literal["derive"]
+ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl"]
+StrategyName = Literal["ddp"]
+PrecisionName = Literal["fp32"]
+
+GEOMETRY = r"^([1-9][0-9]*)x([1-9][0-9]*)$"
+TOKENIZER = r"^bpe-([0-9]+)$"
+
+
+class Geometry(Section):
+    """How many nodes, and how many devices on each."""
+
+    nodes: int = Field(ge=1)
+    devices_per_node: int = Field(ge=1)
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.devices_per_node
+
+    def slug(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"{self.nodes}x{self.devices_per_node}"
+
+
+def _read_geometry(value: Any) -> Any:
+    found = re.match(GEOMETRY, value) if isinstance(value, str) else None
+    return {"nodes": int(found[1]), "devices_per_node": int(found[2])} if found else value
+
+
+# Written "nodes x devices_per_node" in the file: "1x2" is two devices of one node.
+GeometryKey = Annotated[
+    Geometry,
+    BeforeValidator(_read_geometry),
+    WithJsonSchema({"type": "string", "pattern": GEOMETRY, "examples": ["1x2", "2x4"]}),
+]
+
+
+class Workload(Section):
+    """What is trained, on which tokens."""
+
+    task: Literal["language-modelling"] = key("language-modelling", "Kind of training.", "none")
+    model: ModelName | ModelShape = key(
+        "gpt2-tiny",
+        "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context).",
+        "none",
+        axis="",
+    )
+    corpus: str = key(
+        "python-docs", "Name of a corpus in config/corpora.yaml.", "none", axis="", pattern=r"^[a-z0-9][a-z0-9._-]*$"
+    )
+    tokenizer: str = key(
+        "bpe-2048",
+        "bpe-<n>: byte-level BPE with n entries (257 or more: the bytes and end-of-text), trained on the corpus.",
+        "none",
+        axis="",
+        pattern=TOKENIZER,
+        examples=["bpe-2048"],
+    )
+    seq_len: int = key(128, "Predicted tokens per sample.", "tokens", axis="sl", ge=1)
+
+
+class Optimizer(Section):
+    """AdamW; the learning rate is the peak of the schedule."""
+
+    name: Literal["adamw"] = key("adamw", "Update rule.", "none")
+    learning_rate: float = key(1e-3, "Peak learning rate.", "none", gt=0)
+    betas: Annotated[tuple[float, float], Strict(False)] = key(
+        (0.9, 0.95), "Decay of the first and second moment.", "none"
+    )
+    eps: float = key(1e-8, "Added to the root of the second moment.", "none", gt=0)
+    weight_decay: float = key(0.1, "Decoupled weight decay.", "none", ge=0)
+    max_grad_norm: float = key(1.0, "Clip the global gradient norm at this value; 0 does not clip.", "none", ge=0)
+
+
+class Schedule(Section):
+    """Learning rate against step, over warm-up and window together."""
+
+    name: Literal["constant", "linear", "cosine"] = key("constant", "Shape of the decay after the ramp.", "none")
+    ramp_steps: int = key(0, "Steps over which the rate rises linearly from 0.", "optimizer steps", ge=0)
+    final_fraction: float = key(0.1, "Where linear and cosine end, as a part of the peak.", "none", ge=0, le=1)
+
+
+class Work(Section):
+    """How much is done. global_batch = micro_batch x accumulation x world size is checked for every cell."""
+
+    global_batch: Derivable = key(
+        16,
+        "Samples per optimizer step over all devices. Fixed: strong scaling; `derive`: weak scaling.",
+        "samples",
+        axis="gb",
+    )
+    micro_batch: Derivable = key("derive", "Samples per device in one forward and backward pass.", "samples", axis="mb")
+    accumulation: Derivable = key(
+        "derive",
+        "Micro-batches per optimizer step (gradient accumulation); 1 where nothing else fixes it.",
+        "micro-batches",
+        axis="ga",
+    )
+    steps: int = key(50, "Timed optimizer steps: the window.", "optimizer steps", ge=2)
+    warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3)
+    optimizer: Optimizer = key(Optimizer(), "The optimizer.", "none")
+    schedule: Schedule = key(Schedule(), "The learning-rate schedule.", "none")
+    seed: int = key(1, "Seed of the weights and of the order of the samples.", "none", axis="seed", ge=0)
+
+
+class Execution(Section):
+    """How the work is spread over devices."""
+
+    strategy: StrategyName = key("ddp", "ddp: DistributedDataParallel, a full replica on each device.", "none", axis="")
+    precision: PrecisionName = key("fp32", "Arithmetic of forward and backward.", "none", axis="")
+    geometry: GeometryKey = key(
+        Geometry(nodes=1, devices_per_node=1),
+        'nodes x devices_per_node: "2x4" is 2 nodes with 4 devices each.',
+        "nodes x devices",
+        axis="n",
+    )
+    device: Literal["auto", "cpu", "cuda"] = key(
+        "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
+    )
+    threads_per_device: int = key(
+        1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1
+    )
+
+
+class Resources(Section):
+    """What one run may take. Changing these re-runs nothing."""
+
+    time_limit: float = key(15, "A run that takes longer is stopped and recorded as `timeout`.", "minutes", gt=0)
+
+
+SECTIONS: dict[str, type[Section]] = {"workload": Workload, "work": Work, "execution": Execution}
+# Every key that can vary, in the order in which a slug names them: name -> (section, declared field).
+_SLUG_ORDER = ("strategy", "precision", "model", "corpus", "tokenizer", "seq_len", "geometry")
+_declared = {
+    name: (section, field)
+    for section, model in SECTIONS.items()
+    for name, field in model.model_fields.items()
+    if axis_prefix(field) is not None
+}
+AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
+
+
+def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
+    """A section whose keys are the axes, each optional; `wrap` makes the key's type from the axis' type."""
+    fields: dict[str, Any] = {}
+    for axis, (section, field) in AXES.items():
+        annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        fields[axis] = (
+            wrap(annotation) | None,
+            key(None, f"{section}.{axis}: {field.description}", field.json_schema_extra["unit"]),
+        )
+    return create_model(name, __base__=Section, __doc__=doc, **fields)
+
+
+Vary = _axis_model(
+    "Vary",
+    "Axes of the campaign: every combination of their values is a cell.",
+    lambda t: Annotated[list[t], Field(min_length=1)],
+)
+Choice = _axis_model("Choice", "Values of some axes.", lambda t: t)
+
+
+class Campaign(Section):
+    """A question about spreading training over devices, and the runs that answer it."""
+
+    title: str = Field(
+        description="The question that the campaign answers; heads its report.",
+        json_schema_extra={"unit": "none"},
+        min_length=1,
+    )
+    workload: Workload = key(Workload(), Workload.__doc__, "none")
+    work: Work = key(Work(), Work.__doc__, "none")
+    execution: Execution = key(Execution(), Execution.__doc__, "none")
+    vary: Vary = key(Vary(), Vary.__doc__, "none")
+    cells: list[Choice] = key([], "Further cells, each given by what differs from the sections above.", "none")
+    exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
+    repeats: int = key(
+        3, "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.", "runs", ge=1
+    )
+    resources: Resources = key(Resources(), Resources.__doc__, "none")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_empty_sections(cls, data: Any) -> Any:
+        # `vary:` with nothing under it is null in YAML; it means what it looks like: nothing.
+        if isinstance(data, dict):
+            return {k: v for k, v in data.items() if v is not None}
+        return data
+
+
+def shape_of(model: str | ModelShape) -> ModelShape:
+    """The numbers behind a model's name."""
+    return model if isinstance(model, ModelShape) else SHAPES[model]

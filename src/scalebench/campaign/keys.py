@@ -1,0 +1,26 @@
+"""How a key of a campaign is declared: description, unit, default, and whether it can vary."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """A group of keys. Unknown keys are refused; values cannot be changed after validation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def key(default: Any, description: str, unit: str, *, axis: str | None = None, **limits: Any) -> Any:
+    """Declare one key.
+
+    `unit` is written into the JSON schema ("none" where the value has no unit). `axis` is the prefix of the key in a
+    cell's slug ("" for values that speak for themselves); a key without one cannot stand under `vary`.
+    """
+    extra = {"unit": unit} | ({} if axis is None else {"axis": axis})
+    return Field(default, description=description, json_schema_extra=extra, **limits)
+
+
+def axis_prefix(field: Any) -> str | None:
+    """The slug prefix of a declared key, or None where the key is not an axis."""
+    return (field.json_schema_extra or {}).get("axis")

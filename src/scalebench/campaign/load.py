@@ -1,0 +1,207 @@
+"""Reading YAML into the typed models, with messages that name file, line, key, what is allowed and the nearest name."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from scalebench.campaign.config import Campaign
+from scalebench.campaign.corpora import CorpusTable
+from scalebench.errors import UserError, nearest
+
+CAMPAIGNS = Path("config/campaigns")
+CORPORA = Path("config/corpora.yaml")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Yaml(yaml.SafeLoader):
+    """The scalars of YAML 1.2: `1e-3` is a number, and `no`, `on` and `1:30` are text."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+):
+    _Yaml.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+_Yaml.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))  # 010 is ten
+_Yaml.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
+
+
+def load_campaign(path: Path) -> Campaign:
+    """Read and check a campaign file. Raises UserError with every fault found, one a line."""
+    if not path.is_file():
+        names = [str(p) for p in sorted(path.parent.glob("*.yaml"))]
+        raise UserError(
+            f"{path}: no such campaign file.{nearest(path, names)} Found there: {', '.join(names) or 'none'}"
+        )
+    return _read(path, Campaign)
+
+
+def load_corpora(path: Path) -> CorpusTable:
+    """Read and check the table of corpora. Raises UserError."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; it is the table of corpora that campaigns name")
+    return _read(path, CorpusTable)
+
+
+def schema_text(model: type[BaseModel]) -> str:
+    """The JSON schema of a model as it is committed."""
+    return json.dumps(model.model_json_schema(), indent=2) + "\n"
+
+
+def _read(path: Path, model: type[Model]) -> Model:
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Yaml)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UserError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from None
+    lines: dict[tuple, int] = {}
+    data = None if node is None else _build(node, (), lines, path)
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: a mapping of keys is expected; allowed: {', '.join(model.model_fields)}")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        schema = model.model_json_schema()
+        faults = {_place(e["loc"], data): e for e in reversed(error.errors())}  # one a place, the first that was found
+        deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
+        deepest.sort(key=lambda place: lines.get(place, 0))
+        raise UserError("\n".join(_explain(path, lines, p, faults[p], schema, data) for p in deepest)) from None
+
+
+def _build(node: yaml.Node, place: tuple, lines: dict[tuple, int], path: Path) -> Any:
+    """Plain data of a YAML node; fills `lines` and refuses a key that is given twice (YAML would keep the last)."""
+    lines[place] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            name = key_node.value
+            if name in result:
+                raise UserError(
+                    f"{path}, line {key_node.start_mark.line + 1}: {_dotted((*place, name))} is given twice"
+                )
+            result[name] = _build(value_node, (*place, name), lines, path)
+            lines[*place, name] = key_node.start_mark.line + 1
+        return result
+    if isinstance(node, yaml.SequenceNode):
+        return [_build(item, (*place, i), lines, path) for i, item in enumerate(node.value)]
+    constructor = _Yaml("")
+    try:
+        return constructor.construct_object(node)
+    except (ValueError, yaml.YAMLError) as error:
+        raise UserError(f"{path}, line {node.start_mark.line + 1}: {_dotted(place)}: {error}") from None
+    finally:
+        constructor.dispose()
+
+
+def _place(loc: tuple, data: Any) -> tuple:
+    """The part of a pydantic location that exists in the file (unions add steps of their own)."""
+    place: tuple = ()
+    for step in loc:
+        inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
+        if inside:
+            data = data[step]
+            place += (step,)
+    return place
+
+
+def _explain(path: Path, lines: dict, place: tuple, error: Any, schema: dict, data: Any) -> str:
+    if error["type"] == "missing":
+        name = error["loc"][-1]
+        return f"{_at(path, lines, place)}{_dotted((*place, name))} is missing: {_node(schema, (*place, name)).get('description', '')}"
+    if error["type"] == "extra_forbidden":
+        known = list(_properties(schema, place[:-1]))
+        return f"{_at(path, lines, place)}unknown key {_dotted(place)}.{nearest(place[-1], known)} Allowed here: {', '.join(known)}"
+    for step in place:
+        data = data[step]
+    node = _node(schema, place)
+    choices = _choices(node, schema)
+    hint = nearest(data, choices) if isinstance(data, str) else ""
+    reason = (
+        error["msg"].removeprefix("Value error, ")
+        if error["type"] == "value_error"
+        else f"allowed: {_allowed(node, schema)}"
+    )
+    return f"{_at(path, lines, place)}{_dotted(place)} cannot be {json.dumps(data, default=str)}; {reason}.{hint}"
+
+
+def _at(path: Path, lines: dict, place: tuple) -> str:
+    return f"{path}, line {lines.get(place, 1)}: "
+
+
+def _dotted(place: tuple) -> str:
+    return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in place).lstrip(".")
+
+
+def _resolve(node: dict, schema: dict) -> dict:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
+    return node
+
+
+def _alternatives(node: dict, schema: dict) -> list[dict]:
+    node = _resolve(node, schema)
+    return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
+
+
+def _node(schema: dict, place: tuple) -> dict:
+    node = schema
+    for step in place:
+        found: dict = {}
+        for option in _alternatives(node, schema):
+            if isinstance(step, int):
+                found = option.get("items") or next(iter(option.get("prefixItems", [])), {}) or found
+            else:
+                found = option.get("properties", {}).get(step) or option.get("additionalProperties") or found
+        node = found if isinstance(found, dict) else {}
+    return _resolve(node, schema)
+
+
+def _properties(schema: dict, place: tuple) -> dict:
+    found: dict = {}
+    for option in _alternatives(_node(schema, place), schema):
+        found |= option.get("properties", {})
+    return found
+
+
+def _choices(node: dict, schema: dict) -> list[str]:
+    found = []
+    for option in _alternatives(node, schema):
+        found += option.get("enum", []) + ([option["const"]] if "const" in option else [])
+    return [c for c in found if isinstance(c, str)]
+
+
+def _allowed(node: dict, schema: dict) -> str:
+    """A few words for what the schema takes at a node."""
+    words = []
+    for option in _alternatives(node, schema):
+        if "enum" in option or "const" in option:
+            words += [str(c) for c in option.get("enum", [option.get("const")])]
+        elif option.get("type") in ("integer", "number"):
+            kind = "a whole number" if option["type"] == "integer" else "a number"
+            limits = [
+                f"{sign} {option[name]}"
+                for name, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="))
+                if name in option
+            ]
+            words.append(" ".join([kind, *limits]))
+        elif option.get("type") == "array":
+            words.append(f"a list of at least {option.get('minItems', 0)}")
+        elif option.get("type") == "object":
+            words.append("a mapping of " + ", ".join(option.get("properties", {})))
+        elif option.get("type") == "string":
+            examples = option.get("examples") or node.get("examples")
+            words.append("text" + (f" like {' or '.join(examples)}" if examples else ""))
+        elif option.get("type") == "boolean":
+            words.append("true or false")
+    return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")

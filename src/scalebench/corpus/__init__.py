@@ -1,0 +1,1 @@
+"""The tokens: documents, tokenizer, flat .bin files, the sample plan."""

@@ -1,0 +1,70 @@
+"""Byte-level BPE: trained with `tokenizers`, run with `tiktoken`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import tiktoken
+
+from scalebench.errors import UserError
+
+END_OF_TEXT = "<|endoftext|>"
+# GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less backtracking).
+PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+SAMPLE_BYTES = 100_000_000  # of the corpus, from its start, that the merges are learnt from
+
+
+def train(name: str, documents: Iterator[str], out: Path) -> None:
+    """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
+
+    Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then end-of-text.
+    Raises UserError where the text supports fewer merges than were asked for.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    size = int(name.removeprefix("bpe-"))
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=size - 1, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
+    learner.train_from_iterator(_sample(documents), trainer)
+    to_byte = _byte_of_character()
+    tokens = [bytes([b]) for b in range(256)]
+    for merge in json.loads(learner.to_str())["model"]["merges"]:
+        tokens.append(bytes(to_byte[c] for c in "".join(merge)))
+    tokens = list(dict.fromkeys(tokens))
+    if len(tokens) != size - 1:
+        raise UserError(
+            f"workload.tokenizer {name}: the corpus supports at most bpe-{len(tokens) + 1} "
+            f"(no further pair of tokens occurs twice); allowed: bpe-257 to bpe-{len(tokens) + 1}"
+        )
+    text = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [t.hex() for t in tokens]}
+    out.write_text(json.dumps(text, indent=0) + "\n")
+
+
+def load(path: Path) -> tiktoken.Encoding:
+    """The encoder of a trained tokenizer."""
+    data = json.loads(path.read_text())
+    return tiktoken.Encoding(
+        name=data["name"],
+        pat_str=data["pattern"],
+        mergeable_ranks={bytes.fromhex(t): i for i, t in enumerate(data["tokens"])},
+        special_tokens={END_OF_TEXT: data["end_of_text"]},
+        explicit_n_vocab=data["end_of_text"] + 1,
+    )
+
+
+def _sample(documents: Iterator[str]) -> Iterator[str]:
+    left = SAMPLE_BYTES
+    for text in documents:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _byte_of_character() -> dict[str, int]:
+    """GPT-2's printable stand-ins for bytes: printable Latin-1 stands for itself, the rest follow from U+0100."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}

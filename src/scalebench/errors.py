@@ -1,0 +1,17 @@
+"""The one exception that means "the input is wrong": it is printed as it stands and the exit code is 2."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something that the person at the keyboard can mend.
+
+    The message says what is wrong, where (file and key), what is allowed, and the nearest valid name.
+    """
+
+
+def nearest(name: object, allowed: Iterable[str]) -> str:
+    """`Did you mean "x"?` with a leading space, or nothing where no allowed name resembles `name`."""
+    close = difflib.get_close_matches(str(name), list(allowed), n=1, cutoff=0.5)
+    return f' Did you mean "{close[0]}"?' if close else ""

@@ -1,0 +1,1 @@
+"""Who starts the ranks, watches them and says where they ran."""

@@ -1,0 +1,136 @@
+"""One run from request to published result, whatever happens in between."""
+
+import json
+import shutil
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from scalebench.campaign.cells import Cell
+from scalebench.corpus.plan import SamplePlan
+from scalebench.corpus.reader import TokenFile
+from scalebench.launch import local
+from scalebench.launch.provenance import provenance, variables
+from scalebench.launch.watch import Outcome, run_watched
+from scalebench.record.metrics import Failure, Metrics
+from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
+from scalebench.record.steps import COLUMNS
+from scalebench.record.write import scrub, write_atomic, write_json
+from scalebench.trainer.request import Request, sections_of
+
+
+def run_cell(
+    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str = local.PROGRAM
+) -> Metrics:
+    """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
+
+    A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
+    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was given up
+    cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    """
+    started = datetime.now(UTC)
+    SamplePlan(TokenFile(tokens, "train", cell.workload.seq_len).samples, cell.batch.global_, cell.work.seed)
+    run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    attempt = _begin(out, run_id)
+    request = Request(
+        campaign=campaign,
+        slug=cell.slug,
+        repeat=repeat,
+        sections=sections_of(cell),
+        tokens=str(tokens),
+        out=str(attempt),
+        run_id=run_id,
+        started=time.time(),
+        time_limit=time_limit,
+        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
+        | provenance(" ".join(["scalebench", *sys.argv[1:]])),
+    )
+    request.write(attempt / "request.json")
+    try:
+        metrics, outcome = _attempt(request, attempt, out / LOG, program)
+        _publish(request, metrics, outcome, attempt, out)
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    return metrics
+
+
+def _begin(out: Path, run_id: str) -> Path:
+    """A fresh folder for this attempt. What earlier attempts left is removed, so that they cannot publish any more."""
+    out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(".attempt-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for name in (METRICS, STEPS, LAUNCHER, COMPLETE, LOG):
+        (out / name).unlink(missing_ok=True)
+    attempt = out / f".attempt-{run_id}"
+    attempt.mkdir()
+    return attempt
+
+
+def _attempt(request: Request, attempt: Path, log: Path, program: str) -> tuple[Metrics, Outcome | None]:
+    cell = request.cell
+    if cell.execution.geometry.nodes > 1:
+        reason = f"{cell.execution.geometry.nodes} nodes need a cluster; this is one machine"
+        return _failed(request, Failure(failure_class="not_applicable", reason=reason)), None
+    outcome = run_watched(
+        local.command(cell, attempt / "request.json", program), local.environment(cell), log, request.time_limit
+    )
+    # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
+    if (attempt / METRICS).exists():
+        return Metrics.model_validate(json.loads((attempt / METRICS).read_text())), outcome
+    return _failed(request, _failure(request, attempt, outcome)), outcome
+
+
+def _failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
+    if outcome.timed_out:
+        reason = f"stopped after the time limit of {request.time_limit / 60:g} minutes"
+        return Failure(failure_class="timeout", reason=reason, log_tail=outcome.tail)
+    reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
+    if reports:
+        # The others fail because a peer is gone: the first to fail is the cause.
+        first = min(reports, key=lambda r: (r["class"] == "crash", r["time"]))
+        return Failure(failure_class=first["class"], reason=first["reason"], rank=first["rank"], log_tail=outcome.tail)
+    return Failure(
+        failure_class="crash", reason=f"the ranks ended with exit code {outcome.exit_code}", log_tail=outcome.tail
+    )
+
+
+def _failed(request: Request, failure: Failure) -> Metrics:
+    status = "not_applicable" if failure.failure_class == "not_applicable" else "failed"
+    return Metrics(status=status, failure=failure, total_wall_time_sec=time.time() - request.started, **request.known())
+
+
+def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attempt: Path, out: Path) -> None:
+    if not (attempt / STEPS).exists():
+        (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
+    write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
+    write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
+    (out / LOG).touch()
+    if metrics.window:
+        write_atomic(
+            attempt / COMPLETE,
+            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.batch.world} "
+            f"tokens_per_sec={metrics.window.tokens_per_sec_global:.2f} "
+            f"total_wall_time_sec={metrics.total_wall_time_sec:.2f} timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+        )
+    for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
+        if (attempt / name).exists():
+            (attempt / name).replace(out / name)
+
+
+def _launcher_metadata(request: Request, metrics: Metrics, outcome: Outcome | None, out: Path) -> dict:
+    """launcher_metadata.json: who started the ranks, and how they ended."""
+    recorded = variables()
+    return {
+        "checkpoint_path": scrub(str(out)),
+        "rank0_host": metrics.host["hostname"],
+        "world_size": request.cell.batch.world,
+        "git_commit": metrics.git_commit,
+        "slurm": metrics.scheduler or {},
+        "env": {k: v for k, v in recorded.items() if "NCCL" not in k},
+        "nccl_env": {k: v for k, v in recorded.items() if "NCCL" in k},
+        "launcher": "torchrun",
+        "exit_code": outcome.exit_code if outcome else None,
+        "timed_out": outcome.timed_out if outcome else None,
+    }

@@ -1,0 +1,1 @@
+"""The networks and their exact parameter and FLOP counts."""

@@ -1,0 +1,46 @@
+"""GPT-2 from a configuration of `transformers`, wrapped so that it maps tokens to a loss."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from scalebench.campaign.shapes import ModelShape
+
+
+class LanguageModel(nn.Module):
+    """Next-token training: tokens in, mean cross-entropy out.
+
+    It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can follow.
+    """
+
+    def __init__(self, shape: ModelShape, vocab_size: int) -> None:
+        super().__init__()
+        self.gpt2 = GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=vocab_size,
+                n_positions=shape.context,
+                n_embd=shape.width,
+                n_layer=shape.layers,
+                n_head=shape.heads,
+                # Without dropout the same samples make the same step at every world size, which is what proves equal work.
+                resid_pdrop=0.0,
+                embd_pdrop=0.0,
+                attn_pdrop=0.0,
+                use_cache=False,
+                bos_token_id=None,
+                eos_token_id=None,
+                attn_implementation="sdpa",
+            )
+        )
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1)."""
+        logits = self.gpt2(input_ids=tokens[:, :-1]).logits
+        return functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def build(shape: ModelShape, vocab_size: int, seed: int) -> LanguageModel:
+    """The model with weights that depend on `seed` alone, so that all ranks and strategies start alike."""
+    torch.manual_seed(seed)
+    return LanguageModel(shape, vocab_size)

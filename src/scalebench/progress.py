@@ -1,0 +1,20 @@
+"""Progress of long work: a bar on a terminal, a quiet line now and then in a log file."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from tqdm import tqdm
+
+Item = TypeVar("Item")
+
+
+def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterator[Item]:
+    """Pass `items` through and show how far they are; in a log, one line each tenth of the way."""
+    if sys.stderr.isatty():
+        yield from tqdm(items, total=total, desc=label, unit=unit, file=sys.stderr)
+        return
+    for done, item in enumerate(items, start=1):
+        yield item
+        if done * 10 // total > (done - 1) * 10 // total:
+            print(f"{label}: {done:,} of {total:,} {unit}", file=sys.stderr, flush=True)

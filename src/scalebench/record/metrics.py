@@ -1,0 +1,160 @@
+"""`training_metrics.json`, schema 3.0: what one run leaves behind, whether it worked or not.
+
+Names that the 2.0 files of the projects before this one used keep their meaning; what those files called an epoch is
+here the window, the only part of a run that is timed. Times are seconds, sizes bytes.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = "3.0"
+FailureClass = Literal["oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "not_applicable"]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Failure(Part):
+    """Why a run has no numbers."""
+
+    failure_class: FailureClass = Field(alias="class")
+    reason: str = Field(description="One sentence.")
+    rank: int | None = Field(None, description="The rank that failed first, where known.")
+    log_tail: list[str] = Field([], description="The last lines of the log.")
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+
+class TrainingConfig(Part):
+    """The run in the words of the 2.0 files."""
+
+    model_name: str
+    model_size: str
+    seq_len: int
+    micro_batch_size_per_gpu: int = Field(description="Samples per device, CPU devices included.")
+    grad_accum_steps: int
+    global_batch_size: int
+    lr: float
+    optimizer: str
+    precision: str
+    strategy: str
+    deepspeed_enabled: bool
+    zero_stage: int | None
+    dataset_name: str
+    dataset_subset_sizes: dict[str, int] = Field(description="Samples of each split at this seq_len.")
+
+
+class Ledger(Part):
+    """Work that was counted on the ranks, beside the work that was planned."""
+
+    samples_consumed: int
+    samples_planned: int
+    tokens_consumed: int
+    tokens_planned: int
+    consumed_sha256: str = Field(
+        description="Digest of the sample ids that ranks consumed, step by step, order within a step aside."
+    )
+    planned_sha256: str
+    samples_shared: int = Field(
+        description="Samples of a step that more than one micro-batch consumed; 0 in sound work."
+    )
+    samples_by_rank: list[int]
+
+    @property
+    def equal(self) -> bool:
+        return self.consumed_sha256 == self.planned_sha256 and self.tokens_consumed == self.tokens_planned
+
+
+class Window(Part):
+    """The timed steps. A step's time is the maximum over ranks; rates are all tokens over all time."""
+
+    wall_time_sec: float = Field(description="Longest rank's time from the first step's start to the last step's end.")
+    optimizer_steps: int = Field(description="Optimizer steps that were executed.")
+    skipped_optimizer_steps: int
+    micro_steps: int
+    tokens_processed_global: int = Field(description="From the ledger, not from the configuration.")
+    tokens_per_sec_global: float
+    tokens_per_sec_per_device: float
+    step_time_n: int
+    step_time_mean_sec: float
+    step_time_p50_sec: float
+    step_time_p95_sec: float | None = Field(description="null below 20 steps.")
+    step_time_p99_sec: float | None = Field(description="null below 100 steps.")
+    step_time_min_sec: float
+    step_time_max_sec: float
+    dataload_time_mean_sec: float = Field(description="Per step: the longest rank's wait for data.")
+    train_loss_avg_global: float
+    train_loss_first: float
+    train_loss_last: float
+    clock: Literal["monotonic", "cuda_events"]
+    model_flops_per_sec_per_device: float
+    model_flops_per_sec_convention: str
+
+
+class Startup(Part):
+    """Time outside the window."""
+
+    launch_sec: float = Field(description="From the launcher's start to the first line of the rank's program.")
+    setup_sec: float = Field(description="Imports, process group, model, data.")
+    warmup_sec: float = Field(description="Warm-up steps, with whatever is compiled, allocated or connected in them.")
+
+
+class Memory(Part):
+    """Peaks over the window, maximum over ranks; null where the device does not count."""
+
+    max_cuda_mem_allocated_bytes_global: int | None
+    max_cuda_mem_reserved_bytes_global: int | None
+    cuda_alloc_retries: int | None
+    max_rss_bytes: int = Field(
+        description="Peak resident memory of a rank's process over its whole life, imports included."
+    )
+
+
+class Model(Part):
+    parameters: int = Field(description="Counted on the built model.")
+    matmul_parameters: int
+    flops_per_token: int
+    flops_per_token_causal: int
+
+
+class Metrics(Part):
+    """One run."""
+
+    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    run_id: str
+    timestamp_utc: str = Field(description="Start of the launcher.")
+    status: Literal["ok", "failed", "not_applicable"]
+    failure: Failure | None = None
+    campaign: str
+    cell: str
+    repeat: int = Field(ge=1)
+    fingerprint: str = Field(description="Hash of `config`.")
+    config: dict[str, Any] = Field(description="The effective configuration of the cell.")
+    git_commit: str
+    git_dirty: bool | None
+    code_sha256: str = Field(description="Of the source files that take part in a run; equal where the commit is not.")
+    command_line: str
+    env: dict[str, str | None] = Field(description="Versions, and environment variables of an allow-list.")
+    host: dict[str, Any]
+    hardware: dict[str, Any]
+    scheduler: dict[str, str] | None = None
+    data: dict[str, Any] = Field(description="tokens.json of the corpus, without its splits' paths.")
+    training_config: TrainingConfig
+    model: Model | None = None
+    ledger: Ledger | None = None
+    window: Window | None = None
+    startup: Startup | None = None
+    memory: Memory | None = None
+    collectives: dict[str, dict[str, Any]] | None = Field(
+        None, description="Of one step on rank 0, counted in a probe during warm-up: calls, logical bytes, dtypes."
+    )
+    dtypes: dict[str, str] | None = Field(
+        None, description="Of parameters, gradients, optimizer state and reduced tensors, as found."
+    )
+    ranks: list[dict[str, Any]] | None = Field(
+        None, description="Host, device, process and cores of each rank, as found."
+    )
+    total_wall_time_sec: float | None = Field(None, description="From the launcher's start to the metrics.")
+    files: dict[str, str] = Field({}, description="sha256 of the run's other files.")

@@ -1,0 +1,61 @@
+"""Reading a run folder."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+from pydantic import ValidationError
+
+from scalebench.errors import UserError
+from scalebench.record.metrics import Metrics
+from scalebench.record.steps import read_steps, window_steps
+from scalebench.record.write import sha256_of
+
+METRICS, STEPS, LAUNCHER, COMPLETE, LOG = (
+    "training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its folder, its metrics, and its raw series, read when asked for."""
+
+    folder: Path
+    metrics: Metrics
+
+    @property
+    def name(self) -> str:
+        return f"{self.metrics.cell}/rep{self.metrics.repeat}"
+
+    @property
+    def ok(self) -> bool:
+        return self.metrics.status == "ok"
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """The raw series. Raises UserError where the file is not the one that the metrics were written with."""
+        path = self.folder / STEPS
+        if sha256_of(path) != self.metrics.files.get(STEPS):
+            raise UserError(
+                f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); run the cell again"
+            )
+        return read_steps(path)
+
+    @cached_property
+    def window(self) -> pd.DataFrame:
+        return window_steps(self.steps)
+
+
+def read_run(folder: Path) -> Run:
+    """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3.0."""
+    path = folder / METRICS
+    try:
+        return Run(folder, Metrics.model_validate(json.loads(path.read_text())))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; there is no run in this folder") from None
+    except (ValidationError, json.JSONDecodeError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
+        raise UserError(f"{path} is not a metrics file of schema 3.0: {detail}") from None

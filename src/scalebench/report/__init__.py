@@ -1,0 +1,1 @@
+"""Telling it: tables, charts and the HTML page."""

@@ -1,0 +1,37 @@
+"""The optimizer and its learning rate, the same for every strategy."""
+
+import math
+
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+from scalebench.campaign.config import Work
+
+
+def make_optimizer(model: nn.Module, work: Work) -> Optimizer:
+    """AdamW; matrices decay, biases and norms do not (as nanoGPT and llm.c do)."""
+    wanted = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in wanted if p.dim() >= 2], "weight_decay": work.optimizer.weight_decay},
+        {"params": [p for p in wanted if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    o = work.optimizer
+    return AdamW(groups, lr=learning_rate(work, 0), betas=o.betas, eps=o.eps)
+
+
+def learning_rate(work: Work, step: int) -> float:
+    """Learning rate of step `step`, counted from 0 over warm-up and window."""
+    peak, schedule = work.optimizer.learning_rate, work.schedule
+    if step < schedule.ramp_steps:
+        return peak * (step + 1) / schedule.ramp_steps
+    if schedule.name == "constant":
+        return peak
+    total = work.warmup_steps + work.steps
+    done = min(1.0, (step - schedule.ramp_steps) / max(1, total - schedule.ramp_steps))
+    left = 1 - done if schedule.name == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * left)
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate

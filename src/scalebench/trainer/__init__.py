@@ -1,0 +1,1 @@
+"""The timed loop and what is counted beside it."""

@@ -1,0 +1,28 @@
+"""Micro-batches for one rank, and a note of every sample that was taken."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from scalebench.campaign.batch import Batch
+from scalebench.corpus.plan import SamplePlan
+from scalebench.corpus.reader import TokenFile
+
+
+class Batches:
+    """Hands out this rank's share of each step and remembers what it handed out."""
+
+    def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, rank: int, device: torch.device) -> None:
+        self.file, self.plan, self.batch, self.rank, self.device = file, plan, batch, rank, device
+        self.taken: dict[int, list[np.ndarray]] = {}  # step -> sample ids of each micro-batch
+        self.tokens: dict[int, int] = {}  # step -> predicted tokens
+
+    def take(self, step: int, micro: int) -> Tensor:
+        """Tokens of one micro-batch on the device, int64 of shape (micro, seq_len + 1)."""
+        ids = self.plan.share(step, self.batch, self.rank)[micro]
+        tokens = torch.from_numpy(self.file.read(ids))
+        self.taken.setdefault(step, []).append(ids)
+        self.tokens[step] = self.tokens.get(step, 0) + tokens.shape[0] * (tokens.shape[1] - 1)
+        if self.device.type == "cuda":
+            return tokens.pin_memory().to(self.device, non_blocking=True)
+        return tokens

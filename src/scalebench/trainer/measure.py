@@ -1,0 +1,94 @@
+"""One run on one rank: set up, warm up, probe, time the window, count the work, write the metrics."""
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from scalebench.campaign.config import shape_of
+from scalebench.corpus.plan import SamplePlan
+from scalebench.corpus.reader import TokenFile
+from scalebench.model.gpt2 import build
+from scalebench.record.run import METRICS
+from scalebench.record.write import write_json
+from scalebench.strategy import STRATEGIES
+from scalebench.trainer.batches import Batches
+from scalebench.trainer.probe import Probe
+from scalebench.trainer.request import Request
+from scalebench.trainer.session import Session
+from scalebench.trainer.summary import Seen, summarise
+from scalebench.trainer.window import Clock, Series, run_steps
+
+AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
+
+
+def measure(request: Request, began: float) -> Session:
+    """Make the run that `request` asks for; rank 0 writes its metrics.
+
+    `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
+    """
+    cell, work = request.cell, request.cell.work
+    session = Session(cell, patience=request.time_limit)
+    tokens = TokenFile(Path(request.tokens), "train", cell.workload.seq_len)
+    plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
+    model = build(shape_of(cell.workload.model), tokens.description["vocab_size"], work.seed)
+    parameters = sum(p.numel() for p in model.parameters())
+    strategy = STRATEGIES[cell.execution.strategy](cell, model, session.device)
+    batches = Batches(tokens, plan, cell.batch, session.rank, session.device)
+
+    def steps(first: int, count: int) -> Series:
+        return run_steps(strategy, batches, first, count, Clock(session.device))
+
+    ready = time.time()
+    _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    probed = work.warmup_steps - AFTER_PROBE - 1
+    warmup = [steps(0, probed)]
+    with Probe(model) as probe:
+        warmup.append(steps(probed, 1))
+    warmup.append(steps(probed + 1, AFTER_PROBE))
+    if session.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(session.device)
+    dist.barrier()
+    warm = time.time()
+    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    window = steps(work.warmup_steps, work.steps)
+    _say(session, f"window: {window.wall:.2f} s")
+
+    mine = Seen(
+        series=[*warmup, window],
+        taken=batches.taken,
+        tokens=batches.tokens,
+        place=session.place,
+        max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        cuda_memory=_cuda_memory(session.device),
+        collectives=probe.collectives(),
+        dtypes=probe.dtypes() | strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
+        parameters=parameters,
+        ready=ready,
+        warm=warm,
+    )
+    ranks = session.gather(mine)
+    if session.rank == 0:
+        metrics = summarise(request, plan, ranks, began)
+        write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
+        _say(session, f"{metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+    return session
+
+
+def _say(session: Session, text: str) -> None:
+    """A line in the log, from rank 0; never inside the window."""
+    if session.rank == 0:
+        print(text, flush=True)
+
+
+def _cuda_memory(device: torch.device) -> dict[str, int] | None:
+    if device.type != "cuda":
+        return None
+    return {
+        "allocated": torch.cuda.max_memory_allocated(device),
+        "reserved": torch.cuda.max_memory_reserved(device),
+        "retries": torch.cuda.memory_stats(device).get("num_alloc_retries", 0),
+    }

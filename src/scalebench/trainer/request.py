@@ -1,0 +1,87 @@
+"""What the launcher hands to every rank. Imports no torch."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from scalebench.campaign.cells import Cell
+from scalebench.campaign.config import SECTIONS, shape_of
+from scalebench.record.metrics import TrainingConfig
+
+FAILURE = "failure.{rank}.json"  # written by a rank that fails, into the request's folder
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run to make: the cell, where its tokens are, where the results go, and who asked."""
+
+    campaign: str
+    slug: str
+    repeat: int
+    sections: dict[str, Any]
+    tokens: str  # folder of tokens.json
+    out: str  # folder that the results are written into
+    run_id: str
+    started: float  # seconds since the epoch, of the launcher
+    time_limit: float  # seconds for the whole run
+    provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
+
+    @cached_property
+    def cell(self) -> Cell:
+        return Cell(self.slug, **{name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()})
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """tokens.json of the corpus."""
+        return json.loads((Path(self.tokens) / "tokens.json").read_text())
+
+    def known(self) -> dict[str, Any]:
+        """The fields of the metrics that are known before the run, and therefore stand in those of a failed run too."""
+        splits = {f"{split}_sha256": self.description[split]["sha256"] for split in ("train", "val")}
+        return {
+            "run_id": self.run_id,
+            "campaign": self.campaign,
+            "cell": self.slug,
+            "repeat": self.repeat,
+            "fingerprint": self.cell.fingerprint,
+            "config": self.cell.config,
+            "data": {k: v for k, v in self.description.items() if k not in ("train", "val")} | splits,
+            "training_config": self._training_config(),
+            **self.provenance,
+        }
+
+    def _training_config(self) -> TrainingConfig:
+        cell, batch = self.cell, self.cell.batch
+        shape, seq_len, strategy = shape_of(cell.workload.model), cell.workload.seq_len, cell.execution.strategy
+        return TrainingConfig(
+            model_name=cell.workload.model if isinstance(cell.workload.model, str) else "gpt2",
+            model_size=f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}",
+            seq_len=seq_len,
+            micro_batch_size_per_gpu=batch.micro,
+            grad_accum_steps=batch.accumulation,
+            global_batch_size=batch.global_,
+            lr=cell.work.optimizer.learning_rate,
+            optimizer=cell.work.optimizer.name,
+            precision=cell.execution.precision,
+            strategy=strategy,
+            deepspeed_enabled=strategy.startswith("zero"),
+            zero_stage=int(strategy[4]) if strategy.startswith("zero") else None,
+            dataset_name=self.description["corpus"],
+            dataset_subset_sizes={s: max(0, (self.description[s]["tokens"] - 1) // seq_len) for s in ("train", "val")},
+        )
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "Request":
+        return cls(**json.loads(path.read_text()))
+
+
+def sections_of(cell: Cell) -> dict[str, Any]:
+    """A cell's sections as JSON; `Request.cell` reads them back."""
+    sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}
+    sections["execution"]["geometry"] = str(cell.execution.geometry)
+    return sections

@@ -1,0 +1,130 @@
+"""A rank's surroundings: its place in the world, its device, its cores, and an orderly end."""
+
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from scalebench.campaign.cells import Cell
+
+SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
+
+
+class NotApplicable(Exception):
+    """This machine cannot run this cell; the reason is the message."""
+
+
+class Session:
+    """Rank, world and device of this process, as torchrun set them up."""
+
+    def __init__(self, cell: Cell, patience: float) -> None:
+        """Join the world. `patience`: seconds after which a collective that a rank never joins is an error."""
+        self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        if self.world != cell.batch.world:
+            raise RuntimeError(f"{cell.batch.world} ranks were asked for, but {self.world} came up")
+        self.host = socket.gethostname()
+        self.cores: list[int] = []
+        self.device = self._device(cell)
+        self.store = next(dist.rendezvous("env://"))[0]
+        dist.init_process_group(
+            "nccl" if self.device.type == "cuda" else "gloo",
+            store=dist.PrefixStore("ranks", self.store),
+            rank=self.rank,
+            world_size=self.world,
+            timeout=timedelta(seconds=patience),
+            device_id=self.device if self.device.type == "cuda" else None,
+        )
+
+    def _device(self, cell: Cell) -> torch.device:
+        wanted, there = cell.execution.device, torch.cuda.is_available()
+        if wanted == "cpu" or (wanted == "auto" and not there):
+            threads = cell.execution.threads_per_device
+            self.cores = bind_to_cores(self.local_rank, threads)
+            torch.set_num_threads(threads)
+            return torch.device("cpu")
+        if not there or torch.cuda.device_count() < self.local_world:
+            count = torch.cuda.device_count() if there else 0
+            raise NotApplicable(
+                f"{self.local_world} CUDA devices per node are asked for, {count} are visible on {self.host}"
+            )
+        torch.cuda.set_device(self.local_rank)
+        return torch.device("cuda", self.local_rank)
+
+    @property
+    def place(self) -> dict:
+        """Where this rank runs, for the metrics."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        return {
+            "rank": self.rank,
+            "host": self.host,
+            "device": str(self.device),
+            "device_name": name,
+            "cores": self.cores,
+        }
+
+    def gather(self, value: object) -> list:
+        """`value` of every rank, in order of rank, on every rank."""
+        values: list = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
+
+    def leave(self) -> None:
+        """End this process without waiting for anyone for long.
+
+        Rank 0 tells the others through the store that the results are written; nobody enters a barrier, which would hang
+        where a rank is gone. The rest works around a crash of gloo's threads in the interpreter's last moments:
+        the process ends by os._exit, after the last collective's objects have been collected.
+        """
+
+        def leave_group() -> None:
+            if self.rank == 0:
+                self.store.set("results-written", "yes")
+            else:
+                self.store.wait(["results-written"], timedelta(seconds=SHUTDOWN_LIMIT))
+            dist.destroy_process_group()
+
+        leaving = threading.Thread(target=leave_group, daemon=True)
+        leaving.start()
+        leaving.join(SHUTDOWN_LIMIT)
+        gc.collect()
+        time.sleep(0.05)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def bind_to_cores(local_rank: int, threads: int) -> list[int]:
+    """Bind this process to its own `threads` cores, so that a CPU device is the same piece of hardware at every world size.
+
+    Hardware threads of one core are taken last. Where there are fewer cores than asked for, ranks share them. Returns
+    the cores (empty on systems without affinities).
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return []
+    cores = _by_core(sorted(os.sched_getaffinity(0)))
+    mine = sorted({cores[i % len(cores)] for i in range(local_rank * threads, (local_rank + 1) * threads)})
+    os.sched_setaffinity(0, mine)
+    return mine
+
+
+def _by_core(allowed: list[int]) -> list[int]:
+    """Logical CPUs ordered so that the first threads of all cores come before any second thread."""
+
+    def siblings(cpu: int) -> str:
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        return path.read_text() if path.exists() else str(cpu)
+
+    seen: dict[str, int] = {}
+    turn = {}
+    for cpu in allowed:
+        turn[cpu] = seen.get(core := siblings(cpu), 0)
+        seen[core] = turn[cpu] + 1
+    return sorted(allowed, key=lambda cpu: (turn[cpu], cpu))

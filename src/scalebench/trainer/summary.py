@@ -1,0 +1,142 @@
+"""From what the ranks saw to the metrics of the run."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scalebench.campaign.config import shape_of
+from scalebench.corpus.plan import SamplePlan
+from scalebench.model.counts import FLOPS_SOURCE, count
+from scalebench.record.metrics import Ledger, Memory, Metrics, Model, Startup, Window
+from scalebench.record.run import STEPS
+from scalebench.record.steps import window_steps, write_steps
+from scalebench.record.write import sha256_of
+from scalebench.trainer.ledger import make_ledger
+from scalebench.trainer.request import Request
+from scalebench.trainer.window import Series
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one rank saw of a run."""
+
+    series: list[Series]  # the warm-up in parts, then the window
+    taken: dict[int, list]  # step -> sample ids of each micro-batch
+    tokens: dict[int, int]  # step -> predicted tokens
+    place: dict[str, Any]
+    max_rss: int  # bytes
+    cuda_memory: dict[str, int] | None
+    collectives: dict[str, dict]
+    dtypes: dict[str, str]
+    parameters: int
+    ready: float  # epoch seconds: set up, before the warm-up
+    warm: float  # epoch seconds: before the window
+
+
+class NotFinite(Exception):
+    """The loss became infinite or not a number."""
+
+
+def summarise(request: Request, plan: SamplePlan, ranks: list[Seen], began: float) -> Metrics:
+    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
+    cell = request.cell
+    work, seq_len = cell.work, cell.workload.seq_len
+    counts = count(shape_of(cell.workload.model), request.description["vocab_size"], seq_len)
+    steps_file = Path(request.out) / STEPS
+    frame = _frame(ranks, work.warmup_steps)
+    write_steps(frame, steps_file)
+    bad = frame[~np.isfinite(frame["loss"])]
+    if len(bad):
+        raise NotFinite(
+            f"the loss of step {bad.iloc[0]['step']} on rank {bad.iloc[0]['rank']} is {bad.iloc[0]['loss']}"
+        )
+    ledger = make_ledger(
+        plan, work.warmup_steps, work.steps, seq_len, [r.taken for r in ranks], [r.tokens for r in ranks]
+    )
+    return Metrics(
+        status="ok",
+        **request.known(),
+        model=Model(
+            parameters=ranks[0].parameters,
+            matmul_parameters=counts.matmul_parameters,
+            flops_per_token=counts.flops_per_token,
+            flops_per_token_causal=counts.flops_per_token_causal,
+        ),
+        ledger=ledger,
+        window=_window(request, ranks, frame, ledger, counts.flops_per_token),
+        startup=Startup(
+            launch_sec=began - request.started,
+            setup_sec=max(r.ready for r in ranks) - began,
+            warmup_sec=max(r.warm for r in ranks) - max(r.ready for r in ranks),
+        ),
+        memory=_memory(ranks),
+        collectives=ranks[0].collectives,
+        dtypes=ranks[0].dtypes,
+        ranks=[r.place for r in ranks],
+        total_wall_time_sec=time.time() - request.started,
+        files={STEPS: sha256_of(steps_file)},
+    )
+
+
+def _frame(ranks: list[Seen], warmup_steps: int) -> pd.DataFrame:
+    parts = []
+    for rank, seen in enumerate(ranks):
+        for series in seen.series:
+            steps = np.arange(series.first, series.first + len(series.step_time))
+            columns = {
+                "phase": np.where(steps < warmup_steps, "warmup", "window"),
+                "step": steps,
+                "rank": rank,
+                "step_time_s": series.step_time,
+                "data_wait_s": series.data_wait,
+                "loss": series.loss,
+                "samples": [sum(len(ids) for ids in seen.taken[s]) for s in steps],
+                "tokens": [seen.tokens[s] for s in steps],
+            }
+            parts.append(pd.DataFrame(columns))
+    return pd.concat(parts).sort_values(["step", "rank"], ignore_index=True)
+
+
+def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Ledger, flops: int) -> Window:
+    batch = request.cell.batch
+    by_step = window_steps(frame)
+    times, losses = by_step["step_time_s"].to_numpy(), by_step["loss"].to_numpy()
+    n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
+    return Window(
+        wall_time_sec=wall,
+        optimizer_steps=n,
+        skipped_optimizer_steps=0,
+        micro_steps=n * batch.accumulation,
+        tokens_processed_global=tokens,
+        tokens_per_sec_global=tokens / wall,
+        tokens_per_sec_per_device=tokens / wall / batch.world,
+        step_time_n=n,
+        step_time_mean_sec=float(times.mean()),
+        step_time_p50_sec=float(np.median(times)),
+        step_time_p95_sec=float(np.percentile(times, 95)) if n >= 20 else None,
+        step_time_p99_sec=float(np.percentile(times, 99)) if n >= 100 else None,
+        step_time_min_sec=float(times.min()),
+        step_time_max_sec=float(times.max()),
+        dataload_time_mean_sec=float(by_step["data_wait_s"].mean()),
+        train_loss_avg_global=float(losses.mean()),
+        train_loss_first=float(losses[0]),
+        train_loss_last=float(losses[-1]),
+        clock="cuda_events" if ranks[0].cuda_memory else "monotonic",
+        model_flops_per_sec_per_device=flops * tokens / wall / batch.world,
+        model_flops_per_sec_convention=FLOPS_SOURCE,
+    )
+
+
+def _memory(ranks: list[Seen]) -> Memory:
+    cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
+    peak = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
+    return Memory(
+        max_cuda_mem_allocated_bytes_global=peak["allocated"],
+        max_cuda_mem_reserved_bytes_global=peak["reserved"],
+        cuda_alloc_retries=peak["retries"],
+        max_rss_bytes=max(r.max_rss for r in ranks),
+    )

@@ -1,0 +1,67 @@
+"""From runs to conclusions: one row a run, what is wrong with them, one row a cell, scaling."""
+
+
+rule collect:
+    localrule: True
+    message:
+        "Gather the runs of {wildcards.campaign}"
+    input:
+        metrics=run_files("training_metrics.json"),
+        code=sources("campaign", "record", "audit", "analysis"),
+    output:
+        "results/{campaign}/runs.csv",
+    log:
+        "results/{campaign}/logs/collect.log",
+    params:
+        file=lambda w: of_campaign(w).path,
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench collect {params.file} > {log} 2>&1"
+
+
+rule findings:
+    localrule: True
+    message:
+        "Check the runs of {wildcards.campaign}"
+    input:
+        runs=run_files("training_metrics.json", "steps.csv"),
+        code=sources("campaign", "corpus", "record", "audit"),
+    output:
+        "results/{campaign}/findings.json",
+    log:
+        "results/{campaign}/logs/findings.log",
+    params:
+        file=lambda w: of_campaign(w).path,
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench findings {params.file} > {log} 2>&1"
+
+
+rule analyse:
+    localrule: True
+    message:
+        "Compare the cells of {wildcards.campaign}"
+    input:
+        runs=run_files("training_metrics.json", "steps.csv"),
+        findings="results/{campaign}/findings.json",
+        code=sources("campaign", "record", "audit", "analysis"),
+    output:
+        cells="results/{campaign}/cells.csv",
+        scaling="results/{campaign}/scaling_report.json",
+    log:
+        "results/{campaign}/logs/analyse.log",
+    params:
+        file=lambda w: of_campaign(w).path,
+        title=lambda w: of_campaign(w).campaign.title,
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench analyse {params.file} > {log} 2>&1"

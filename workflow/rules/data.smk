@@ -1,0 +1,70 @@
+"""Corpora: documents, tokenizer, token files. Shared by all campaigns.
+
+Files above 1 MB are `ancient`: Snakemake compares them by date, which a mere touch changes. What they hold is described,
+with its sha256, in a small file beside them, which is compared by content.
+"""
+
+
+rule fetch:
+    localrule: True
+    message:
+        "Gather the documents of {wildcards.corpus}"
+    input:
+        files=lambda w: ask(local_files, w.corpus, ask(corpus_called, w.corpus)),
+        code=sources("campaign", "corpus"),
+    output:
+        documents="results/corpora/{corpus}/documents.parquet",
+        description="results/corpora/{corpus}/corpus.json",
+    log:
+        "results/corpora/{corpus}/fetch.log",
+    params:
+        row=lambda w: ask(corpus_called, w.corpus).model_dump_json(),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    shell:
+        "scalebench corpus fetch {wildcards.corpus} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
+
+
+rule tokenizer:
+    message:
+        "Train {wildcards.tokenizer} on {wildcards.corpus}"
+    input:
+        documents=ancient("results/corpora/{corpus}/documents.parquet"),
+        description="results/corpora/{corpus}/corpus.json",
+        code=sources("campaign", "corpus"),
+    output:
+        "results/corpora/{corpus}/{tokenizer}/tokenizer.json",
+    log:
+        "results/corpora/{corpus}/{tokenizer}/tokenizer.log",
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    shell:
+        "scalebench corpus tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
+        " --out {output} > {log} 2>&1"
+
+
+rule tokenise:
+    message:
+        "Tokenise {wildcards.corpus} with {wildcards.tokenizer}"
+    input:
+        documents=ancient("results/corpora/{corpus}/documents.parquet"),
+        description="results/corpora/{corpus}/corpus.json",
+        tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
+        code=sources("campaign", "corpus"),
+    output:
+        train="results/corpora/{corpus}/{tokenizer}/train.bin",
+        val="results/corpora/{corpus}/{tokenizer}/val.bin",
+        description="results/corpora/{corpus}/{tokenizer}/tokens.json",
+    log:
+        "results/corpora/{corpus}/{tokenizer}/tokenise.log",
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    shell:
+        "scalebench corpus tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
+        " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"

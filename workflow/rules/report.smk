@@ -1,0 +1,92 @@
+"""Telling it: the table, the charts, the page."""
+
+CHARTS = ("throughput", "step_time", "speedup")
+
+
+rule table:
+    localrule: True
+    message:
+        "Write the scaling table of {wildcards.campaign}"
+    input:
+        runs="results/{campaign}/runs.csv",
+        cells="results/{campaign}/cells.csv",
+        scaling="results/{campaign}/scaling_report.json",
+        code=sources("record", "analysis", "report"),
+    output:
+        csv="results/{campaign}/tables/scaling.csv",
+        md=report(
+            "results/{campaign}/tables/scaling.md",
+            caption="../report/scaling.rst",
+            category="{campaign}",
+            labels={"what": "scaling table"},
+        ),
+        tex="results/{campaign}/tables/scaling.tex",
+    log:
+        "results/{campaign}/logs/table.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench table results/{wildcards.campaign} > {log} 2>&1"
+
+
+rule chart:
+    localrule: True
+    message:
+        "Draw {wildcards.chart} of {wildcards.campaign}"
+    wildcard_constraints:
+        chart="|".join(CHARTS),
+    input:
+        runs="results/{campaign}/runs.csv",
+        cells="results/{campaign}/cells.csv",
+        scaling="results/{campaign}/scaling_report.json",
+        code=sources("record", "analysis", "report"),
+    output:
+        svg=report(
+            "results/{campaign}/charts/{chart}.svg",
+            caption="../report/chart.rst",
+            category="{campaign}",
+            labels={"what": "{chart}"},
+        ),
+        png="results/{campaign}/charts/{chart}.png",
+    log:
+        "results/{campaign}/logs/chart-{chart}.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+
+
+rule page:
+    localrule: True
+    message:
+        "Write the report of {wildcards.campaign}: {output}"
+    input:
+        metrics=run_files("training_metrics.json"),
+        runs="results/{campaign}/runs.csv",
+        cells="results/{campaign}/cells.csv",
+        scaling="results/{campaign}/scaling_report.json",
+        findings="results/{campaign}/findings.json",
+        table="results/{campaign}/tables/scaling.md",
+        charts=expand("results/{{campaign}}/charts/{chart}.svg", chart=CHARTS),
+        code=sources("campaign", "record", "audit", "analysis", "report"),
+    output:
+        report(
+            "results/{campaign}/report.html",
+            caption="../report/page.rst",
+            category="{campaign}",
+            labels={"what": "report"},
+        ),
+    log:
+        "results/{campaign}/logs/report.log",
+    params:
+        file=lambda w: of_campaign(w).path,
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench report {params.file} > {log} 2>&1"

@@ -11,7 +11,7 @@ rule table:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
-        code=sources("record", "analysis", "report"),
+        code=sources("record", "report/tables.py", "report/figures.py", "report/inputs.py"),
     output:
         csv="results/{campaign}/tables/scaling.csv",
         md=report(
@@ -41,7 +41,7 @@ rule chart:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
-        code=sources("record", "analysis", "report"),
+        code=sources("report/charts.py", "report/inputs.py"),
     output:
         svg=report(
             "results/{campaign}/charts/{chart}.svg",
@@ -72,7 +72,7 @@ rule page:
         findings="results/{campaign}/findings.json",
         table="results/{campaign}/tables/scaling.md",
         charts=expand("results/{{campaign}}/charts/{chart}.svg", chart=CHARTS),
-        code=sources("campaign", "record", "audit", "analysis", "report"),
+        code=sources("campaign", "record", "audit", "report"),
     output:
         report(
             "results/{campaign}/report.html",

@@ -1,9 +1,13 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pandas as pd
 
 from scalebench.analysis.intervals import Estimate, rate
 from scalebench.audit.finding import Findings
+from scalebench.record.metrics import Metrics
 from scalebench.record.run import METRICS, Run
 from scalebench.record.write import sha256_of
 
@@ -24,48 +28,49 @@ CONFIGURATION = {
 }
 
 
+# What a measured run adds: column -> how it is read from the metrics.
+MEASURED: dict[str, Callable[[Metrics], Any]] = {
+    "tokens": lambda m: m.window.tokens_processed_global,
+    "wall_time_s": lambda m: m.window.wall_time_sec,
+    "tokens_per_s": lambda m: m.window.tokens_per_sec_global,
+    "tokens_per_s_per_device": lambda m: m.window.tokens_per_sec_per_device,
+    "step_time_mean_s": lambda m: m.window.step_time_mean_sec,
+    "step_time_p50_s": lambda m: m.window.step_time_p50_sec,
+    "step_time_p95_s": lambda m: m.window.step_time_p95_sec,
+    "steps": lambda m: m.window.step_time_n,
+    "data_wait_share": lambda m: m.window.dataload_time_mean_sec / m.window.step_time_mean_sec,
+    "loss_first": lambda m: m.window.train_loss_first,
+    "loss_last": lambda m: m.window.train_loss_last,
+    "max_rss_bytes": lambda m: m.memory.max_rss_bytes,
+    "max_cuda_mem_allocated_bytes": lambda m: m.memory.max_cuda_mem_allocated_bytes_global,
+    "max_cuda_mem_reserved_bytes": lambda m: m.memory.max_cuda_mem_reserved_bytes_global,
+    "startup_s": lambda m: m.startup.launch_sec + m.startup.setup_sec,
+    "warmup_s": lambda m: m.startup.warmup_sec,
+}
+
+
 def runs_table(runs: list[Run]) -> pd.DataFrame:
     """One row a run, failed ones included; each row names the file that it came from and the file's sha256."""
     rows = []
     for run in runs:
-        m = run.metrics
-        row = {"cell": m.cell, "repeat": m.repeat, "status": m.status}
-        row |= (
-            {"failure": m.failure.failure_class, "reason": m.failure.reason}
-            if m.failure
-            else {"failure": None, "reason": None}
-        )
-        row |= configuration(run)
-        if m.window:
-            row |= {
-                "tokens": m.window.tokens_processed_global,
-                "wall_time_s": m.window.wall_time_sec,
-                "tokens_per_s": m.window.tokens_per_sec_global,
-                "tokens_per_s_per_device": m.window.tokens_per_sec_per_device,
-                "step_time_mean_s": m.window.step_time_mean_sec,
-                "step_time_p50_s": m.window.step_time_p50_sec,
-                "step_time_p95_s": m.window.step_time_p95_sec,
-                "steps": m.window.step_time_n,
-                "data_wait_share": m.window.dataload_time_mean_sec / m.window.step_time_mean_sec,
-                "loss_first": m.window.train_loss_first,
-                "loss_last": m.window.train_loss_last,
-                "max_rss_bytes": m.memory.max_rss_bytes,
-                "max_cuda_mem_allocated_bytes": m.memory.max_cuda_mem_allocated_bytes_global,
-                "max_cuda_mem_reserved_bytes": m.memory.max_cuda_mem_reserved_bytes_global,
-                "startup_s": m.startup.launch_sec + m.startup.setup_sec,
-                "warmup_s": m.startup.warmup_sec,
+        m, source = run.metrics, run.folder / METRICS
+        rows.append(
+            {
+                "cell": m.cell,
+                "repeat": m.repeat,
+                "status": m.status,
+                "failure": m.failure.failure_class if m.failure else None,
+                "reason": m.failure.reason if m.failure else None,
+                **configuration(run),
+                **{name: read(m) if m.window else None for name, read in MEASURED.items()},
+                "total_wall_time_s": m.total_wall_time_sec,
+                "timestamp_utc": m.timestamp_utc,
+                "git_commit": m.git_commit,
+                "fingerprint": m.fingerprint,
+                "metrics": str(source),
+                "sha256": sha256_of(source),
             }
-        row |= {
-            "total_wall_time_s": m.total_wall_time_sec,
-            "timestamp_utc": m.timestamp_utc,
-            "git_commit": m.git_commit,
-        }
-        row |= {
-            "fingerprint": m.fingerprint,
-            "metrics": str(run.folder / METRICS),
-            "sha256": sha256_of(run.folder / METRICS),
-        }
-        rows.append(row)
+        )
     return pd.DataFrame(rows)
 
 
@@ -86,30 +91,34 @@ def throughput(runs: list[Run]) -> Estimate:
 
 
 def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
-    """One row a cell: throughput as all tokens over all time with its interval, medians over runs of the rest."""
+    """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs."""
     rows = []
     for cell, group in by_cell(runs).items():
         measured = [run for run in group if run.ok]
-        row = {"cell": cell, **configuration(group[0]), "runs": len(group), "n": len(measured)}
         failures = [run.metrics.failure for run in group if run.metrics.failure]
-        row["failures"] = "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures))
-        if measured:
-            estimate = throughput(measured)
-            steps = pd.concat([run.window["step_time_s"] for run in measured])
-            row |= {
-                "tokens_per_s": estimate.value,
-                "tokens_per_s_low": estimate.low,
-                "tokens_per_s_high": estimate.high,
-                "tokens_per_s_per_device": estimate.value / row["devices"],
+        rate = throughput(measured) if measured else None
+        steps = pd.concat([run.window["step_time_s"] for run in measured]) if measured else pd.Series(dtype=float)
+        config = configuration(group[0])
+        rows.append(
+            {
+                "cell": cell,
+                **config,
+                "runs": len(group),
+                "n": len(measured),
+                "tokens_per_s": rate and rate.value,
+                "tokens_per_s_low": rate and rate.low,
+                "tokens_per_s_high": rate and rate.high,
+                "tokens_per_s_per_device": rate and rate.value / config["devices"],
                 **{f"step_time_p{p:02}_s": steps.quantile(p / 100) for p in (5, 25, 50, 75)},
                 "step_time_p95_s": steps.quantile(0.95) if len(steps) >= 20 else None,
                 "step_time_max_s": steps.max(),
                 "steps": len(steps),
-                "loss_last": measured[0].metrics.window.train_loss_last,
-                "max_rss_bytes": max(r.metrics.memory.max_rss_bytes for r in measured),
+                "loss_last": measured[0].metrics.window.train_loss_last if measured else None,
+                "max_rss_bytes": max((r.metrics.memory.max_rss_bytes for r in measured), default=None),
+                "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
+                "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
             }
-        row["findings"] = " ".join(sorted({f.code for f in findings.of(cell)}))
-        rows.append(row)
+        )
     return pd.DataFrame(rows)
 
 

@@ -15,21 +15,21 @@ def rate_times_time(runs: list[Run]) -> list[Finding]:
     for run in runs:
         window = run.metrics.window
         product = window.tokens_per_sec_global * window.wall_time_sec
-        for tokens, source in (
-            (window.tokens_processed_global, "the ledger"),
-            (int(run.window["tokens"].sum()), "steps.csv"),
-        ):
-            if abs(product - tokens) > SAME * tokens:
-                found.append(
-                    about(
-                        run,
-                        "rate-times-time",
-                        "invalid",
-                        f"{window.tokens_per_sec_global:,.0f} tokens/s x {window.wall_time_sec:.3f} s = {product:,.0f} tokens, "
-                        f"but {source} has {tokens:,}",
-                        "The rate is not the work over the time; do not quote it.",
-                    )
+        counts = {"the ledger": window.tokens_processed_global, "steps.csv": int(run.window["tokens"].sum())}
+        wrong = [
+            f"{source} has {tokens:,}" for source, tokens in counts.items() if abs(product - tokens) > SAME * tokens
+        ]
+        if wrong:
+            found.append(
+                about(
+                    run,
+                    "rate-times-time",
+                    "invalid",
+                    f"{window.tokens_per_sec_global:,.0f} tokens/s x {window.wall_time_sec:.3f} s = {product:,.0f} tokens, "
+                    f"but {' and '.join(wrong)}",
+                    "The rate is not the work over the time; do not quote it.",
                 )
+            )
     return found
 
 

@@ -82,12 +82,15 @@ def tokens_dir(results: Path, cell: Cell) -> Path:
     return results / "corpora" / cell.workload.corpus / cell.workload.tokenizer
 
 
-def sources(*rooms: str) -> list[str]:
-    """The source files of some rooms, and the few that all share: an input of the rules that run them."""
-    files = [p for room in rooms for p in sorted((PACKAGE / room).rglob("*")) if p.suffix in (".py", ".j2")]
-    files += [PACKAGE / name for name in SHARED]
+def sources(*parts: str) -> list[str]:
+    """The source files of some rooms (or single files of a room), and the few that all share: an input of a rule."""
     root = Path.cwd()
+    files = [path for part in parts for path in _files(PACKAGE / part)] + [PACKAGE / name for name in SHARED]
     return [str(p.relative_to(root) if p.is_relative_to(root) else p) for p in files]
+
+
+def _files(part: Path) -> list[Path]:
+    return [part] if part.is_file() else [p for p in sorted(part.rglob("*")) if p.suffix in (".py", ".j2")]
 
 
 def code_sha256(*rooms: str) -> str:

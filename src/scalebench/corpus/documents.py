@@ -35,12 +35,12 @@ def fetch(name: str, corpus: Corpus, out: Path) -> dict:
             if not text.strip():
                 counts["empty_documents"] += 1
                 continue
-            data = text.encode("utf-8", errors="replace")
+            data = text.encode()
             digest.update(data + b"\0")
             counts["documents"] += 1
             counts["bytes"] += len(data)
             counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
-            group.append(data.decode())  # without the half surrogates that JSON can smuggle in
+            group.append(text)
             size += len(data)
             if size >= GROUP_BYTES:
                 writer.write_table(pa.table({"text": group}, schema=schema))

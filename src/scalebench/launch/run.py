@@ -17,7 +17,7 @@ from scalebench.launch.watch import Outcome, run_watched
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
-from scalebench.record.write import scrub, write_atomic, write_json
+from scalebench.record.write import scrub, sha256_of, write_atomic, write_json
 from scalebench.trainer.request import Request, sections_of
 
 
@@ -104,6 +104,7 @@ def _failed(request: Request, failure: Failure) -> Metrics:
 def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attempt: Path, out: Path) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
+    metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}})
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
     (out / LOG).touch()

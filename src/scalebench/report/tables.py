@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from scalebench.analysis.collect import CONFIGURATION
 from scalebench.record.write import write_atomic
 from scalebench.report.figures import estimate, number, records
 
@@ -30,6 +29,10 @@ HUMAN = {
     "n": "n",
     "findings": "findings",
 }
+
+
+# Columns that say nothing in a table where they never change.
+CONFIGURED = ("precision", "model", "seq_len", "micro_batch", "accumulation", "global_batch")
 
 
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
@@ -69,9 +72,7 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """The human table without the columns of configuration that never change, and those columns with their value."""
-    keep = {HUMAN[name] for name in ("strategy", "geometry")}
-    configured = [HUMAN[name] for name in CONFIGURATION if name in HUMAN]
-    constant = [c for c in configured if c not in keep and human[c].nunique() == 1]
+    constant = [HUMAN[name] for name in CONFIGURED if human[HUMAN[name]].nunique() == 1]
     return human.drop(columns=constant), [(c, human[c].iloc[0]) for c in constant]
 
 

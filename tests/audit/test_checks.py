@@ -1,0 +1,95 @@
+"""Each check finds its fault in runs that are otherwise sound, and nothing in sound ones."""
+
+import pytest
+from synthetic import cells, rewrite, write_failure, write_run
+
+from scalebench.audit.checks import CHECKS, audit
+
+
+@pytest.fixture
+def sound(tmp_path):
+    one, two = cells()
+    return [write_run(tmp_path, cell, k, t) for cell, t in ((one, 0.1), (two, 0.06)) for k in (1, 2, 3)]
+
+
+def found(runs):
+    return {f.code: f for f in audit("synthetic", runs).findings}
+
+
+def test_sound_runs_have_no_findings(sound):
+    result = audit("synthetic", sound)
+    assert result.findings == []
+    assert len(result.checks) == len(CHECKS) == len(set(result.checks))
+
+
+def set_in(*path):
+    """A change of the metrics: the value at `path[:-1]` becomes `path[-1]`, or what it returns for the old value."""
+
+    def change(data):
+        for key in path[:-2]:
+            data = data[key]
+        data[path[-2]] = path[-1](data[path[-2]]) if callable(path[-1]) else path[-1]
+
+    return change
+
+
+FAULTS = {
+    "ledger-differs-from-plan": (set_in("ledger", "consumed_sha256", "f" * 64), None, "invalid"),
+    "tokens-differ-from-batches": (set_in("window", "tokens_processed_global", lambda n: n * 2), None, "invalid"),
+    "batch-arithmetic": (set_in("training_config", "micro_batch_size_per_gpu", 16), None, "invalid"),
+    "rate-times-time": (set_in("window", "tokens_per_sec_global", lambda r: r * 4), None, "invalid"),
+    "step-time-times-rate": (set_in("window", "step_time_mean_sec", lambda s: s * 5.26), None, "invalid"),
+    "steps-do-not-fill-window": (None, lambda f: f.assign(step_time_s=f["step_time_s"] * 0.9), "invalid"),
+    "losses-differ": (None, lambda f: f.assign(loss=f["loss"] * 1.001), "invalid"),
+    "machine-busy": (set_in("host", "cpu_busy_before", 0.6), None, "suspect"),
+    "cores-shared": (set_in("ranks", 1, "cores", [0]), None, "suspect"),
+    "surroundings-differ": (set_in("env", "torch_version", "2"), None, "suspect"),
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_fault_is_found_and_named(sound, code):
+    change_metrics, change_steps, severity = FAULTS[code]
+    sound[-1] = rewrite(sound[-1], change_metrics, change_steps)
+    finding = found(sound)[code]
+    assert finding.severity == severity
+    assert "ddp-n1x2" in finding.cells
+    assert finding.evidence
+    assert finding.advice
+
+
+def test_the_plan_is_made_anew_not_believed(sound):
+    """A trainer that reports its wrong plan as planned does not get away with it."""
+    wrong = "f" * 64
+    sound[0] = rewrite(sound[0], lambda d: d["ledger"].update(consumed_sha256=wrong, planned_sha256=wrong))
+    assert "ledger-differs-from-plan" in found(sound)
+
+
+def test_the_first_epoch_of_another_corpus_is_not_compared(sound):
+    sound[-1] = rewrite(sound[-1], set_in("data", "train_sha256", "0" * 64), lambda f: f.assign(loss=f["loss"] + 1))
+    assert "losses-differ" not in found(sound)
+
+
+def test_rounding_is_no_fault(sound):
+    sound[-1] = rewrite(sound[-1], None, lambda f: f.assign(loss=f["loss"] * (1 + 1e-5)))
+    assert found(sound) == {}
+
+
+def test_a_missing_step_is_no_agreement(sound):
+    sound[-1] = rewrite(sound[-1], None, lambda f: f[f["step"] != 34])
+    assert "losses-differ" in found(sound)
+
+
+def test_a_single_run_is_noted(tmp_path):
+    assert found([write_run(tmp_path, cells()[0])])["single-run"].severity == "note"
+
+
+def test_failed_runs_are_not_checked(tmp_path, sound):
+    assert audit("synthetic", [*sound, write_failure(tmp_path / "x", cells()[0])]).findings == []
+
+
+def test_the_gravest_come_first(sound):
+    sound[0] = rewrite(sound[0], set_in("host", "cpu_busy_before", 0.6))
+    sound[1] = rewrite(sound[1], set_in("window", "tokens_per_sec_global", 1.0))
+    severities = [f.severity for f in audit("synthetic", sound).findings]
+    assert severities == sorted(severities, key=["invalid", "suspect", "note"].index)

@@ -1,0 +1,123 @@
+"""A broken campaign file gets one clear message: file, line, key, what is allowed, the nearest name; exit code 2."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = """title: Does it scale?
+work:
+  global_batch: 16
+vary:
+  geometry: [1x1, 1x2]
+"""
+
+# name -> (file, parts of the message)
+BROKEN: dict[str, tuple[str, list[str]]] = {
+    "empty": ("", ["a mapping of keys is expected", "title"]),
+    "a list": ("- title: x\n", ["a mapping of keys is expected"]),
+    "no title": ("repeats: 2\n", ["line 1", "title is missing", "The question"]),
+    "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),
+    "unknown key": (
+        "title: x\nwork:\n  global_bach: 8\n",
+        ["line 3", "unknown key work.global_bach", '"global_batch"', "accumulation"],
+    ),
+    "unknown nested key": (
+        "title: x\nwork:\n  optimizer:\n    lr: 1\n",
+        ["line 4", "work.optimizer.lr", "learning_rate"],
+    ),
+    "unknown axis": ("title: x\nvary:\n  strategi: [ddp]\n", ["line 3", "vary.strategi", '"strategy"']),
+    "unknown strategy": (
+        "title: x\nexecution:\n  strategy: dpp\n",
+        ["line 3", 'execution.strategy cannot be "dpp"', "ddp", 'Did you mean "ddp"?'],
+    ),
+    "unknown strategy in vary": ("title: x\nvary:\n  strategy: [dp3]\n", ["line 3", "vary.strategy[0]", "ddp"]),
+    "unknown model": ("title: x\nworkload:\n  model: gpt2-smal\n", ["line 3", "workload.model", '"gpt2-small"']),
+    "unknown corpus": ("title: x\nworkload:\n  corpus: python-doc\n", ['no corpus "python-doc"', '"python-docs"']),
+    "not a number": (
+        "title: x\nwork:\n  steps: many\n",
+        ["line 3", 'work.steps cannot be "many"', "whole number >= 2"],
+    ),
+    "a fraction": ("title: x\nwork:\n  steps: 2.5\n", ["line 3", "work.steps cannot be 2.5", "whole number"]),
+    "too small": ("title: x\nrepeats: 0\n", ["line 2", "repeats cannot be 0", ">= 1"]),
+    "yes is no number": ("title: x\nrepeats: yes\n", ["line 2", 'repeats cannot be "yes"']),
+    "bad batch word": (
+        "title: x\nwork:\n  micro_batch: auto\n",
+        ["line 3", "work.micro_batch", "whole number >= 1; derive"],
+    ),
+    "bad geometry": ("title: x\nexecution:\n  geometry: 2\n", ["line 3", "execution.geometry", "1x2 or 2x4"]),
+    "zero devices": ("title: x\nexecution:\n  geometry: 1x0\n", ["line 3", 'execution.geometry cannot be "1x0"']),
+    "bad tokenizer": ("title: x\nworkload:\n  tokenizer: gtp2\n", ["line 3", "workload.tokenizer", "bpe-2048"]),
+    "tiny tokenizer": ("title: x\nworkload:\n  tokenizer: bpe-100\n", ["bpe-100 is too small", "bpe-257"]),
+    "empty axis": ("title: x\nvary:\n  geometry: []\n", ["line 3", "vary.geometry", "a list of at least 1"]),
+    "axis without a list": ("title: x\nvary:\n  geometry: 1x1\n", ["line 3", "vary.geometry", "a list"]),
+    "given twice": ("title: x\nrepeats: 2\nrepeats: 3\n", ["line 3", "repeats is given twice"]),
+    "not YAML": ("title: [x\nrepeats: 2\n", ["line 2", "not valid YAML"]),
+    "tab": ("title: x\nwork:\n\tsteps: 3\n", ["line 3", "not valid YAML"]),
+    "does not divide": (
+        "title: x\nwork: {global_batch: 16}\nvary: {geometry: [1x3]}\n",
+        ["cell ddp-n1x3", "16 / (1 x 3)", "15 or 18"],
+    ),
+    "arithmetic": (
+        "title: x\nwork: {global_batch: 16, micro_batch: 3, accumulation: 2}\n",
+        ["cell ddp-n1x1", "3 x 2 x 1 = 6", "16", "derive"],
+    ),
+    "nothing given": ("title: x\nwork: {global_batch: derive}\n", ["both `derive`"]),
+    "too long": ("title: x\nworkload: {seq_len: 2000}\n", ["seq_len 2000", "context of 1024"]),
+    "heads": (
+        "title: x\nworkload: {model: {layers: 2, width: 100, heads: 3}}\n",
+        ["width 100 is not a multiple of heads 3"],
+    ),
+    "bad shape": ("title: x\nworkload: {model: {layer: 2}}\n", ["workload.model.layer", '"layers"']),
+    "exclude misses": (GOOD + "exclude: [{geometry: 1x4}]\n", ["exclude", "1x4", "matches no combination"]),
+    "exclude all": (GOOD + "exclude: [{geometry: 1x1}, {geometry: 1x2}]\n", ["nothing is left to run"]),
+    "same cell twice": (GOOD + "cells: [{geometry: 1x2}]\n", ["two cells are called ddp-n1x2"]),
+}
+
+
+@pytest.fixture
+def validate(tmp_path: Path, repository: Path):
+    def run(text: str | bytes) -> subprocess.CompletedProcess:
+        path = tmp_path / "broken.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", str(path)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=repository)
+
+    return run
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_file(validate, name):
+    text, parts = BROKEN[name]
+    done = validate(text)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    assert "broken.yaml" in done.stderr
+    for part in parts:
+        assert part in done.stderr, (part, done.stderr)
+
+
+def test_not_utf8(validate):
+    done = validate(b"title: \xff\xfe\n")
+    assert done.returncode == 2
+    assert "not UTF-8" in done.stderr
+
+
+def test_every_fault_is_named_at_once(validate):
+    done = validate("title: x\nwork: {stepz: 3, steps: 1}\nrepeats: -1\n")
+    assert done.returncode == 2
+    assert [line.split(", line ")[1][0] for line in done.stderr.splitlines()] == ["2", "2", "3"]
+
+
+def test_missing_file_names_the_nearest(repository):
+    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", "config/campaigns/dmo.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=repository)
+    assert done.returncode == 2
+    assert 'Did you mean "config/campaigns/demo.yaml"?' in done.stderr
+
+
+def test_a_good_file_passes(validate):
+    done = validate(GOOD)
+    assert done.returncode == 0
+    assert "2 cells x 3 repeats = 6 runs" in done.stdout

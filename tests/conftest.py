@@ -1,0 +1,48 @@
+"""Set-up that several rooms' tests share."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def repository() -> Path:
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[str]:
+    """A few hundred documents of made-up prose, the same in every session."""
+    chance = random.Random(7)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(600)]
+    weights = [1 / (i + 1) for i in range(len(words))]
+    return [" ".join(chance.choices(words, weights, k=chance.randint(20, 200))) + "." for _ in range(300)]
+
+
+@pytest.fixture(scope="session")
+def tokens(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Path:
+    """A tokenised corpus: the folder of train.bin, val.bin and tokens.json."""
+    from scalebench.campaign.corpora import Corpus
+    from scalebench.corpus import documents, tokenise, tokenizer
+
+    root = tmp_path_factory.mktemp("corpora")
+    (root / "prose.txt").write_text("\n".join(sentences))
+    corpus = Corpus(source="text", files=[str(root / "prose.txt")], document="line")
+    documents.fetch("prose", corpus, root)
+    folder = root / "bpe-512"
+    folder.mkdir()
+    tokenizer.train("bpe-512", iter(sentences), folder / "tokenizer.json")
+    tokenise.tokenise(root, folder / "tokenizer.json", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not path:
+        pytest.skip("chromium is not installed (tests/install-system-packages installs it as root)")
+    return path

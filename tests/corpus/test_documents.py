@@ -1,0 +1,86 @@
+"""Gathering documents: what is odd in real text is handled, what cannot be is said."""
+
+import json
+
+import pytest
+
+from scalebench.campaign.corpora import Corpus
+from scalebench.corpus import documents
+from scalebench.errors import UserError
+
+
+def fetch(folder, **keys):
+    return documents.fetch("mine", Corpus(**keys), folder / "out"), list(
+        documents.read(folder / "out/documents.parquet")
+    )
+
+
+def test_python_docs_needs_no_network_and_is_the_same_twice(tmp_path):
+    first = documents.fetch("python-docs", Corpus(source="python-docs"), tmp_path / "a")
+    second = documents.fetch("python-docs", Corpus(source="python-docs"), tmp_path / "b")
+    assert first == second
+    assert first["documents"] > 300
+    assert first["bytes"] > 1_000_000
+    assert first["revision"].startswith("python-3.")
+    assert json.loads((tmp_path / "a/corpus.json").read_text()) == first
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("file", ["one\ntwo\n\nthree\n", "four"]),
+        ("paragraph", ["one\ntwo", "three\n", "four"]),
+        ("line", ["one", "two", "three", "four"]),
+    ],
+)
+def test_text(tmp_path, document, expected):
+    (tmp_path / "a.txt").write_text("one\ntwo\n\nthree\n")
+    (tmp_path / "b.txt").write_text("four")
+    (tmp_path / "empty.txt").write_text("")
+    _, texts = fetch(tmp_path, source="text", files=[str(tmp_path / "*.txt")], document=document)
+    assert [t.strip() for t in texts] == [t.strip() for t in expected]
+
+
+def test_jsonl_and_parquet_give_the_same_documents(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"body": ["first <|endoftext|> still first", "", "second — ünïcode"], "id": [1, 2, 3]})
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "a.parquet")
+    lines = fetch(tmp_path, source="jsonl", files=[str(tmp_path / "a.jsonl")], field="body")
+    rows = fetch(tmp_path, source="parquet", files=[str(tmp_path / "a.parquet")], field="body")
+    assert lines[1] == rows[1] == [frame["body"][0], frame["body"][2]]
+    assert lines[0]["sha256"] == rows[0]["sha256"]
+    assert lines[0]["empty_documents"] == 1
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"good \xff\xfe bad")
+    found, texts = fetch(tmp_path, source="text", files=[str(tmp_path / "a.txt")])
+    assert texts == ["good \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} bad"]
+    assert found["replaced_characters"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keys", "message"),
+    [
+        ("a.txt", "  \n\n ", {"source": "text"}, "is empty"),
+        ("a.jsonl", '{"txet": "x"}\n', {"source": "jsonl"}, 'field: "text" is not in .* fields there: txet'),
+        ("a.jsonl", '{"text": 3}\n', {"source": "jsonl"}, "is not text but int"),
+        ("a.jsonl", "not json\n", {"source": "jsonl"}, "cannot be read as jsonl"),
+        ("a.jsonl", '{"text": "half a pair: \\ud800"}\n', {"source": "jsonl"}, "cannot be read as jsonl.*surrogate"),
+        ("a.parquet", "not parquet", {"source": "parquet"}, "cannot be read as parquet"),
+        ("b.md", "x", {"source": "text"}, "matches no file"),
+    ],
+)
+def test_bad_files(tmp_path, name, content, keys, message):
+    (tmp_path / name).write_text(content)
+    pattern = tmp_path / name.replace("b.md", "*.txt")
+    with pytest.raises(UserError, match=message):
+        fetch(tmp_path, files=[str(pattern)], **keys)
+    assert not (tmp_path / "out/documents.parquet").exists(), "no half corpus is left behind"
+
+
+def test_a_local_source_without_files(tmp_path):
+    with pytest.raises(UserError, match="but no `files`"):
+        fetch(tmp_path, source="text")

@@ -1,0 +1,56 @@
+"""Parameter and FLOP counts: against the published figures and against the network itself."""
+
+import pytest
+
+from scalebench.campaign.shapes import SHAPES, ModelShape
+from scalebench.model.counts import count
+
+
+def test_gpt2_small_as_published():
+    counts = count(SHAPES["gpt2-small"], 50257, 1024)
+    assert counts.parameters == 124_439_808
+    assert counts.matmul_parameters == 123_532_032
+    assert counts.flops_per_token == pytest.approx(855e6, rel=2e-3)
+    assert counts.flops_per_token_causal == pytest.approx(798.5e6, rel=2e-3)
+    assert count(SHAPES["gpt2-small"], 50257, 512).flops_per_token == pytest.approx(798.5e6, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["gpt2-medium", "gpt2-large", "gpt2-xl"])
+def test_the_family_as_published(name):
+    published = {"gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
+    assert count(SHAPES[name], 50257, 1024).parameters == published[name]
+
+
+@pytest.mark.parametrize("shape", [SHAPES["gpt2-tiny"], ModelShape(layers=3, width=96, heads=3, context=64)])
+def test_the_built_model_has_the_counted_parameters(shape):
+    from scalebench.model.gpt2 import build
+
+    assert sum(p.numel() for p in build(shape, 500, seed=1).parameters()) == count(shape, 500, 32).parameters
+
+
+def test_flops_against_the_profiler_of_torch():
+    """torch counts 2 FLOPs a multiply-add in every matrix product of a step; ours is the same sum by formula."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from scalebench.model.gpt2 import build
+
+    shape, vocabulary, seq_len, samples = ModelShape(layers=2, width=64, heads=2, context=64), 300, 32, 4
+    model = build(shape, vocabulary, seed=1)
+    # The fused attention of the CPU is not among the operations that torch counts; its plain form is.
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        model(torch.randint(vocabulary, (samples, seq_len + 1))).backward()
+    expected = count(shape, vocabulary, seq_len).flops_per_token * samples * seq_len
+    assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)
+
+
+def test_weights_depend_on_the_seed_alone():
+    import torch
+
+    from scalebench.model.gpt2 import build
+
+    shape = ModelShape(layers=1, width=32, heads=2, context=32)
+    one, same, other = (build(shape, 300, seed).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(one[k], same[k]) for k in one)
+    assert any(not torch.equal(one[k], other[k]) for k in one)

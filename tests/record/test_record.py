@@ -1,0 +1,83 @@
+"""Reading and writing what a run leaves behind."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import cells, write_failure, write_run
+
+from scalebench.errors import UserError
+from scalebench.record.run import read_run
+from scalebench.record.steps import loss_series, read_steps, window_steps
+from scalebench.record.write import scrub, write_atomic, write_json
+
+
+def test_a_run_reads_back_as_it_was_written(tmp_path):
+    run = write_run(tmp_path, cells()[1])
+    again = read_run(run.folder)
+    assert again.metrics == run.metrics
+    assert again.ok
+    assert again.name == "ddp-n1x2/rep1"
+
+
+def test_a_failed_run_reads_back(tmp_path):
+    run = write_failure(tmp_path, cells()[0])
+    assert not run.ok
+    assert run.metrics.failure.failure_class == "oom"
+    assert json.loads((run.folder / "training_metrics.json").read_text())["failure"]["class"] == "oom"
+
+
+def test_step_times_are_maxima_over_ranks_and_losses_means(tmp_path):
+    run = write_run(tmp_path, cells()[1])
+    frame = run.steps.copy()
+    frame.loc[(frame["step"] == 10) & (frame["rank"] == 1), "step_time_s"] = 9.0
+    assert window_steps(frame).loc[10, "step_time_s"] == 9.0
+    assert loss_series(frame)[10] == pytest.approx(7.0 - 0.02 * 10)
+    assert len(loss_series(frame)) == 35
+
+
+def test_steps_keep_their_digits(tmp_path):
+    run = write_run(tmp_path, cells()[0])
+    again = read_steps(run.folder / "steps.csv")
+    assert np.allclose(again["step_time_s"], run.steps["step_time_s"], rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "", "not a metrics file"),
+        (lambda text: text.replace('"3.0"', '"9.9"'), "schema_version"),
+        (lambda text: text.replace('"repeat"', '"repaet"'), "repeat"),
+        (lambda text: text[:200], "not a metrics file"),
+    ],
+)
+def test_a_damaged_metrics_file(tmp_path, change, message):
+    run = write_run(tmp_path, cells()[0])
+    path = run.folder / "training_metrics.json"
+    path.write_text(change(path.read_text()))
+    with pytest.raises(UserError, match=message):
+        read_run(run.folder)
+
+
+def test_no_run_in_the_folder(tmp_path):
+    with pytest.raises(UserError, match="there is no run in this folder"):
+        read_run(tmp_path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(path, {"a": float("nan")})
+    assert json.loads(path.read_text()) == {"a": 1}
+    write_atomic(path, "new")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_scrub_knows_the_places_of_this_machine():
+    text = f"{Path.cwd()}/src and {sys.prefix}/lib and {Path.home()}/secret"
+    clean = scrub(text)
+    assert clean.startswith("./src and <env>/lib and ")
+    assert str(Path.home()) not in clean

@@ -1,0 +1,72 @@
+"""A whole campaign's results, made from synthetic runs through the real analysis."""
+
+import json
+from pathlib import Path
+
+import pytest
+from synthetic import cells, rewrite, write_failure, write_run
+
+from scalebench.analysis.collect import cells_table, runs_table
+from scalebench.analysis.scaling import scaling_report
+from scalebench.audit.checks import audit
+from scalebench.report.charts import CHARTS, draw
+from scalebench.report.inputs import read_inputs
+from scalebench.report.page import write_page
+from scalebench.report.tables import write_tables
+
+
+class Results:
+    """The files of a campaign in `folder`, and what they were made from."""
+
+    def __init__(self, folder: Path, runs: list) -> None:
+        self.folder, self.runs = folder, runs
+        self.findings = audit("synthetic", runs)
+        self.report = scaling_report("synthetic", "Does it scale?", runs, self.findings)
+        runs_table(runs).to_csv(folder / "runs.csv", index=False)
+        cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
+        (folder / "scaling_report.json").write_text(json.dumps(self.report))
+
+    def tables(self) -> Path:
+        _, cell_rows, report = read_inputs(self.folder)
+        write_tables(cell_rows, report, self.folder / "tables")
+        return self.folder / "tables"
+
+    def charts(self) -> Path:
+        for name in CHARTS:
+            draw(name, *read_inputs(self.folder), self.folder / "charts")
+        return self.folder / "charts"
+
+    def page(self) -> Path:
+        self.charts()
+        out = self.folder / "report.html"
+        write_page(self.runs, *read_inputs(self.folder), self.findings, self.folder / "charts", out)
+        return out
+
+
+@pytest.fixture
+def results(tmp_path):
+    """1, 2, 4 devices at 100, 60 and 40 ms; 8 devices ran out of memory."""
+    found = cells(vary={"geometry": ["1x1", "1x2", "1x4", "1x8"]})
+    times = {1: 0.1, 2: 0.06, 4: 0.04}
+    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.world]) for c in found[:3] for k in (1, 2, 3)]
+    return Results(tmp_path, [*runs, write_failure(tmp_path / "runs", found[3])])
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """As above with two sizes, but one run's rate is not its work over its time."""
+    runs = [write_run(tmp_path / "runs", c, k, 0.1 / c.batch.world) for c in cells() for k in (1, 2)]
+    runs[-1] = rewrite(runs[-1], lambda d: d["window"].update(tokens_per_sec_global=1e9))
+    return Results(tmp_path, runs)
+
+
+@pytest.fixture
+def single(tmp_path):
+    """One run a cell: no intervals anywhere."""
+    return Results(tmp_path, [write_run(tmp_path / "runs", c, 1, 0.1 / c.batch.world) for c in cells()])
+
+
+@pytest.fixture
+def nothing(tmp_path):
+    """Every run failed."""
+    return Results(tmp_path, [write_failure(tmp_path / "runs", c) for c in cells()])

@@ -1,0 +1,140 @@
+"""report.html in a real browser: whole, self-contained, good on a phone and on paper."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+# Chromium without its background services: the tests have no network, and it would try.
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser):
+    """Open a page at a given width; fails the test on any error or request that the page makes."""
+    opened = []
+
+    def run(path, width=1100, height=900):
+        page = browser.new_page(viewport={"width": width, "height": height})
+        opened.append(page)
+        page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
+        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else pytest.fail(r.url))
+        page.goto(f"file://{path}")
+        return page
+
+    yield run
+    for page in opened:
+        page.close()
+
+
+def test_question_answer_table_charts(results, show):
+    page = show(results.page())
+    assert page.inner_text("h1") == "Does it scale?"
+    assert page.inner_text("p.answer").startswith("Yes. ddp fp32: 4 devices make 2.")
+    assert page.locator("table").first.locator("tbody tr").count() == 4
+    images = page.locator("figure img")
+    assert images.count() == 3
+    assert all(images.nth(i).evaluate("e => e.complete && e.naturalWidth > 0") for i in range(3))
+    assert all(images.nth(i).get_attribute("alt") for i in range(3))
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1400])
+def test_nothing_sticks_out_at_any_width(results, show, width):
+    page = show(results.page(), width, 844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # Wide tables scroll in their own box; everything else fits its line.
+    outside = page.evaluate(
+        "w => [...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, pre') && "
+        "e.getBoundingClientRect().right > w + 1).map(e => e.outerHTML.slice(0, 80))",
+        width,
+    )
+    assert outside == []
+
+
+def test_print_fits_the_paper(results, show, tmp_path):
+    page = show(results.page())
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 less its margins, in CSS pixels
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+    pdf = page.pdf(format="A4", path=tmp_path / "report.pdf")
+    pages = len(re.findall(rb"/Type\s*/Page[^s]", pdf))
+    assert 2 <= pages <= 5
+
+
+def test_a_failed_cell_is_a_row_and_says_why(results, show):
+    page = show(results.page())
+    assert "oom: CUDA out of memory" in page.inner_text("table >> nth=0")
+    text = page.inner_text("body")
+    assert "Runs without numbers" in text
+    assert "ddp-n1x8/rep1: oom on rank 1. CUDA out of memory" in text
+    assert "last line of the log" in text
+
+
+def test_findings_mark_the_number_and_take_the_answer_away(broken, show):
+    page = show(broken.page())
+    assert page.inner_text("p.answer").startswith("No answer: the numbers did not pass their own checks")
+    link = page.locator("table >> nth=0").locator("a", has_text="rate-times-time")
+    assert link.count() == 1
+    target = link.get_attribute("href")
+    assert "tokens/s x" in page.inner_text(target)
+    assert page.locator(f"{target} .invalid").inner_text() == "invalid"
+
+
+def test_no_findings_are_said_too(results, show):
+    assert "None of them found anything." in show(results.page()).inner_text("body")
+
+
+def test_every_run_has_a_link_and_a_hash(results, show):
+    page = show(results.page())
+    links = page.locator("a", has_text="training_metrics.json")
+    assert links.count() == len(results.runs) == 10
+    for i in range(10):
+        target = links.nth(i).get_attribute("href")
+        assert (results.folder / target).is_file(), target
+    table = page.inner_text("table >> nth=-1")
+    assert all(f"{run.metrics.cell}/rep{run.metrics.repeat}" in table for run in results.runs)
+
+
+def test_machine_and_versions(results, show):
+    text = show(results.page()).inner_text("body")
+    for part in ("8 logical CPUs", "16.0 GiB", "torch", "Commit", "Measuring code"):
+        assert part in text
+
+
+@pytest.mark.parametrize("fixture", ["single", "nothing"])
+def test_thin_results_have_a_page_too(fixture, request, show):
+    page = show(request.getfixturevalue(fixture).page())
+    assert page.inner_text("p.answer")
+
+
+def test_markup_is_balanced_and_text_is_escaped(results, tmp_path):
+    from synthetic import cells, write_failure
+
+    runs = [*results.runs, write_failure(tmp_path / "x", cells()[0], 9, "crash", "<script>alert('&')</script>")]
+    html = type(results)(results.folder, runs).page().read_text()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+    class Balance(HTMLParser):
+        stack: list = []  # noqa: RUF012
+
+        def handle_starttag(self, tag, attributes):
+            if tag not in ("meta", "img", "link", "br"):
+                self.stack.append(tag)
+
+        def handle_endtag(self, tag):
+            assert self.stack.pop() == tag
+
+    checker = Balance()
+    checker.feed(html)
+    assert checker.stack == []

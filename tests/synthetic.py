@@ -1,0 +1,189 @@
+"""Runs with known truth, made without training: complete run folders whose figures agree with each other."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scalebench.campaign.cells import Cell, expand
+from scalebench.campaign.config import Campaign
+from scalebench.corpus.plan import SamplePlan, digest
+from scalebench.record.metrics import Failure, Ledger, Memory, Metrics, Model, Startup, TrainingConfig, Window
+from scalebench.record.run import METRICS, STEPS, Run, read_run
+from scalebench.record.steps import window_steps, write_steps
+from scalebench.record.write import sha256_of, write_json
+
+SAMPLES = 5000
+
+
+def campaign(**keys: Any) -> Campaign:
+    """A small campaign; `keys` replace top-level keys."""
+    data = {
+        "title": "Does it scale?",
+        "work": {"global_batch": 16, "steps": 30, "warmup_steps": 5},
+        "vary": {"geometry": ["1x1", "1x2"]},
+    }
+    return Campaign.model_validate(data | keys)
+
+
+def cells(**keys: Any) -> list[Cell]:
+    return expand(campaign(**keys))
+
+
+def write_run(
+    root: Path, cell: Cell, repeat: int = 1, step_time: float = 0.1, seed: int = 0, spread: float = 0.02
+) -> Run:
+    """A sound run of `cell` in `root`/<cell>/rep<repeat>, its steps `step_time` seconds long with a relative `spread`."""
+    folder = root / cell.slug / f"rep{repeat}"
+    folder.mkdir(parents=True)
+    frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.world]), spread)
+    write_steps(frame, folder / STEPS)
+    write_json(folder / METRICS, metrics_of(cell, repeat, frame, folder).model_dump(mode="json", by_alias=True))
+    return read_run(folder)
+
+
+def write_failure(
+    root: Path, cell: Cell, repeat: int = 1, kind: str = "oom", reason: str = "CUDA out of memory"
+) -> Run:
+    folder = root / cell.slug / f"rep{repeat}"
+    folder.mkdir(parents=True)
+    failure = Failure(failure_class=kind, reason=reason, rank=1, log_tail=["last line of the log"])
+    metrics = Metrics(status="failed", failure=failure, **known(cell, repeat))
+    (folder / STEPS).write_text("phase,step,rank,step_time_s,data_wait_s,loss,samples,tokens\n")
+    write_json(folder / METRICS, metrics.model_dump(mode="json", by_alias=True))
+    return read_run(folder)
+
+
+def rewrite(run: Run, change_metrics: Any = None, change_steps: Any = None) -> Run:
+    """The run with its files changed: `change_metrics` edits the JSON data in place, `change_steps` returns a new frame."""
+    data = run.metrics.model_dump(mode="json", by_alias=True)
+    if change_steps:
+        write_steps(change_steps(run.steps), run.folder / STEPS)
+        data["files"][STEPS] = sha256_of(run.folder / STEPS)
+    if change_metrics:
+        change_metrics(data)
+    write_json(run.folder / METRICS, data)
+    return read_run(run.folder)
+
+
+def steps_frame(cell: Cell, step_time: float, random: np.random.Generator, spread: float) -> pd.DataFrame:
+    work, batch = cell.work, cell.batch
+    rows = []
+    for step in range(work.warmup_steps + work.steps):
+        seconds = step_time * random.lognormal(0, spread)
+        loss = 7.0 - 0.02 * step
+        for rank in range(batch.world):
+            own = 0.01 * (rank - (batch.world - 1) / 2)  # ranks see other samples, their mean is the same at every size
+            share = batch.micro * batch.accumulation
+            phase = "warmup" if step < work.warmup_steps else "window"
+            rows.append([phase, step, rank, seconds, seconds / 500, loss + own, share, share * cell.workload.seq_len])
+    names = ["phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def known(cell: Cell, repeat: int) -> dict[str, Any]:
+    """The part of the metrics that does not depend on measuring."""
+    batch = cell.batch
+    return {
+        "run_id": f"20260101T000000Z-{repeat:08x}",
+        "timestamp_utc": "2026-01-01T00:00:00Z",
+        "campaign": "synthetic",
+        "cell": cell.slug,
+        "repeat": repeat,
+        "fingerprint": cell.fingerprint,
+        "config": cell.config,
+        "git_commit": "0" * 40,
+        "git_dirty": False,
+        "code_sha256": "c" * 64,
+        "command_line": "scalebench train",
+        "env": {f"{p}_version": "1" for p in ("python", "torch", "transformers", "deepspeed", "scalebench")},
+        "host": {"hostname": "node", "os": "Linux", "cpu_busy_before": 0.01},
+        "hardware": {"cpu_model": "CPU", "cpu_count": 8, "cpu_allowed": 8, "memory_bytes": 2**34},
+        "data": {
+            "corpus": "python-docs",
+            "revision": "python-3",
+            "licence": "PSF-2.0",
+            "tokenizer": "bpe-2048",
+            "vocab_size": 2048,
+            "corpus_sha256": "d" * 64,
+            "train_sha256": "e" * 64,
+        },
+        "training_config": TrainingConfig(
+            model_name="gpt2-tiny",
+            model_size="n_layer=2, n_head=4, n_embd=128",
+            seq_len=cell.workload.seq_len,
+            micro_batch_size_per_gpu=batch.micro,
+            grad_accum_steps=batch.accumulation,
+            global_batch_size=batch.global_,
+            lr=1e-3,
+            optimizer="adamw",
+            precision=cell.execution.precision,
+            strategy=cell.execution.strategy,
+            deepspeed_enabled=False,
+            zero_stage=None,
+            dataset_name="python-docs",
+            dataset_subset_sizes={"train": SAMPLES, "val": 100},
+        ),
+    }
+
+
+def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Metrics:
+    work, batch, seq_len = cell.work, cell.batch, cell.workload.seq_len
+    by_step = window_steps(frame)
+    times, losses = by_step["step_time_s"], by_step["loss"]
+    wall, tokens, n = float(times.sum()), int(by_step["tokens"].sum()), len(times)
+    plan = SamplePlan(SAMPLES, batch.global_, work.seed)
+    planned = digest([plan.step(s) for s in range(work.warmup_steps, work.warmup_steps + work.steps)])
+    return Metrics(
+        status="ok",
+        **known(cell, repeat),
+        model=Model(parameters=790_016, matmul_parameters=655_360, flops_per_token=1, flops_per_token_causal=1),
+        ledger=Ledger(
+            samples_consumed=batch.global_ * work.steps,
+            samples_planned=batch.global_ * work.steps,
+            tokens_consumed=tokens,
+            tokens_planned=batch.global_ * work.steps * seq_len,
+            consumed_sha256=planned,
+            planned_sha256=planned,
+            samples_shared=0,
+            samples_by_rank=[batch.micro * batch.accumulation * work.steps] * batch.world,
+        ),
+        window=Window(
+            wall_time_sec=wall,
+            optimizer_steps=n,
+            skipped_optimizer_steps=0,
+            micro_steps=n * batch.accumulation,
+            tokens_processed_global=tokens,
+            tokens_per_sec_global=tokens / wall,
+            tokens_per_sec_per_device=tokens / wall / batch.world,
+            step_time_n=n,
+            step_time_mean_sec=wall / n,
+            step_time_p50_sec=float(times.median()),
+            step_time_p95_sec=float(times.quantile(0.95)),
+            step_time_p99_sec=None,
+            step_time_min_sec=float(times.min()),
+            step_time_max_sec=float(times.max()),
+            dataload_time_mean_sec=float(by_step["data_wait_s"].mean()),
+            train_loss_avg_global=float(losses.mean()),
+            train_loss_first=float(losses.iloc[0]),
+            train_loss_last=float(losses.iloc[-1]),
+            clock="monotonic",
+            model_flops_per_sec_per_device=1.0,
+            model_flops_per_sec_convention="none",
+        ),
+        startup=Startup(launch_sec=1, setup_sec=2, warmup_sec=1),
+        memory=Memory(
+            max_cuda_mem_allocated_bytes_global=None,
+            max_cuda_mem_reserved_bytes_global=None,
+            cuda_alloc_retries=None,
+            max_rss_bytes=700_000_000,
+        ),
+        collectives={},
+        dtypes={},
+        ranks=[
+            {"rank": r, "host": "node", "device": "cpu", "device_name": "cpu", "cores": [r]} for r in range(batch.world)
+        ],
+        total_wall_time_sec=wall + 10,
+        files={STEPS: sha256_of(folder / STEPS)},
+    )

@@ -1,0 +1,33 @@
+"""A trainer that fails in ways: named by the environment variable FAULT."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from scalebench.trainer import __main__ as trainer
+
+FAULT, RANK = os.environ["FAULT"], int(os.environ["RANK"])
+
+
+def fail() -> None:
+    """Fail as rank 1; the others wait for it, as they would in a collective."""
+    if RANK != 1:
+        time.sleep(60)
+    if FAULT == "exception":
+        raise ValueError("the fault of rank 1")
+    if FAULT == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if FAULT == "memory":
+        raise MemoryError("cannot allocate")
+    time.sleep(60)  # hang
+
+
+if __name__ == "__main__":
+    request = trainer.Request.read(Path(sys.argv[1]))
+    try:
+        fail()
+    except BaseException as error:
+        trainer.report(error, Path(request.out))
+        os._exit(1)

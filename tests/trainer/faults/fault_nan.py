@@ -1,0 +1,23 @@
+"""A trainer whose model has lost its numbers: the loss is not a number from the first step on."""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from scalebench.model import gpt2
+from scalebench.trainer import measure
+from scalebench.trainer.__main__ import main
+
+
+def build(*arguments):
+    model = gpt2.build(*arguments)
+    with torch.no_grad():
+        next(model.parameters())[:] = float("nan")
+    return model
+
+
+measure.build = build
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,82 @@
+"""Trainers broken on purpose: the checks speak, and failed runs are rows with a class and a reason."""
+
+import time
+
+import pytest
+
+from scalebench.audit.checks import audit
+
+
+def codes(*runs):
+    return {f.code: f for f in audit("tiny", list(runs)).findings if f.severity == "invalid"}
+
+
+def test_a_missing_sampler_is_found(run_tiny, one):
+    broken = run_tiny("fault_sampler", execution={"geometry": "1x2"})
+    found = codes(one, broken)
+    assert {"ledger-differs-from-plan", "losses-differ"} <= set(found)
+    assert "96 of 192 samples were consumed more often" in found["ledger-differs-from-plan"].evidence
+
+
+def test_a_timer_that_restarts_too_rarely_is_found(run_tiny):
+    found = codes(run_tiny("fault_timer"))
+    assert {"steps-do-not-fill-window", "step-time-times-rate"} <= set(found)
+
+
+def test_gradients_that_are_never_exchanged_are_found(run_tiny, one):
+    found = codes(one, run_tiny("fault_no_sync", execution={"geometry": "1x2"}))
+    assert set(found) == {"losses-differ"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "reason"),
+    [
+        ("exception", "crash", "ValueError: the fault of rank 1"),
+        ("memory", "host_oom", "MemoryError: cannot allocate"),
+        ("killed", "crash", "exit code"),
+    ],
+)
+def test_a_rank_that_fails(run_tiny, monkeypatch, fault, kind, reason):
+    monkeypatch.setenv("FAULT", fault)
+    began = time.monotonic()
+    run = run_tiny("fault_crash", execution={"geometry": "1x2"})
+    assert time.monotonic() - began < 30, "the other rank was not waited for"
+    assert run.metrics.status == "failed"
+    assert run.metrics.failure.failure_class == kind
+    assert reason in run.metrics.failure.reason
+    assert run.metrics.window is None
+    assert run.metrics.training_config.seq_len == 32
+    assert not (run.folder / "RUN_COMPLETE.txt").exists()
+    assert len(run.steps) == 0
+
+
+def test_a_run_that_hangs_is_stopped_at_its_limit(run_tiny, monkeypatch):
+    monkeypatch.setenv("FAULT", "hang")
+    run = run_tiny("fault_crash", limit=8, execution={"geometry": "1x2"})
+    assert run.metrics.failure.failure_class == "timeout"
+    assert "time limit" in run.metrics.failure.reason
+
+
+def test_a_loss_that_is_not_a_number(run_tiny):
+    run = run_tiny("fault_nan")
+    assert run.metrics.failure.failure_class == "nan"
+    assert "step 0" in run.metrics.failure.reason
+    assert any("NotFinite" in line for line in run.metrics.failure.log_tail)
+
+
+def test_what_one_machine_cannot_do_is_not_tried(run_tiny):
+    began = time.monotonic()
+    run = run_tiny(execution={"geometry": "2x1"})
+    assert run.metrics.status == "not_applicable"
+    assert "need a cluster" in run.metrics.failure.reason
+    assert time.monotonic() - began < 3
+
+
+def test_cuda_is_asked_for_where_there_is_none(run_tiny):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    run = run_tiny(execution={"device": "cuda"})
+    assert run.metrics.status == "not_applicable"
+    assert "0 are visible" in run.metrics.failure.reason

@@ -1,0 +1,107 @@
+"""Runs with real processes: equal work at every world size, whole steps timed, everything recorded."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from scalebench.audit.checks import audit
+from scalebench.audit.comparison import TOLERANCE
+from scalebench.record.steps import loss_series
+
+
+def test_metrics_hold_what_was_asked_for(two):
+    m = two.metrics
+    assert m.status == "ok"
+    assert m.failure is None
+    assert (m.training_config.micro_batch_size_per_gpu, m.training_config.grad_accum_steps) == (4, 1)
+    assert m.window.step_time_n == m.window.optimizer_steps == 24
+    assert m.window.tokens_processed_global == 24 * 8 * 32
+    assert m.config["work"]["global_batch"] == 8
+    assert m.env["torch_version"].startswith("2.")
+    assert [r["rank"] for r in m.ranks] == [0, 1]
+    assert m.dtypes == {
+        "gradients": "float32",
+        "reduced": "float32",
+        "parameters": "float32",
+        "optimizer_state": "float32",
+        "float32_matmul": "highest",
+    }
+
+
+def test_the_ledger_equals_the_plan_at_every_world_size(one, two, two_accumulating):
+    ledgers = [run.metrics.ledger for run in (one, two, two_accumulating)]
+    assert all(ledger.equal and ledger.samples_shared == 0 for ledger in ledgers)
+    assert len({ledger.consumed_sha256 for ledger in ledgers}) == 1
+    assert [ledger.samples_by_rank for ledger in ledgers] == [[192], [96, 96], [96, 96]]
+
+
+def test_losses_agree_over_world_sizes_and_accumulation(one, two, two_accumulating):
+    reference = loss_series(one.steps)
+    assert len(reference) == 28
+    assert reference.iloc[-1] < reference.iloc[0], "it learns"
+    for run in (two, two_accumulating):
+        difference = ((loss_series(run.steps) - reference).abs() / reference).max()
+        assert difference <= TOLERANCE["fp32"] / 10, "the tolerance leaves room for longer runs and larger worlds"
+
+
+def test_the_audit_finds_nothing_in_sound_runs(one, two, two_accumulating):
+    found = audit("tiny", [one, two, two_accumulating]).findings
+    assert [f.code for f in found if f.code not in ("single-run", "machine-busy")] == []
+
+
+def test_steps_are_timed_whole_and_all_of_them(one, two):
+    for run in (one, two):
+        series = run.steps[run.steps["phase"] == "window"]
+        assert len(series) == 24 * len(run.metrics.ranks)
+        total = series.groupby("rank")["step_time_s"].sum()
+        assert total.max() == pytest.approx(run.metrics.window.wall_time_sec, rel=0.02)
+        window = run.metrics.window
+        assert window.tokens_per_sec_global == pytest.approx(window.tokens_processed_global / window.wall_time_sec)
+        by_step = series.groupby("step")["step_time_s"].max()
+        assert window.step_time_p50_sec == pytest.approx(np.median(by_step), rel=1e-6), "a step is its slowest rank's"
+        assert window.step_time_p99_sec is None, "24 steps have no 99th percentile"
+
+
+def test_warm_up_is_kept_apart(one):
+    warmup = one.steps[one.steps["phase"] == "warmup"]
+    assert warmup["step"].tolist() == [0, 1, 2, 3]
+    assert one.metrics.ledger.samples_consumed == 24 * 8
+
+
+def test_collectives_are_counted(one, two, two_accumulating):
+    parameters = two.metrics.model.parameters
+    for run in (two, two_accumulating):  # DDP reduces at the boundary alone, whatever the accumulation
+        reduced = run.metrics.collectives["allreduce"]
+        assert reduced["bytes"] == 4 * parameters
+        assert reduced["dtypes"] == ["float32"]
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_the_folder_is_whole_and_holds_nothing_private(name, request, repository):
+    run = request.getfixturevalue(name)
+    names = {p.name for p in run.folder.iterdir()}
+    assert names == {"training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log"}
+    complete = (run.folder / "RUN_COMPLETE.txt").read_text()
+    assert re.fullmatch(r"\[Rank 0\] RUN_COMPLETE checkpoint_path=\S+ world_size=\d tokens_per_sec=[\d.]+ "
+                        r"total_wall_time_sec=[\d.]+ timestamp_utc=\S+Z\n", complete)  # fmt: skip
+    launcher = json.loads((run.folder / "launcher_metadata.json").read_text())
+    assert launcher["world_size"] == len(run.metrics.ranks)
+    assert launcher["exit_code"] == 0
+    everything = "".join(p.read_text() for p in run.folder.iterdir())
+    assert str(repository) not in everything
+    assert "window: 24 steps" in (run.folder / "train.log").read_text()
+
+
+def test_a_changed_series_is_noticed(two, tmp_path):
+    import shutil
+
+    from scalebench.errors import UserError
+    from scalebench.record.run import read_run
+
+    shutil.copytree(two.folder, tmp_path / "copy")
+    path = tmp_path / "copy/steps.csv"
+    path.write_text(path.read_text().replace("window", "windoW", 1))
+    with pytest.raises(UserError, match="sha256 differs"):
+        _ = read_run(tmp_path / "copy").steps

@@ -1,0 +1,90 @@
+"""A copy of the repository in which the real Snakemake runs, so that tests may edit, touch and break it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from workflow_texts import TINY
+
+
+class Copy:
+    """A checkout of its own: its files, its Snakemake, its campaigns."""
+
+    def __init__(self, root: Path, repository: Path, sentences: list[str]) -> None:
+        self.root = root
+        for name in ("src", "workflow", "config", "profiles"):
+            shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        shutil.copy(repository / "Snakefile", root)
+        (root / "prose.txt").write_text("\n".join(sentences))
+        with (root / "config/corpora.yaml").open("a") as table:
+            table.write("\nprose: {source: text, files: [prose.txt], document: line}\n")
+        self.campaign("tiny", TINY)
+        scripts = Path(sys.executable).parent
+        self.env = os.environ | {"PYTHONPATH": str(root / "src"), "PATH": f"{scripts}:{os.environ['PATH']}"}
+
+    def campaign(self, name: str, text: str) -> Path:
+        path = self.root / f"config/campaigns/{name}.yaml"
+        path.write_text(text)
+        return path
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run(arguments, cwd=self.root, env=self.env, capture_output=True, text=True)
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
+        return self.command("snakemake", "--cores", "2", *arguments)
+
+    def build(self, *targets: str) -> str:
+        """Run Snakemake and return what it said."""
+        done = self.snakemake(*targets)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stderr
+
+    def planned(self, *targets: str) -> Counter:
+        """Jobs by rule that Snakemake would run."""
+        said = self.dry(*targets)
+        if "Nothing to be done" in said:
+            return Counter()
+        table = re.search(r"^job +count\n-+ +-+\n(.*?)\n\n", said, re.MULTILINE | re.DOTALL)[1]
+        counts = Counter({line.split()[0]: int(line.split()[1]) for line in table.splitlines()})
+        return counts - Counter({"total": counts["total"], "all": counts["all"]})
+
+    def dry(self, *targets: str) -> str:
+        done = self.snakemake("-n", *targets)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="package")
+def make_copy(tmp_path_factory, sentences):
+    def make() -> Copy:
+        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences)
+
+    return make
+
+
+@pytest.fixture(scope="package")
+def built(make_copy) -> Copy:
+    """A copy whose tiny campaign has been run to its report."""
+    copy = make_copy()
+    copy.said = copy.build("results/tiny/report.html")
+    return copy
+
+
+@pytest.fixture
+def edit(built):
+    """Change a file of the copy for one test."""
+    saved: dict[Path, bytes] = {}
+
+    def change(name: str, text: str | None = None, append: str = "") -> None:
+        path = built.root / name
+        saved.setdefault(path, path.read_bytes())
+        path.write_text((path.read_text() if text is None else text) + append)
+
+    yield change
+    for path, content in saved.items():
+        path.write_bytes(content)

@@ -1,0 +1,108 @@
+"""Broken input, failing runs, a driver that is killed: what is said, and what is kept."""
+
+import signal
+import subprocess
+import time
+
+import psutil
+
+REPORT = "results/tiny/report.html"
+
+
+def said(done) -> str:
+    return done.stdout + done.stderr
+
+
+def test_a_campaign_that_does_not_exist(built):
+    done = built.snakemake("results/tinny/report.html")
+    assert done.returncode == 2
+    assert 'there is no campaign "tinny"' in said(done)
+    assert 'Did you mean "tiny"?' in said(done)
+    assert "Traceback" not in said(done)
+
+
+def test_a_cell_that_does_not_exist(built):
+    done = built.snakemake("results/tiny/runs/ddp-n1x3/rep1/training_metrics.json")
+    assert done.returncode == 2
+    assert 'there is no cell "ddp-n1x3"' in said(done)
+    assert "Cells: ddp-n1x1, ddp-n1x2" in said(done)
+
+
+def test_a_broken_campaign_is_named_and_disturbs_no_other(built):
+    path = built.campaign("broken", "title: x\nwork: {stepz: 4}\n")
+    try:
+        done = built.snakemake("results/broken/report.html")
+        assert done.returncode == 2
+        assert "config/campaigns/broken.yaml, line 2: unknown key work.stepz" in said(done)
+        assert 'Did you mean "steps"?' in said(done)
+        assert "Traceback" not in said(done)
+        assert "Nothing to be done" in said(built.snakemake(REPORT))
+    finally:
+        path.unlink()
+
+
+def test_an_unknown_corpus(built):
+    path = built.campaign("broken", "title: x\nworkload: {corpus: prosa}\n")
+    try:
+        done = built.snakemake("results/broken/report.html")
+        assert done.returncode == 2
+        assert 'there is no corpus "prosa"' in said(done)
+        assert 'Did you mean "prose"?' in said(done)
+    finally:
+        path.unlink()
+
+
+def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built):
+    command = "scalebench train config/campaigns/tiny.yaml ddp-n1x1 --fingerprint 0 --tokens x --out y"
+    done = built.command(*command.split())
+    assert done.returncode == 2
+    assert "was changed while the workflow ran" in done.stderr
+
+
+def test_a_failed_cell_is_a_row_and_the_campaign_goes_on(built):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text()
+    built.campaign("failing", text.replace("[1x1, 1x2]", "[1x1, 2x1]"))
+    built.build("results/failing/report.html")
+    table = (built.root / "results/failing/tables/scaling.md").read_text()
+    rows = {line.split("|")[5].strip(): line for line in table.splitlines() if line.startswith("| ddp")}
+    assert "not_applicable: 2 nodes need a cluster" in rows["2x1"]
+    assert "0 of 1" in rows["2x1"]
+    assert "1 (baseline)" in rows["1x1"]
+    page = (built.root / "results/failing/report.html").read_text()
+    assert "<strong>ddp-n2x1/rep1</strong>" in page
+    assert "ddp-n1x1/rep1" in page
+
+
+def test_killing_the_driver_loses_no_finished_run(make_copy):
+    copy = make_copy()
+    driver = subprocess.Popen(
+        ["snakemake", "--cores", "2", REPORT],
+        cwd=copy.root,
+        env=copy.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    runs = [copy.root / f"results/tiny/runs/ddp-n1x{n}/rep1" for n in (1, 2)]
+    deadline = time.monotonic() + 120
+    # Wait until one run is finished and the other one is under way.
+    while not (
+        any((r / "training_metrics.json").exists() for r in runs) and any(list(r.glob(".attempt-*")) for r in runs)
+    ):
+        assert time.monotonic() < deadline
+        assert driver.poll() is None
+        time.sleep(0.05)
+    finished, cut = sorted(runs, key=lambda r: not (r / "training_metrics.json").exists())
+    before = (finished / "training_metrics.json").stat().st_mtime_ns
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    deadline = time.monotonic() + 15
+    while any(str(copy.root) in " ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])):
+        assert time.monotonic() < deadline, "the run of a killed driver goes on"
+        time.sleep(0.1)
+    assert not (cut / "training_metrics.json").exists(), "a run that was cut off left no result"
+
+    assert copy.snakemake("--unlock", REPORT).returncode == 0
+    assert copy.planned(REPORT)["train"] == 1
+    copy.build(REPORT)
+    assert (finished / "training_metrics.json").stat().st_mtime_ns == before
+    assert (cut / "training_metrics.json").exists()

@@ -1,0 +1,145 @@
+"""Each artifact is rebuilt when, and only when, its inputs change. The real Snakemake decides."""
+
+from collections import Counter
+
+import pytest
+from workflow_texts import REFORMATTED
+
+AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, table=1, chart=3, page=1)
+REPORT = "results/tiny/report.html"
+
+
+def test_the_whole_chain_was_built(built):
+    results = built.root / "results"
+    for name in (
+        "corpora/prose/documents.parquet",
+        "corpora/prose/bpe-512/train.bin",
+        "tiny/runs/ddp-n1x2/rep1/training_metrics.json",
+        "tiny/runs/ddp-n1x2/rep1/RUN_COMPLETE.txt",
+        "tiny/runs.csv",
+        "tiny/cells.csv",
+        "tiny/findings.json",
+        "tiny/scaling_report.json",
+        "tiny/tables/scaling.md",
+        "tiny/charts/speedup.png",
+        "tiny/report.html",
+    ):
+        assert (results / name).stat().st_size > 0, name
+
+
+def test_the_console_says_what_happens_in_words_and_in_commands(built):
+    for sentence in (
+        "Gather the documents of prose",
+        "Train tiny ddp-n1x2, repeat 1: 8 = 4 x 1 x 2 samples a step",
+        "scalebench train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprint ",
+        "Draw speedup of tiny",
+        "(100%) done",
+    ):
+        assert sentence in built.said
+
+
+def test_a_second_run_does_nothing(built):
+    assert built.planned(REPORT) == Counter()
+
+
+def test_touching_does_nothing(built):
+    for path in built.root.rglob("*"):
+        if path.is_file() and ".snakemake" not in path.parts:
+            path.touch()
+    assert built.planned(REPORT) == Counter()
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("report/charts.py", Counter(chart=3, page=1)),
+        ("report/tables.py", Counter(table=1, page=1)),
+        ("report/templates/report.html.j2", Counter(page=1)),
+        ("analysis/intervals.py", AFTER_TRAINING - Counter(findings=1)),
+        ("audit/timing.py", AFTER_TRAINING),
+        ("trainer/window.py", AFTER_TRAINING + Counter(train=2)),
+        ("strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
+        ("launch/watch.py", AFTER_TRAINING + Counter(train=2)),
+        ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, fetch=1, tokenizer=1, tokenise=1)),
+        ("cli.py", Counter()),
+    ],
+)
+def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):
+    edit(f"src/scalebench/{file}", append="\n# edited\n" if file.endswith(".py") else "<!-- edited -->\n")
+    assert built.planned(REPORT) == expected
+
+
+def test_reformatting_the_campaign_runs_nothing(built, edit):
+    edit("config/campaigns/tiny.yaml", REFORMATTED)
+    assert built.planned(REPORT) == Counter()
+
+
+def test_another_title_is_told_and_nothing_is_measured(built, edit):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text()
+    edit("config/campaigns/tiny.yaml", text.replace("Does it scale?", "How well does it scale?"))
+    assert built.planned(REPORT) == Counter(analyse=1, table=1, chart=3, page=1)
+
+
+def test_another_time_limit_runs_nothing(built, edit):
+    edit("config/campaigns/tiny.yaml", append="resources: {time_limit: 99}\n")
+    assert built.planned(REPORT) == Counter()
+
+
+def test_an_added_cell_runs_just_that(built, edit):
+    edit("config/campaigns/tiny.yaml", append="cells: [{geometry: 1x2, micro_batch: 2}]\n")
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=1)
+    assert "Train tiny ddp-n1x2-mb2, repeat 1" in built.dry(REPORT)
+
+
+def test_an_added_value_runs_just_its_cells(built, edit):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text()
+    edit("config/campaigns/tiny.yaml", text.replace("[1x1, 1x2]", "[1x1, 1x2, 1x4]"))
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=1)
+
+
+def test_another_repeat_runs_just_that(built, edit):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text()
+    edit("config/campaigns/tiny.yaml", text.replace("repeats: 1", "repeats: 2"))
+    said = built.dry(REPORT)
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=2)
+    assert "repeat 1" not in said
+
+
+def test_changed_work_re_runs_every_cell(built, edit):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text()
+    edit("config/campaigns/tiny.yaml", text.replace("steps: 4", "steps: 5"))
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=2)
+
+
+def test_a_changed_corpus_re_runs_everything(built, edit):
+    edit("prose.txt", append="\nOne more document.\n")
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=2, fetch=1, tokenizer=1, tokenise=1)
+
+
+def test_a_lost_file_is_rebuilt_alone(built):
+    path = built.root / "results/tiny/charts/speedup.svg"
+    content = path.read_bytes()
+    path.unlink()
+    try:
+        assert built.planned("results/tiny/charts/speedup.svg") == Counter(chart=1)
+    finally:
+        path.write_bytes(content)
+
+
+def test_a_target_builds_only_what_it_needs(make_copy):
+    fresh = make_copy()
+    chain = Counter(fetch=1, tokenizer=1, tokenise=1)
+    assert fresh.planned("results/corpora/prose/bpe-512/train.bin") == chain
+    measured = chain + Counter(train=2)
+    assert fresh.planned("results/tiny/charts/speedup.svg") == measured + Counter(
+        collect=1, findings=1, analyse=1, chart=1
+    )
+    assert fresh.planned("results/tiny/tables/scaling.csv") == measured + Counter(
+        collect=1, findings=1, analyse=1, table=1
+    )
+    assert fresh.planned("results/tiny/runs/ddp-n1x1/rep1/steps.csv") == chain + Counter(train=1)
+
+
+def test_the_default_target_is_the_report_of_the_demo(make_copy):
+    said = make_copy().dry()
+    assert "The report of the demo: results/demo/report.html" in said

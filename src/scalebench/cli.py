@@ -45,7 +45,7 @@ def corpus_fetch(args: argparse.Namespace) -> None:
 
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
-    from scalebench.corpus.documents import read
+    from scalebench.corpus.encode import read
     from scalebench.corpus.tokenizer import train
 
     train(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)

@@ -5,14 +5,12 @@ import json
 import pytest
 
 from scalebench.campaign.corpora import Corpus
-from scalebench.corpus import documents
+from scalebench.corpus import documents, encode
 from scalebench.errors import UserError
 
 
 def fetch(folder, **keys):
-    return documents.fetch("mine", Corpus(**keys), folder / "out"), list(
-        documents.read(folder / "out/documents.parquet")
-    )
+    return documents.fetch("mine", Corpus(**keys), folder / "out"), list(encode.read(folder / "out/documents.parquet"))
 
 
 def test_python_docs_needs_no_network_and_is_the_same_twice(tmp_path):

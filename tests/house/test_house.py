@@ -16,7 +16,7 @@ ORDER = ["campaign", "corpus", "model", "strategy", "record", "trainer", "launch
 # The modules that a stage's command in cli.py calls.
 STAGES = {
     "fetch": ["campaign/dag.py", "corpus/documents.py"],
-    "tokenizer": ["corpus/tokenizer.py", "corpus/documents.py"],
+    "tokenizer": ["corpus/tokenizer.py", "corpus/encode.py"],
     "tokenise": ["corpus/tokenise.py"],
     "train": ["campaign/dag.py", "launch/run.py", "trainer/__main__.py", "trainer/measure.py"],
     "collect": ["campaign/dag.py", "analysis/collect.py"],

@@ -33,7 +33,7 @@ rule tokenizer:
     input:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
-        code=sources("campaign", "corpus"),
+        code=sources("corpus"),
     output:
         "results/corpora/{corpus}/{tokenizer}/tokenizer.json",
     log:
@@ -54,7 +54,7 @@ rule tokenise:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
         tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
-        code=sources("campaign", "corpus"),
+        code=sources("corpus"),
     output:
         train="results/corpora/{corpus}/{tokenizer}/train.bin",
         val="results/corpora/{corpus}/{tokenizer}/val.bin",

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from scalebench.campaign.corpora import Corpus, local_files
 from scalebench.errors import UserError
 
-GROUP_BYTES = 4_000_000  # text in one row group: what a tokenising process holds at a time
+GROUP_BYTES = 1_000_000  # text in one row group: what a tokenising process takes at a time
 _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 
 
@@ -123,19 +123,3 @@ def _local(name: str, corpus: Corpus) -> Iterator[str]:
     except Exception as error:  # the readers behind `datasets` raise their own kinds; the cause is what helps
         cause = error.__cause__ or error
         raise UserError(f'corpus "{name}": {_where(corpus)} cannot be read as {corpus.source}: {cause}') from error
-
-
-def read_group(path: Path, index: int) -> list[str]:
-    """The documents of one row group."""
-    return pq.ParquetFile(path).read_row_group(index).column("text").to_pylist()
-
-
-def groups(path: Path) -> int:
-    """Number of row groups."""
-    return pq.ParquetFile(path).num_row_groups
-
-
-def read(path: Path) -> Iterator[str]:
-    """All documents, one after the other."""
-    for index in range(groups(path)):
-        yield from read_group(path, index)

@@ -1,0 +1,54 @@
+"""Dry run of a campaign of 1,000 runs against a flat DAG of 1,000 jobs, Snakemake's own floor for that many."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sides import in_turn, ratios, show
+
+RUNS, ROUNDS, WANTED = 1000, 5, 3.0
+REPOSITORY = Path(__file__).parents[1]
+CAMPAIGN = """title: How long does planning take?
+work: {global_batch: 16}
+vary:
+  geometry: [1x1, 1x2, 1x4, 1x8]
+  seed: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25]
+repeats: 10
+"""
+FLAT = f"""
+rule all:
+    input: [f"out/{{i}}.txt" for i in range({RUNS})]
+rule job:
+    output: "out/{{i}}.txt"
+    shell: "touch {{output}}"
+"""
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        ours, flat = Path(folder) / "ours", Path(folder) / "flat"
+        flat.mkdir()
+        (flat / "Snakefile").write_text(FLAT)
+        for name in ("src", "workflow", "config", "profiles"):
+            shutil.copytree(REPOSITORY / name, ours / name)
+        shutil.copy(REPOSITORY / "Snakefile", ours)
+        (ours / "config/campaigns/large.yaml").write_text(CAMPAIGN)
+        sides = {"campaign": lambda: plan(ours, "results/large/report.html"), "flat": lambda: plan(flat, "all")}
+        seconds = in_turn(sides, ROUNDS)
+        return 0 if show("campaign / flat", ratios(seconds["campaign"], seconds["flat"])) <= WANTED else 1
+
+
+def plan(folder: Path, target: str) -> float:
+    env = os.environ | {"PYTHONPATH": str(folder / "src")}
+    began = time.perf_counter()
+    command = ["snakemake", "--cores", "2", "--dry-run", "--quiet", "all", "--", target]
+    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The measured loop against a bare loop: the same wrapped model, optimizer and token file, in one process, in turn.
+
+Whatever the timed window adds (clock, notes of samples, losses kept, the plan) shows here. The model is the demo's, whose
+steps are short: on a larger one the same overhead is a smaller part.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
+os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+
+import numpy as np
+import torch
+from sides import in_turn, ratios, show
+from torch.nn.utils import clip_grad_norm_
+
+from scalebench.campaign.cells import Cell
+from scalebench.campaign.config import shape_of
+from scalebench.campaign.dag import study
+from scalebench.corpus.plan import SamplePlan
+from scalebench.corpus.reader import TokenFile
+from scalebench.model.gpt2 import build
+from scalebench.strategy import STRATEGIES
+from scalebench.trainer.batches import Batches
+from scalebench.trainer.session import Session
+from scalebench.trainer.window import Clock, run_steps
+
+STEPS, ROUNDS, WANTED = 2, 300, 1.01  # few steps a side and many rounds: the machine drifts
+
+
+def main() -> int:
+    cell = study("demo").cell("ddp-n1x1")
+    with tempfile.TemporaryDirectory() as folder:
+        return compare(cell, write_tokens(Path(folder), cell))
+
+
+def write_tokens(folder: Path, cell: Cell) -> Path:
+    """Random tokens: the time of a step does not depend on which they are."""
+    import json
+
+    tokens = np.random.default_rng(0).integers(0, 2048, 1_000_000).astype("<u2")
+    tokens.tofile(folder / "train.bin")
+    split = {"file": "train.bin", "bytes": tokens.nbytes, "tokens": len(tokens)}
+    (folder / "tokens.json").write_text(json.dumps({"dtype": "uint16", "vocab_size": 2048, "train": split}))
+    return folder
+
+
+def compare(cell: Cell, folder: Path) -> int:
+    os.environ["MASTER_PORT"] = str(free_port())
+    session = Session(cell, patience=60)
+    file = TokenFile(folder, "train", cell.workload.seq_len)
+    model = build(shape_of(cell.workload.model), 2048, seed=1)
+    strategy = STRATEGIES["ddp"](cell, model, session.device)
+    batches = Batches(file, SamplePlan(file.samples, 16, 1), cell.batch, 0, session.device)
+    done = 0
+
+    def measured() -> float:
+        nonlocal done
+        began = time.perf_counter()
+        run_steps(strategy, batches, done, STEPS, Clock(session.device))
+        done += STEPS
+        return time.perf_counter() - began
+
+    module, optimizer = strategy.module, strategy.optimizer
+    flat, length = np.memmap(folder / "train.bin", dtype="<u2", mode="r"), cell.workload.seq_len
+    random = np.random.default_rng(1)
+
+    def bare() -> float:
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            starts = random.integers(0, len(flat) - length - 1, 16)
+            tokens = torch.from_numpy(np.stack([flat[s : s + length + 1] for s in starts]).astype(np.int64))
+            module(tokens).backward()
+            clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return time.perf_counter() - began
+
+    measured(), bare()  # warm-up
+    seconds = in_turn({"measured": measured, "bare": bare}, ROUNDS)
+    median = show("measured / bare", ratios(seconds["measured"], seconds["bare"]))
+    return 0 if median <= WANTED else 1
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # as a rank ends: see Session.leave

@@ -1,0 +1,27 @@
+"""Two or more sides of a comparison, run in turn; ratios pair by pair, medians, spread."""
+
+import statistics
+from collections.abc import Callable
+
+
+def in_turn(sides: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Run every side once a round and collect what each returns (seconds). The order turns from round to round."""
+    names = list(sides)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            seconds[name].append(sides[name]())
+        if (turn + 1) % max(1, rounds // 10) == 0:
+            print(f"round {turn + 1} of {rounds}: " + ", ".join(f"{n} {seconds[n][-1]:.4g} s" for n in names), flush=True)
+    return seconds
+
+
+def ratios(top: list[float], bottom: list[float]) -> list[float]:
+    return [a / b for a, b in zip(top, bottom, strict=True)]
+
+
+def show(label: str, values: list[float]) -> float:
+    """Print and return the median, with the smallest and largest value beside it."""
+    median = statistics.median(values)
+    print(f"{label}: {median:.3f} (median of {len(values)}; {min(values):.3f} to {max(values):.3f})")
+    return median

@@ -1,0 +1,118 @@
+"""50 MB of text to train.bin: ours, the usual `datasets.map` recipe, and the batch encoder of `tokenizers`.
+
+All three start from the same documents.parquet with the same tokenizer, in a fresh process each, and use two processes
+or threads. The text is the Python source of the installed packages.
+"""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+from sides import in_turn, ratios, show
+
+from scalebench.campaign.corpora import Corpus
+from scalebench.corpus import documents, encode, tokenizer
+
+MEGABYTES, ROUNDS, WANTED = 50, 5, 2.0
+OURS = """
+import sys; from pathlib import Path
+from scalebench.corpus.tokenise import tokenise
+if __name__ == "__main__":
+    root, out = Path(sys.argv[1]), Path(sys.argv[2])
+    tokenise(root, root / "tokenizer.json", out, processes=2)
+"""
+DATASETS_MAP = """
+import sys, os; from pathlib import Path
+root, out = Path(sys.argv[1]), Path(sys.argv[2])
+os.environ["HF_HOME"] = str(out / "cache")  # nothing from an earlier round
+import numpy as np, datasets
+from scalebench.corpus import tokenizer
+datasets.disable_progress_bars()
+encoding = tokenizer.load(root / "tokenizer.json")
+end = encoding.n_vocab - 1
+def encode(row):
+    ids = encoding.encode_ordinary(row["text"])
+    ids.append(end)
+    return {"ids": ids, "len": len(ids)}
+if __name__ == "__main__":
+    rows = datasets.load_dataset("parquet", data_files=str(root / "documents.parquet"), split="train")
+    rows = rows.map(encode, remove_columns=["text"], num_proc=2)
+    flat = np.memmap(out / "train.bin", dtype=np.uint16, mode="w+", shape=(int(np.sum(rows["len"], dtype=np.int64)),))
+    place, shards = 0, 64
+    for i in range(shards):
+        batch = rows.shard(shards, i, contiguous=True).with_format("numpy")
+        if len(batch):
+            ids = np.concatenate(batch["ids"][:])
+            flat[place : place + len(ids)] = ids
+            place += len(ids)
+    flat.flush()
+"""
+BATCH_ENCODER = """
+import sys, json; from pathlib import Path
+import numpy as np, pyarrow.parquet as pq
+from tokenizers import Tokenizer
+root, out = Path(sys.argv[1]), Path(sys.argv[2])
+encoder = Tokenizer.from_file(str(root / "hf.json"))
+end = np.array([encoder.get_vocab_size()], dtype=np.uint16)
+with open(out / "train.bin", "wb") as file:
+    for batch in pq.ParquetFile(root / "documents.parquet").iter_batches(1000):
+        for found in encoder.encode_batch_fast(batch.column("text").to_pylist(), add_special_tokens=False):
+            file.write(np.array(found.ids, dtype=np.uint16).tobytes() + end.tobytes())
+"""
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        prepare(root)
+        sides = {"ours": OURS, "datasets.map": DATASETS_MAP, "tokenizers": BATCH_ENCODER}
+        for name, text in sides.items():
+            (root / f"side-{name}.py").write_text(text)
+        seconds = in_turn({name: lambda name=name: run(root, name) for name in sides}, ROUNDS)
+        faster = [
+            show(f"{other} / ours", ratios(seconds[other], seconds["ours"])) for other in ("datasets.map", "tokenizers")
+        ]
+    return 0 if min(faster) >= WANTED else 1
+
+
+def prepare(root: Path) -> None:
+    """documents.parquet, and one tokenizer in the formats of both libraries."""
+    picked, size = [], 0
+    for path in sorted(Path(sysconfig.get_path("purelib")).rglob("*.py")):
+        text = path.read_text(errors="ignore")
+        if text.strip():
+            picked.append({"text": text})
+            size += len(text)
+        if size >= MEGABYTES * 1e6:
+            break
+    (root / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in picked))
+    found = documents.fetch("bench", Corpus(source="jsonl", files=[str(root / "in.jsonl")]), root)
+    print(f"{found['documents']:,} documents, {found['bytes'] / 1e6:.1f} MB")
+    tokenizer.train("bpe-8192", encode.read(root / "documents.parquet"), root / "tokenizer.json")
+    write_for_tokenizers(root)
+
+
+def write_for_tokenizers(root: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=8191, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
+    learner.train_from_iterator(encode.read(root / "documents.parquet"), trainer)
+    learner.save(str(root / "hf.json"))
+
+
+def run(root: Path, name: str) -> float:
+    with tempfile.TemporaryDirectory() as out:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, root / f"side-{name}.py", root, out], check=True, capture_output=True)
+        return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,9 @@ def in_turn(sides: dict[str, Callable[[], float]], rounds: int) -> dict[str, lis
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             seconds[name].append(sides[name]())
         if (turn + 1) % max(1, rounds // 10) == 0:
-            print(f"round {turn + 1} of {rounds}: " + ", ".join(f"{n} {seconds[n][-1]:.4g} s" for n in names), flush=True)
+            print(
+                f"round {turn + 1} of {rounds}: " + ", ".join(f"{n} {seconds[n][-1]:.4g} s" for n in names), flush=True
+            )
     return seconds
 
 

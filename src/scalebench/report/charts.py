@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.transforms import offset_copy
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -24,7 +25,9 @@ def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
         _line(axes, i, series["name"], points, "tokens_per_sec_global")
         for point in points:
             values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
-            axes.plot([point["devices"]] * len(values), values, ".", ms=4, alpha=0.6, color=COLOURS[i % 8], zorder=1)
+            beside = offset_copy(axes.transData, axes.figure, x=9, units="points")
+            x = [point["devices"]] * len(values)
+            axes.plot(x, values, "o", ms=3, mew=0, alpha=0.6, color=COLOURS[i % 8], transform=beside)
     first = [next(iter(s["runs"].values())) for s in report["series"]]
     if first:
         base = max(p["tokens_per_sec_global"]["value"] / p["devices"] for p in first)
@@ -67,8 +70,8 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[
 
 CHARTS: dict[str, Callable[[Axes, pd.DataFrame, pd.DataFrame, dict], None]] = {
     "throughput": throughput,
-    "step_time": step_time,
     "speedup": speedup,
+    "step_time": step_time,
 }
 
 
@@ -112,6 +115,7 @@ def _device_axis(axes: Axes, report: dict) -> None:
         axes.set_xscale("log", base=2)
     axes.set_xticks(devices, [str(d) for d in devices])
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.margins(x=0.08)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.dag import MEASURING, corpus_called, sources, study, tokens_dir
-from scalebench.errors import UserError
+from scalebench.campaign.dag import corpus_called, study, tokens_dir
+from scalebench.campaign.sources import MEASURING, sources
+from scalebench.errors import UserError, nearest
 
 min_version("9.27")
 

@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 
 from scalebench.campaign.cells import Cell, expand
-from scalebench.campaign.config import Campaign
+from scalebench.campaign.config import Campaign, shape_of
 from scalebench.corpus.plan import SamplePlan, digest
-from scalebench.record.metrics import Failure, Ledger, Memory, Metrics, Model, Startup, TrainingConfig, Window
+from scalebench.model.counts import count
+from scalebench.record.metrics import Energy, Failure, Ledger, Memory, Metrics, Model, Startup, TrainingConfig, Window
 from scalebench.record.run import METRICS, STEPS, Run, read_run
 from scalebench.record.steps import window_steps, write_steps
 from scalebench.record.write import sha256_of, write_json
+from scalebench.trainer.summary import utilization
 
 SAMPLES = 5000
 
@@ -107,6 +109,7 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
             "tokenizer": "bpe-2048",
             "vocab_size": 2048,
             "corpus_sha256": "d" * 64,
+            "replaced_characters": 0,
             "train_sha256": "e" * 64,
         },
         "training_config": TrainingConfig(
@@ -132,13 +135,15 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
     work, batch, seq_len = cell.work, cell.batch, cell.workload.seq_len
     by_step = window_steps(frame)
     times, losses = by_step["step_time_s"], by_step["loss"]
+    shape = shape_of(cell.workload.model)
+    parameters = count(shape, cell.vocab_size, seq_len).parameters
     wall, tokens, n = float(times.sum()), int(by_step["tokens"].sum()), len(times)
     plan = SamplePlan(SAMPLES, batch.global_, work.seed)
     planned = digest([plan.step(s) for s in range(work.warmup_steps, work.warmup_steps + work.steps)])
     return Metrics(
         status="ok",
         **known(cell, repeat),
-        model=Model(parameters=790_016, matmul_parameters=655_360, flops_per_token=1, flops_per_token_causal=1),
+        model=Model(parameters=parameters, matmul_parameters=655_360, flops_per_token=1, flops_per_token_causal=1),
         ledger=Ledger(
             samples_consumed=batch.global_ * work.steps,
             samples_planned=batch.global_ * work.steps,
@@ -169,20 +174,23 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             train_loss_first=float(losses.iloc[0]),
             train_loss_last=float(losses.iloc[-1]),
             clock="monotonic",
-            model_flops_per_sec_per_device=1.0,
-            model_flops_per_sec_convention="none",
         ),
-        startup=Startup(launch_sec=1, setup_sec=2, warmup_sec=1),
+        utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.world, "cpu"),
+        energy=Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter"),
+        startup=Startup(launch_sec=1, setup_sec=2, warmup_sec=1, first_step_sec=0.5),
         memory=Memory(
             max_cuda_mem_allocated_bytes_global=None,
             max_cuda_mem_reserved_bytes_global=None,
             cuda_alloc_retries=None,
+            state_bytes=16 * parameters,
+            state_bytes_predicted=16 * parameters,
             max_rss_bytes=700_000_000,
         ),
-        collectives={},
-        dtypes={},
+        collectives={"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}},
+        dtypes={"products": "float32", "float32_matmul": "highest"},
         ranks=[
-            {"rank": r, "host": "node", "device": "cpu", "device_name": "cpu", "cores": [r]} for r in range(batch.world)
+            {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r]}
+            for r in range(batch.world)
         ],
         total_wall_time_sec=wall + 10,
         files={STEPS: sha256_of(folder / STEPS)},

@@ -46,9 +46,9 @@ def corpus_fetch(args: argparse.Namespace) -> None:
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
     from scalebench.corpus.encode import read
-    from scalebench.corpus.tokenizer import train
+    from scalebench.corpus.tokenizer import train as train_tokenizer
 
-    train(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)
+    train_tokenizer(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)
 
 
 def corpus_tokenise(args: argparse.Namespace) -> None:
@@ -62,23 +62,46 @@ def train(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
     from scalebench.launch.run import run_cell
     from scalebench.launch.watch import Interrupted
+    from scalebench.record.run import LOG
 
-    study = Study(args.campaign)
-    cell = study.cell(args.cell)
-    if args.fingerprint and args.fingerprint != cell.fingerprint:
-        raise UserError(f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again")
-    limit = study.campaign.resources.time_limit * 60
     try:
+        study = Study(args.campaign)
+        cell = study.cell(args.cell)
+        if args.fingerprint and args.fingerprint != cell.fingerprint:
+            raise UserError(
+                f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again"
+            )
+        limit = study.campaign.resources.time_limit * 60
         metrics = run_cell(cell, study.name, args.repeat, args.tokens, args.out, limit)
     except Interrupted as stopped:
         print(f"scalebench: {stopped}; this run will be made anew", file=sys.stderr)
         raise SystemExit(stopped.code) from None
+    except UserError as error:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / LOG).write_text(f"scalebench: {error}\n")
+        raise
     if metrics.failure:
         print(
             f"{args.cell}/rep{args.repeat}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr
         )
     else:
         print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+
+
+def retry(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study
+    from scalebench.record.retry import forget
+
+    study = Study(args.campaign)
+    if args.cell:
+        study.cell(args.cell)
+    wanted = [folder for folder in study.runs(args.results) if args.cell in (None, folder.parent.name)]
+    gone = forget(args.results / study.name, wanted, anyway=args.cell is not None)
+    for folder in gone:
+        print(f"removed {folder}")
+    print(
+        f"{len(gone)} run{'' if len(gone) == 1 else 's'} will be made anew by: snakemake --cores 2 {args.results / study.name / 'report.html'}"
+    )
 
 
 def collect(args: argparse.Namespace) -> None:
@@ -197,6 +220,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, required=True, help="folder of the run")
     run.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
 
+    again = on_campaign(
+        stages, "retry", retry, "remove the runs that failed, so that the next snakemake makes them anew"
+    )
+    again.add_argument("--cell", help="remove all runs of this cell instead, measured ones too")
+    again.add_argument("--results", type=Path, default=Path("results"))
+
     for name, stage, doc in (
         ("collect", collect, "gather all runs into runs.csv"),
         ("findings", findings, "check all runs: findings.json"),
@@ -208,7 +237,7 @@ def parser() -> argparse.ArgumentParser:
         "folder", type=Path, help="results/<campaign>"
     )
     charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
-    charts.add_argument("chart", help="throughput, step_time or speedup")
+    charts.add_argument("chart", help="ranking, throughput, speedup or step_time")
     charts.add_argument("folder", type=Path, help="results/<campaign>")
     return top
 
@@ -219,6 +248,9 @@ def main() -> None:
         args.run(args)
     except UserError as error:
         print(f"scalebench: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except OSError as error:  # a full disk, a folder that may not be written: nothing that a traceback would explain
+        print(f"scalebench: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(2) from None
 
 

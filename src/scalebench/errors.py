@@ -8,7 +8,12 @@ class UserError(Exception):
     """Something that the person at the keyboard can mend.
 
     The message says what is wrong, where (file and key), what is allowed, and the nearest valid name.
+    `key` names the place in a configuration file, where there is one; whoever knows the file adds its line.
     """
+
+    def __init__(self, message: str, key: tuple = ()) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:

@@ -33,12 +33,29 @@ def set_in(*path):
     return change
 
 
+def by_turns(frame):
+    """Each rank is slow in every other step; both need the same time for all of them."""
+    slow = (frame["step"] + frame["rank"]) % 2 == 0
+    return frame.assign(step_time_s=frame["step_time_s"].mean() * slow.map({True: 1.2, False: 0.8}))
+
+
 FAULTS = {
     "ledger-differs-from-plan": (set_in("ledger", "consumed_sha256", "f" * 64), None, "invalid"),
     "tokens-differ-from-batches": (set_in("window", "tokens_processed_global", lambda n: n * 2), None, "invalid"),
     "batch-arithmetic": (set_in("training_config", "micro_batch_size_per_gpu", 16), None, "invalid"),
     "rate-times-time": (set_in("window", "tokens_per_sec_global", lambda r: r * 4), None, "invalid"),
-    "step-time-times-rate": (set_in("window", "step_time_mean_sec", lambda s: s * 5.26), None, "invalid"),
+    "figures-differ-from-series": (set_in("window", "step_time_mean_sec", lambda s: s * 5.26), None, "invalid"),
+    "ranks-slow-by-turns": (None, by_turns, "suspect"),
+    "window-short": (set_in("window", "wall_time_sec", 0.4), None, "suspect"),
+    "text-damaged": (set_in("data", "replaced_characters", 3), None, "note"),
+    "traffic-differs": (set_in("collectives", "allreduce", "bytes", lambda b: 2 * b), None, "invalid"),
+    "precision-differs": (set_in("dtypes", "products", "bfloat16"), None, "invalid"),
+    "updates-differ-from-steps": (set_in("window", "skipped_optimizer_steps", -30), None, "invalid"),
+    "utilization-impossible": (
+        set_in("utilization", lambda u: u | {"mfu": 1.2, "peak_flops_per_sec": 1e12, "peak_source": "x"}),
+        None,
+        "invalid",
+    ),
     "steps-do-not-fill-window": (None, lambda f: f.assign(step_time_s=f["step_time_s"] * 0.9), "invalid"),
     "losses-differ": (None, lambda f: f.assign(loss=f["loss"] * 1.001), "invalid"),
     "machine-busy": (set_in("host", "cpu_busy_before", 0.6), None, "suspect"),

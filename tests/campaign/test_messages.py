@@ -15,9 +15,9 @@ vary:
 
 # name -> (file, parts of the message)
 BROKEN: dict[str, tuple[str, list[str]]] = {
-    "empty": ("", ["a mapping of keys is expected", "title"]),
-    "a list": ("- title: x\n", ["a mapping of keys is expected"]),
-    "no title": ("repeats: 2\n", ["line 1", "title is missing", "The question"]),
+    "empty": ("", ["a mapping is expected", "title"]),
+    "a list": ("- title: x\n", ["a mapping is expected"]),
+    "no title": ("repeats: 2\n", ["title is missing", "The question"]),
     "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),
     "unknown key": (
         "title: x\nwork:\n  global_bach: 8\n",
@@ -29,8 +29,8 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     ),
     "unknown axis": ("title: x\nvary:\n  strategi: [ddp]\n", ["line 3", "vary.strategi", '"strategy"']),
     "unknown strategy": (
-        "title: x\nexecution:\n  strategy: dpp\n",
-        ["line 3", 'execution.strategy cannot be "dpp"', "ddp", 'Did you mean "ddp"?'],
+        "title: x\nexecution:\n  strategy: fdsp\n",
+        ["line 3", 'execution.strategy cannot be "fdsp"', "ddp", 'Did you mean "fsdp"?'],
     ),
     "unknown strategy in vary": ("title: x\nvary:\n  strategy: [dp3]\n", ["line 3", "vary.strategy[0]", "ddp"]),
     "unknown model": ("title: x\nworkload:\n  model: gpt2-smal\n", ["line 3", "workload.model", '"gpt2-small"']),
@@ -72,7 +72,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "bad shape": ("title: x\nworkload: {model: {layer: 2}}\n", ["workload.model.layer", '"layers"']),
     "exclude misses": (GOOD + "exclude: [{geometry: 1x4}]\n", ["exclude", "1x4", "matches no combination"]),
     "exclude all": (GOOD + "exclude: [{geometry: 1x1}, {geometry: 1x2}]\n", ["nothing is left to run"]),
-    "same cell twice": (GOOD + "cells: [{geometry: 1x2}]\n", ["two cells are called ddp-n1x2"]),
+    "same cell twice": (
+        GOOD + "cells: [{geometry: 1x2}]\n",
+        ["line 6", "ddp-n1x2 is there already", "`vary` makes it"],
+    ),
 }
 
 
@@ -121,3 +124,37 @@ def test_a_good_file_passes(validate):
     done = validate(GOOD)
     assert done.returncode == 0
     assert "2 cells x 3 repeats = 6 runs" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["Demo.yaml", "corpora.yaml", "published.yaml", "x.yml", "a b.yaml"])
+def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
+    (tmp_path / name).write_text(GOOD)
+    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", str(tmp_path / name)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=repository)
+    assert done.returncode == 2
+    assert "cannot be the name of a campaign" in done.stderr
+    assert "lower-case letters" in done.stderr
+
+
+CORPORA = {
+    "no such file": ("mine: {source: text, files: [nowhere/*.txt]}", ['mine.files: "nowhere/*.txt" matches no file']),
+    "no files": ("mine: {source: jsonl}", ["line 1", "needs `files`"]),
+    "bad source": ("mine: {source: json, files: [x]}", ["line 1", "mine.source", 'Did you mean "jsonl"?']),
+    "unknown key": ("mine: {source: text, file: x}", ["line 1", "unknown key mine.file", '"files"']),
+    "bad name": ("My Corpus: {source: python-docs}", ["line 1", '"My Corpus" cannot be a name']),
+    "not a table": ("- mine", ["a mapping is expected"]),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_broken_table_of_corpora(tmp_path, name):
+    table, parts = CORPORA[name]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text(table + "\n")
+    (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
+    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", "mine.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    for part in ["config/corpora.yaml", *parts]:
+        assert part in done.stderr, (part, done.stderr)

@@ -49,7 +49,7 @@ def test_committed_configuration_is_valid(repository, monkeypatch):
 
     assert load_corpora(repository / "config/corpora.yaml").root
     for path in repository.glob("config/campaigns/*.yaml"):
-        assert load_campaign(path).title
+        assert load_campaign(path)[0].title
         assert Study(path).cells
 
 
@@ -60,12 +60,12 @@ def test_committed_configuration_is_valid(repository, monkeypatch):
 def test_numbers_as_people_write_them(tmp_path, text, value):
     path = tmp_path / "c.yaml"
     path.write_text(f"title: x\nwork: {{optimizer: {{learning_rate: {text}}}}}\n")
-    assert load_campaign(path).work.optimizer.learning_rate == value
+    assert load_campaign(path)[0].work.optimizer.learning_rate == value
 
 
 def test_words_stay_words(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("title: no\n")
-    assert load_campaign(path).title == "no"
+    assert load_campaign(path)[0].title == "no"
     path.write_text("title: x\nrepeats: 010\n")
-    assert load_campaign(path).repeats == 10
+    assert load_campaign(path)[0].repeats == 10

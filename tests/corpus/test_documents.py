@@ -77,8 +77,3 @@ def test_bad_files(tmp_path, name, content, keys, message):
     with pytest.raises(UserError, match=message):
         fetch(tmp_path, files=[str(pattern)], **keys)
     assert not (tmp_path / "out/documents.parquet").exists(), "no half corpus is left behind"
-
-
-def test_a_local_source_without_files(tmp_path):
-    with pytest.raises(UserError, match="but no `files`"):
-        fetch(tmp_path, source="text")

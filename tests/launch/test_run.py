@@ -55,17 +55,3 @@ def test_too_few_tokens_are_said_before_anything_starts(tmp_path, tokens):
     large = cells(workload={"tokenizer": "bpe-512", "seq_len": 1024}, work={"global_batch": 4096})[0]
     with pytest.raises(UserError, match="fewer than one global batch of 4096"):
         launch.run_cell(large, "c", 1, tokens, tmp_path / "rep1", 60)
-
-
-def test_the_first_rank_to_fail_is_the_cause(tmp_path, tokens, cell):
-    import json
-
-    reports = [
-        {"class": "crash", "reason": "RuntimeError: connection closed by peer", "rank": 0, "time": 1.0},
-        {"class": "oom", "reason": "OutOfMemoryError: 2 GiB", "rank": 3, "time": 2.0},
-        {"class": "crash", "reason": "RuntimeError: later", "rank": 1, "time": 3.0},
-    ]
-    for report in reports:
-        (tmp_path / f"failure.{report['rank']}.json").write_text(json.dumps(report))
-    failure = launch._failure(None, tmp_path, launch.Outcome(1, False, []))
-    assert (failure.failure_class, failure.rank) == ("oom", 3)

@@ -1,9 +1,15 @@
 """Parameter and FLOP counts: against the published figures and against the network itself."""
 
 import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
-from scalebench.campaign.shapes import SHAPES, ModelShape
+from scalebench.campaign.cells import expand
+from scalebench.campaign.config import Campaign, shape_of
+from scalebench.campaign.shapes import SHAPES
 from scalebench.model.counts import count
+from scalebench.model.gpt2 import build
 
 
 def test_gpt2_small_as_published():
@@ -21,36 +27,35 @@ def test_the_family_as_published(name):
     assert count(SHAPES[name], 50257, 1024).parameters == published[name]
 
 
-@pytest.mark.parametrize("shape", [SHAPES["gpt2-tiny"], ModelShape(layers=3, width=96, heads=3, context=64)])
-def test_the_built_model_has_the_counted_parameters(shape):
-    from scalebench.model.gpt2 import build
+FREE = {"layers": 3, "width": 96, "heads": 3, "context": 64}
 
-    assert sum(p.numel() for p in build(shape, 500, seed=1).parameters()) == count(shape, 500, 32).parameters
+
+def built(seed: int = 1, **workload):
+    data = {"title": "x", "workload": {"seq_len": 32, **workload}, "work": {"seed": seed}}
+    cell = expand(Campaign.model_validate(data))[0]
+    return cell, build(cell)
+
+
+@pytest.mark.parametrize(
+    "workload", [{}, {"model": FREE}, {"model": FREE, "vocab_size": 2112}, {"model": FREE, "tokenizer": "bpe-300"}]
+)
+def test_the_built_model_has_the_counted_parameters(workload):
+    cell, model = built(**workload)
+    counts = count(shape_of(cell.workload.model), cell.vocab_size, 32)
+    assert sum(p.numel() for p in model.parameters()) == counts.parameters
 
 
 def test_flops_against_the_profiler_of_torch():
     """torch counts 2 FLOPs a multiply-add in every matrix product of a step; ours is the same sum by formula."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
-
-    from scalebench.model.gpt2 import build
-
-    shape, vocabulary, seq_len, samples = ModelShape(layers=2, width=64, heads=2, context=64), 300, 32, 4
-    model = build(shape, vocabulary, seed=1)
+    cell, model = built(model=FREE)
     # The fused attention of the CPU is not among the operations that torch counts; its plain form is.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        model(torch.randint(vocabulary, (samples, seq_len + 1))).backward()
-    expected = count(shape, vocabulary, seq_len).flops_per_token * samples * seq_len
+        model(torch.randint(2048, (4, 33))).backward()
+    expected = count(shape_of(cell.workload.model), 2048, 32).flops_per_token * 4 * 32
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)
 
 
 def test_weights_depend_on_the_seed_alone():
-    import torch
-
-    from scalebench.model.gpt2 import build
-
-    shape = ModelShape(layers=1, width=32, heads=2, context=32)
-    one, same, other = (build(shape, 300, seed).state_dict() for seed in (1, 1, 2))
+    one, same, other = (built(seed, model=FREE)[1].state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(one[k], same[k]) for k in one)
     assert any(not torch.equal(one[k], other[k]) for k in one)

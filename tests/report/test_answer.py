@@ -1,57 +1,74 @@
-"""The one-sentence answer claims what the intervals carry and no more."""
+"""The answer claims what the intervals carry and no more."""
+
+import pytest
 
 from scalebench.report.answer import answer
 
 
-def series(speedup, low, high, n=3):
-    shown = {"value": speedup, "low": low, "high": high, "n": n}
-    efficiency = {"value": speedup / 2, "low": None, "high": None, "n": n}
-    base = {"cell": "a", "devices": 1, "n": n, "speedup": None, "scaling_efficiency": None}
+def shown(value, low=None, high=None, n=3):
+    return {"value": value, "low": low, "high": high, "n": n}
+
+
+def report(speedup=None, relative=None, single=None):
+    """ddp on 1 and 2 devices, and fsdp on 2: `speedup` of ddp, `relative` of fsdp to ddp, ddp's two against `single`."""
+    run = {"n": 3, "speedup": None, "scaling_efficiency": None, "best_single": None, "speedup_vs_best_single": None}
+    efficiency = speedup and shown(speedup["value"] / 2)
+    base = run | {"cell": "ddp-n1x1", "devices": 1}
+    two = run | {"cell": "ddp-n1x2", "devices": 2, "speedup": speedup, "scaling_efficiency": efficiency}
+    if single:
+        two |= {"best_single": "ddp-n1x1-t2", "speedup_vs_best_single": single}
+    first = {"cell": "ddp-n1x2", "tokens_per_sec_global": shown(1000.0), "relative_to_fastest": None}
+    second = {"cell": "fsdp-n1x2", "tokens_per_sec_global": shown(500.0), "relative_to_fastest": relative}
     return {
         "status": "ok",
         "mismatches": [],
-        "series": [
-            {
-                "name": "ddp fp32",
-                "runs": {
-                    "1x1": base,
-                    "1x2": base | {"cell": "b", "devices": 2, "speedup": shown, "scaling_efficiency": efficiency},
-                },
-            }
-        ],
+        "series": [{"name": "ddp", "baseline": "ddp-n1x1", "runs": {"1x1": base, "1x2": two}}],
+        "ranking": [{"devices": 2, "cells": [first, second] if relative else [first]}],
     }
 
 
-def test_faster():
-    text = answer(series(1.7, 1.6, 1.8))
-    assert text.startswith("Yes. ddp fp32: 2 devices make 1.70 times the tokens/s of 1 device")
-    assert "95 % interval 1.60 to 1.80, n = 3 and 3 runs" in text
-    assert "efficiency of 85.0 %" in text
+@pytest.mark.parametrize(
+    ("speedup", "sentence"),
+    [
+        (shown(1.7, 1.6, 1.8), "ddp: 2 devices make more than 1 device: 1.70 times the tokens/s (95 % interval 1.60 to 1.80, "
+         "3 runs each), an efficiency of 85.0 %."),
+        (shown(0.46, 0.44, 0.48), "ddp: 2 devices make less than 1 device: 0.460 times"),
+        (shown(1.02, 0.97, 1.07), "ddp: 2 devices and 1 device are not distinguishable: 1.02 times"),
+        (shown(1.7, n=1), "ddp: 2 devices made 1.70 times the tokens/s of 1 device, but without an interval nothing is claimed"),
+    ],
+)  # fmt: skip
+def test_scaling(speedup, sentence):
+    assert answer(report(speedup)).startswith(sentence)
 
 
-def test_slower():
-    assert answer(series(0.46, 0.44, 0.48)).startswith("No. ddp fp32: 2 devices make 0.460 times")
+@pytest.mark.parametrize(
+    ("relative", "sentence"),
+    [
+        (shown(0.5, 0.45, 0.55), "On 2 devices, ddp-n1x2 is fastest with 1,000 tokens/s; the next is fsdp-n1x2 with 0.500 of that"),
+        (shown(0.98, 0.9, 1.06), "On 2 devices, ddp-n1x2 and fsdp-n1x2 are not distinguishable: 0.980 of its 1,000 tokens/s"),
+        (shown(0.5, n=1), "On 2 devices, ddp-n1x2 made the most tokens/s (1,000 tokens/s), but without an interval nothing is claimed (1 run each)"),
+    ],
+)  # fmt: skip
+def test_the_fastest(relative, sentence):
+    assert answer(report(shown(1.7, 1.6, 1.8), relative)).startswith(sentence)
 
 
-def test_not_distinguishable():
-    text = answer(series(1.02, 0.97, 1.07))
-    assert "are not distinguishable from 1 device" in text
-    assert "Yes" not in text
-
-
-def test_one_run_claims_nothing():
-    text = answer(series(1.7, None, None, n=1))
-    assert "nothing is claimed" in text
-    assert "Yes" not in text
+def test_the_fastest_is_held_against_the_best_single_device():
+    text = answer(report(shown(1.7, 1.6, 1.8), shown(0.5, 0.45, 0.55), shown(1.02, 0.95, 1.1)))
+    assert "not distinguishable from the best single device, ddp-n1x1-t2: 1.02 times" in text
 
 
 def test_invalid_numbers_answer_nothing():
-    report = series(1.7, 1.6, 1.8) | {"status": "invalid_comparison", "mismatches": [{"code": "losses-differ"}]}
-    text = answer(report)
+    broken = report(shown(1.7, 1.6, 1.8)) | {"status": "invalid_comparison", "mismatches": [{"code": "losses-differ"}]}
+    text = answer(broken)
     assert text.startswith("No answer")
     assert "losses-differ" in text
     assert "1.7" not in text
 
 
-def test_nothing_to_compare():
-    assert answer({"status": "ok", "mismatches": [], "series": []}).startswith("No answer yet")
+def test_nothing_measured_and_nothing_to_compare():
+    nothing = {"status": "ok", "mismatches": [], "series": [], "ranking": []}
+    assert answer(nothing) == "No answer: no run has numbers. See the runs without numbers."
+    alone = report()
+    alone["series"][0]["runs"].pop("1x2")
+    assert answer(alone).startswith("No answer yet")

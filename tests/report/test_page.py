@@ -40,12 +40,12 @@ def show(browser):
 def test_question_answer_table_charts(results, show):
     page = show(results.page())
     assert page.inner_text("h1") == "Does it scale?"
-    assert page.inner_text("p.answer").startswith("Yes. ddp fp32: 4 devices make 2.")
+    assert page.inner_text("p.answer").startswith("ddp: 4 devices make more than 1 device: 2.")
     assert page.locator("table").first.locator("tbody tr").count() == 4
     images = page.locator("figure img")
-    assert images.count() == 3
-    assert all(images.nth(i).evaluate("e => e.complete && e.naturalWidth > 0") for i in range(3))
-    assert all(images.nth(i).get_attribute("alt") for i in range(3))
+    assert images.count() == 4
+    assert all(images.nth(i).evaluate("e => e.complete && e.naturalWidth > 0") for i in range(4))
+    assert all(images.nth(i).get_attribute("alt") for i in range(4))
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1400])
@@ -109,6 +109,13 @@ def test_machine_and_versions(results, show):
     text = show(results.page()).inner_text("body")
     for part in ("8 logical CPUs", "16.0 GiB", "torch", "Commit", "Measuring code"):
         assert part in text
+
+
+def test_where_nothing_was_measured_nothing_was_checked(nothing, show):
+    text = show(nothing.page()).inner_text("body")
+    assert "No answer: no run has numbers" in text
+    assert "nothing was checked" in text
+    assert "None of them found anything" not in text
 
 
 @pytest.mark.parametrize("fixture", ["single", "nothing"])

@@ -35,7 +35,10 @@ def test_csv_is_for_programs(results):
 def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(results):
     lines = (results.tables() / "scaling.md").read_text().splitlines()
     header = [c.strip() for c in lines[0].strip("|").split("|")]
-    assert header == list(HUMAN.values())
+    assert {"strategy", "nodes x devices", "tokens/s [95 %]", "speed-up [95 %]", "n"} <= set(header)
+    assert [h for h in HUMAN.values() if h in header] == header, "always in the same order"
+    assert "seq len" not in header, "what never changes is said once, below"
+    assert "seq len 128" in lines[-3] + lines[-2] + lines[-1]
     rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
     assert [r["nodes x devices"] for r in rows] == ["1x1", "1x2", "1x4", "1x8"]
     assert rows[0]["speed-up [95 %]"] == "1 (baseline)"
@@ -61,11 +64,11 @@ def test_latex_is_a_whole_booktabs_table(results):
     body = text[text.index("\\toprule") : text.index("\\bottomrule")]
     rows = [line for line in body.splitlines() if line.endswith(r"\\")]
     assert len(rows) == 5
-    assert {row.count("&") for row in rows} == {len(HUMAN) - 1}
+    assert len({row.count("&") for row in rows}) == 1
     assert r"\%" in rows[0]
     assert "%" not in rows[1].replace(r"\%", "")
     columns = text.split(r"\begin{tabular}{")[1].split("}")[0]
-    assert len(columns) == len(HUMAN)
+    assert len(columns) == rows[0].count("&") + 1
 
 
 def test_tables_without_any_number(nothing):

@@ -27,11 +27,13 @@ def test_learning_rate(schedule, expected):
 
 
 def test_only_matrices_decay():
-    from scalebench.campaign.shapes import ModelShape
+    from synthetic import cells
+
     from scalebench.model.gpt2 import build
 
-    model = build(ModelShape(layers=1, width=32, heads=2, context=32), 300, seed=1)
-    decaying, still = make_optimizer(model, work()).param_groups
+    cell = cells()[0]
+    model = build(cell)
+    decaying, still = make_optimizer(model, cell).param_groups
     assert decaying["weight_decay"] == 0.1
     assert still["weight_decay"] == 0.0
     assert all(p.dim() == 2 for p in decaying["params"])

@@ -7,7 +7,7 @@ rule collect:
         "Gather the runs of {wildcards.campaign}"
     input:
         metrics=run_files("training_metrics.json"),
-        code=sources("campaign", "record", "audit", "analysis"),
+        code=sources("analysis/collect.py"),
     output:
         "results/{campaign}/runs.csv",
     log:
@@ -28,7 +28,7 @@ rule findings:
         "Check the runs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
-        code=sources("campaign", "corpus", "record", "audit"),
+        code=sources("audit/checks.py"),
     output:
         "results/{campaign}/findings.json",
     log:
@@ -50,7 +50,7 @@ rule analyse:
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
         findings="results/{campaign}/findings.json",
-        code=sources("campaign", "record", "audit", "analysis"),
+        code=sources("analysis/collect.py", "analysis/scaling.py"),
     output:
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",

@@ -11,7 +11,7 @@ rule fetch:
         "Gather the documents of {wildcards.corpus}"
     input:
         files=lambda w: ask(local_files, w.corpus, ask(corpus_called, w.corpus)),
-        code=sources("campaign", "corpus"),
+        code=sources("corpus/documents.py"),
     output:
         documents="results/corpora/{corpus}/documents.parquet",
         description="results/corpora/{corpus}/corpus.json",
@@ -33,7 +33,7 @@ rule tokenizer:
     input:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
-        code=sources("corpus"),
+        code=sources("corpus/tokenizer.py", "corpus/encode.py"),
     output:
         "results/corpora/{corpus}/{tokenizer}/tokenizer.json",
     log:
@@ -54,7 +54,7 @@ rule tokenise:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
         tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
-        code=sources("corpus"),
+        code=sources("corpus/tokenise.py"),
     output:
         train="results/corpora/{corpus}/{tokenizer}/train.bin",
         val="results/corpora/{corpus}/{tokenizer}/val.bin",

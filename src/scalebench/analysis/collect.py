@@ -1,5 +1,6 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,13 @@ CONFIGURATION = {
     "precision": ("execution", "precision"),
     "geometry": ("execution", "geometry"),
     "threads_per_device": ("execution", "threads_per_device"),
+    "attention": ("execution", "attention"),
+    "compile": ("execution", "compile"),
+    "activation_checkpointing": ("execution", "activation_checkpointing"),
+    "fused_optimizer": ("execution", "fused_optimizer"),
+    "bucket_elements": ("execution", "bucket_elements"),
     "model": ("workload", "model"),
+    "vocab_size": ("workload", "vocab_size"),
     "corpus": ("workload", "corpus"),
     "tokenizer": ("workload", "tokenizer"),
     "seq_len": ("workload", "seq_len"),
@@ -41,11 +48,17 @@ MEASURED: dict[str, Callable[[Metrics], Any]] = {
     "data_wait_share": lambda m: m.window.dataload_time_mean_sec / m.window.step_time_mean_sec,
     "loss_first": lambda m: m.window.train_loss_first,
     "loss_last": lambda m: m.window.train_loss_last,
+    "mfu": lambda m: m.utilization.mfu,
+    "joules_per_token": lambda m: m.energy.joules_per_token,
+    "skipped_steps": lambda m: m.window.skipped_optimizer_steps,
+    "state_bytes": lambda m: m.memory.state_bytes,
+    "state_bytes_predicted": lambda m: m.memory.state_bytes_predicted,
     "max_rss_bytes": lambda m: m.memory.max_rss_bytes,
     "max_cuda_mem_allocated_bytes": lambda m: m.memory.max_cuda_mem_allocated_bytes_global,
     "max_cuda_mem_reserved_bytes": lambda m: m.memory.max_cuda_mem_reserved_bytes_global,
     "startup_s": lambda m: m.startup.launch_sec + m.startup.setup_sec,
     "warmup_s": lambda m: m.startup.warmup_sec,
+    "first_step_s": lambda m: m.startup.first_step_sec,
 }
 
 
@@ -79,7 +92,8 @@ def configuration(run: Run) -> dict:
     config = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
-        values["model"] = "x".join(str(v) for v in values["model"].values())
+        shape = values["model"]
+        values["model"] = f"{shape['layers']} layers, {shape['width']} wide, {shape['heads']} heads"
     nodes, per_node = (int(n) for n in values["geometry"].split("x"))
     return values | {"nodes": nodes, "devices": nodes * per_node}
 
@@ -114,12 +128,42 @@ def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
                 "step_time_max_s": steps.max(),
                 "steps": len(steps),
                 "loss_last": measured[0].metrics.window.train_loss_last if measured else None,
-                "max_rss_bytes": max((r.metrics.memory.max_rss_bytes for r in measured), default=None),
+                **{
+                    name: _largest(measured, name) for name in ("state_bytes", "state_bytes_predicted", "max_rss_bytes")
+                },
+                "max_cuda_mem_allocated_bytes": _largest(measured, "max_cuda_mem_allocated_bytes"),
+                "mfu": _scaled_mfu(measured, rate),
+                "joules_per_token": _joules_per_token(measured),
+                "startup_s": _median(measured, "startup_s"),
+                "warmup_s": _median(measured, "warmup_s"),
+                "data_wait_share": _median(measured, "data_wait_share"),
                 "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
                 "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _largest(runs: list[Run], name: str) -> float | None:
+    return max((v for run in runs if (v := MEASURED[name](run.metrics)) is not None), default=None)
+
+
+def _median(runs: list[Run], name: str) -> float | None:
+    return statistics.median(MEASURED[name](run.metrics) for run in runs) if runs else None
+
+
+def _scaled_mfu(runs: list[Run], rate: Estimate | None) -> float | None:
+    """MFU at the cell's rate: all tokens over all time, as everywhere; never a mean of ratios."""
+    if not runs or runs[0].metrics.utilization.mfu is None:
+        return None
+    return runs[0].metrics.utilization.mfu * rate.value / runs[0].metrics.window.tokens_per_sec_global
+
+
+def _joules_per_token(runs: list[Run]) -> float | None:
+    """All energy over all tokens; None where a run has none."""
+    if not runs or any(run.metrics.energy.joules is None for run in runs):
+        return None
+    return sum(r.metrics.energy.joules for r in runs) / sum(r.metrics.window.tokens_processed_global for r in runs)
 
 
 def by_cell(runs: list[Run]) -> dict[str, list[Run]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from scalebench.audit import comparison, timing, work
+from scalebench.audit import comparison, timing, traffic, work
 from scalebench.audit.finding import Finding, Findings
 from scalebench.record.run import Run
 
@@ -10,9 +10,16 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     work.ledger_equals_plan,
     work.tokens_are_the_batches,
     work.batch_arithmetic,
+    work.text_was_whole,
+    traffic.traffic_is_the_strategys,
+    traffic.precision_is_what_ran,
+    traffic.updates_are_the_steps,
+    traffic.utilization_is_possible,
     timing.rate_times_time,
     timing.steps_fill_window,
-    timing.step_time_times_rate,
+    timing.figures_are_the_series,
+    timing.ranks_take_turns,
+    timing.window_is_long_enough,
     timing.machine_was_free,
     comparison.losses_agree,
     comparison.surroundings_agree,
@@ -21,8 +28,9 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
 
 
 def audit(campaign: str, runs: list[Run]) -> Findings:
-    """All findings about the runs that have numbers, the gravest first."""
+    """All findings about the runs that have numbers, the gravest first. Nothing is checked where no run has any."""
     measured = [run for run in runs if run.ok]
-    found = [finding for check in CHECKS for finding in check(measured)]
+    checks = CHECKS if measured else ()
+    found = [finding for check in checks for finding in check(measured)]
     found.sort(key=lambda f: ("invalid", "suspect", "note").index(f.severity))
-    return Findings(campaign=campaign, checks=[c.__name__ for c in CHECKS], findings=found)
+    return Findings(campaign=campaign, checks=[c.__name__ for c in checks], findings=found)

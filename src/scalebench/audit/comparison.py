@@ -9,7 +9,7 @@ from scalebench.record.run import Run
 from scalebench.record.steps import loss_series
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
-TOLERANCE = {"fp32": 2e-4}
+TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
 CHANGES_NO_SAMPLE = {"execution", "micro_batch", "accumulation"}  # keys that leave samples and updates as they are
 
@@ -64,20 +64,19 @@ def surroundings_agree(runs: list[Run]) -> list[Finding]:
 
 def repeated_enough(runs: list[Run]) -> list[Finding]:
     """An interval needs two runs; one run says nothing about its own spread."""
-    found = []
-    for alike in _groups(runs, lambda r: r.metrics.cell):
-        if len(alike) == 1:
-            found.append(
-                Finding(
-                    code="single-run",
-                    severity="note",
-                    cells=[alike[0].metrics.cell],
-                    runs=[alike[0].name],
-                    evidence="n=1: there is no interval",
-                    advice="Raise `repeats`; 5 or more make intervals useful.",
-                )
-            )
-    return found
+    alone = [alike[0] for alike in _groups(runs, lambda r: r.metrics.cell) if len(alike) == 1]
+    if not alone:
+        return []
+    return [
+        Finding(
+            code="single-run",
+            severity="note",
+            cells=[run.metrics.cell for run in alone],
+            runs=[run.name for run in alone],
+            evidence="n=1: there is no interval",
+            advice="Raise `repeats`; 5 or more make intervals useful.",
+        )
+    ]
 
 
 def _groups(runs: list[Run], key: Any) -> Iterator[list[Run]]:

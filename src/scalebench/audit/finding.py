@@ -32,6 +32,11 @@ def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -
     )
 
 
+def devices(run: Run) -> int:
+    """The world size in devices, as it came up; a rank of nn.DataParallel has several."""
+    return sum(len(rank["devices"]) for rank in run.metrics.ranks)
+
+
 class Findings(BaseModel):
     """findings.json of a campaign."""
 

@@ -5,7 +5,8 @@ from scalebench.record.run import Run
 
 SAME = 0.005  # relative difference of figures that are one figure computed twice
 FILLED = 0.02  # part of the window that may lie outside of the steps in it
-STEPS_AND_RATE = 0.05  # ranks wait for each other at different steps, so these two agree less closely
+TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
+SHORTEST = 1.0  # seconds of a window
 BUSY = 0.25  # part of the machine's CPU time that others may take before a run
 
 
@@ -53,25 +54,67 @@ def steps_fill_window(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def step_time_times_rate(runs: list[Run]) -> list[Finding]:
-    """Mean step time x tokens/s = tokens per step: a timer that restarts too rarely or too often breaks this."""
+def figures_are_the_series(runs: list[Run]) -> list[Finding]:
+    """Step statistics and rate of the summary, computed anew from the raw series."""
     found = []
     for run in runs:
-        window = run.metrics.window
-        per_step = window.tokens_processed_global / window.step_time_n
-        product = window.step_time_mean_sec * window.tokens_per_sec_global
-        if abs(product - per_step) > STEPS_AND_RATE * per_step:
+        window, times = run.metrics.window, run.window["step_time_s"]
+        anew = {
+            "step_time_mean_sec": times.mean(),
+            "step_time_p50_sec": times.median(),
+            "step_time_min_sec": times.min(),
+            "step_time_max_sec": times.max(),
+            "tokens_per_sec_global": run.window["tokens"].sum() / window.wall_time_sec,
+        }
+        wrong = [
+            f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
+            for name, value in anew.items()
+            if abs(getattr(window, name) - value) > SAME * value
+        ]
+        if wrong:
             found.append(
                 about(
                     run,
-                    "step-time-times-rate",
+                    "figures-differ-from-series",
                     "invalid",
-                    f"mean step {window.step_time_mean_sec * 1e3:.1f} ms x {window.tokens_per_sec_global:,.0f} tokens/s = "
-                    f"{product:,.0f} tokens, but a step has {per_step:,.0f}",
-                    "Step time and throughput come from different clocks or different steps; one of them is wrong.",
+                    "; ".join(wrong),
+                    "The summary was not made from this series; one of the two is wrong, so quote neither.",
                 )
             )
     return found
+
+
+def ranks_take_turns(runs: list[Run]) -> list[Finding]:
+    """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
+    found = []
+    for run in runs:
+        wall, total = run.metrics.window.wall_time_sec, float(run.window["step_time_s"].sum())
+        if total > (1 + TURNS) * wall:
+            found.append(
+                about(
+                    run,
+                    "ranks-slow-by-turns",
+                    "suspect",
+                    f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s",
+                    "Another rank is the slow one in each step, as on a disturbed machine; the rate stands, step times overstate.",
+                )
+            )
+    return found
+
+
+def window_is_long_enough(runs: list[Run]) -> list[Finding]:
+    """A window of a few scheduler ticks measures the machine's mood."""
+    return [
+        about(
+            run,
+            "window-short",
+            "suspect",
+            f"the window took {run.metrics.window.wall_time_sec:.2f} s",
+            f"Raise work.steps until it takes {SHORTEST:g} s or more.",
+        )
+        for run in runs
+        if run.metrics.window.wall_time_sec < SHORTEST
+    ]
 
 
 def machine_was_free(runs: list[Run]) -> list[Finding]:

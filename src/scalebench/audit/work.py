@@ -1,6 +1,6 @@
 """Was the work that was planned done, once, by the ranks together?"""
 
-from scalebench.audit.finding import Finding, about
+from scalebench.audit.finding import Finding, about, devices
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import Run
 
@@ -39,7 +39,7 @@ def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:
     """Tokens in the ledger = micro-batch x accumulation x world size x seq_len x steps."""
     found = []
     for run in runs:
-        config, window, world = run.metrics.training_config, run.metrics.window, len(run.metrics.ranks)
+        config, window, world = run.metrics.training_config, run.metrics.window, devices(run)
         factors = [config.micro_batch_size_per_gpu, config.grad_accum_steps, world, config.seq_len, window.step_time_n]
         expected = 1
         for factor in factors:
@@ -62,7 +62,7 @@ def batch_arithmetic(runs: list[Run]) -> list[Finding]:
     """global batch = micro-batch x accumulation x world size, with the world that came up."""
     found = []
     for run in runs:
-        config, world = run.metrics.training_config, len(run.metrics.ranks)
+        config, world = run.metrics.training_config, devices(run)
         product = config.micro_batch_size_per_gpu * config.grad_accum_steps * world
         if product != config.global_batch_size:
             found.append(
@@ -76,3 +76,21 @@ def batch_arithmetic(runs: list[Run]) -> list[Finding]:
                 )
             )
     return found
+
+
+def text_was_whole(runs: list[Run]) -> list[Finding]:
+    """Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on."""
+    damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
+    if not damaged:
+        return []
+    data = damaged[0].metrics.data
+    return [
+        Finding(
+            code="text-damaged",
+            severity="note",
+            cells=sorted({run.metrics.cell for run in damaged}),
+            runs=[run.name for run in damaged],
+            evidence=f"{data['replaced_characters']:,} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD",
+            advice="Times are not touched by it; convert the files for a corpus that you want to learn from.",
+        )
+    ]

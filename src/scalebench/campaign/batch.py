@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from scalebench.campaign.config import Work
 from scalebench.errors import UserError
 
+KEY = ("work", "global_batch")
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -27,7 +29,7 @@ def resolve(work: Work, world: int) -> Batch:
     given = {"global_batch": work.global_batch, "micro_batch": work.micro_batch, "accumulation": work.accumulation}
     total, micro, accumulation = (None if v == "derive" else v for v in given.values())
     if total is None and micro is None:
-        raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number")
+        raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
     if accumulation is None:
         accumulation = 1 if micro is None or total is None else _divide("accumulation", total, micro, world)
     if total is None:
@@ -37,7 +39,8 @@ def resolve(work: Work, world: int) -> Batch:
     if micro * accumulation * world != total:
         raise UserError(
             f"work.global_batch is {total}, but micro_batch x accumulation x world size = "
-            f"{micro} x {accumulation} x {world} = {micro * accumulation * world}. Leave one of the three to `derive`"
+            f"{micro} x {accumulation} x {world} = {micro * accumulation * world}. Leave one of the three to `derive`",
+            KEY,
         )
     return Batch(micro, accumulation, world, total)
 
@@ -49,6 +52,7 @@ def _divide(what: str, total: int, other: int, world: int) -> int:
         name = "accumulation" if what == "micro_batch" else "micro_batch"
         raise UserError(
             f"work.global_batch {total} cannot be divided: {what} = global_batch / ({name} x world size) = "
-            f"{total} / ({other} x {world}) is not a whole number. Nearest global_batch that works: {near}"
+            f"{total} / ({other} x {world}) is not a whole number. Nearest global_batch that works: {near}",
+            KEY,
         )
     return total // (other * world)

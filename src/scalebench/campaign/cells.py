@@ -29,6 +29,17 @@ class Cell:
     def batch(self) -> Batch:
         return resolve(self.work, self.execution.geometry.world_size)
 
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the model's token table."""
+        rows = self.workload.vocab_size
+        return int(re.match(TOKENIZER, self.workload.tokenizer)[1]) if rows == "derive" else rows
+
+    @property
+    def processes_per_node(self) -> int:
+        """Ranks on a node: one per device, but one for all of them under nn.DataParallel."""
+        return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
+
     @cached_property
     def config(self) -> dict[str, Any]:
         """The effective configuration: every key with its value, the batch resolved, the model as a shape."""
@@ -54,6 +65,10 @@ def expand(campaign: Campaign) -> list[Cell]:
     Raises UserError where a combination is impossible, an `exclude` matches nothing, or two cells would be the same.
     """
     axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
+    for name, values in axes.items():
+        for value in values:
+            if values.count(value) > 1:
+                raise UserError(f"vary.{name} lists {value} twice", key=("vary", name))
     chosen = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     unmatched = [dict(e) for e in campaign.exclude]
     kept = []
@@ -64,15 +79,18 @@ def expand(campaign: Campaign) -> list[Cell]:
             kept.append(choice)
     if unmatched:
         shown = {k: str(v) for k, v in unmatched[0].items() if v is not None}
-        raise UserError(f"exclude: {shown} matches no combination of `vary`; remove it or mend it")
+        raise UserError(f"exclude: {shown} matches no combination of `vary`; remove it or mend it", key=("exclude",))
     kept += [_given(extra) for extra in campaign.cells]
     if not kept:
-        raise UserError("exclude: every combination is excluded; nothing is left to run")
+        raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
     for choice in kept:
         cell = _cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
-            raise UserError(f"cells: two cells are called {cell.slug}; an extra cell must differ from those of `vary`")
+            raise UserError(
+                f"cells: {cell.slug} is there already; `vary` makes it, or without `vary` the sections do",
+                key=("cells",),
+            )
         cells[cell.slug] = cell
     return list(cells.values())
 
@@ -100,7 +118,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
         for name in SECTIONS
     }
     slug = "-".join(
-        axis_prefix(field) + _token(getattr(sections[section], axis))
+        _token(axis_prefix(field), getattr(sections[section], axis))
         for axis, (section, field) in AXES.items()
         if axis in named
     )
@@ -108,13 +126,17 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     try:
         _check(cell)
     except UserError as error:
-        raise UserError(f"cell {slug}: {error}") from None
+        raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell
 
 
-def _token(value: Any) -> str:
+def _token(prefix: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return prefix if value else f"no{prefix}"
+    if isinstance(value, int) and value >= 10**6 and value % 10**6 == 0:
+        return f"{prefix}{value // 10**6}m"
     text = value.slug() if hasattr(value, "slug") else str(value)
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower())
+    return prefix + re.sub(r"[^a-z0-9.]+", "-", text.lower())
 
 
 def _check(cell: Cell) -> None:
@@ -122,11 +144,22 @@ def _check(cell: Cell) -> None:
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if seq_len > shape.context:
-        raise UserError(f"workload.seq_len {seq_len} is longer than the model's context of {shape.context} tokens")
+        raise UserError(
+            f"workload.seq_len {seq_len} is longer than the model's context of {shape.context} tokens",
+            ("workload", "seq_len"),
+        )
     if shape.width % shape.heads:
-        raise UserError(f"workload.model: width {shape.width} is not a multiple of heads {shape.heads}")
+        raise UserError(
+            f"workload.model: width {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
+        )
     vocabulary = int(re.match(TOKENIZER, cell.workload.tokenizer)[1])
     if vocabulary < 257:
         raise UserError(
-            f"workload.tokenizer {cell.workload.tokenizer} is too small: the 256 bytes and end-of-text make bpe-257 the least"
+            f"workload.tokenizer {cell.workload.tokenizer} is too small: the 256 bytes and end-of-text make bpe-257 the least",
+            ("workload", "tokenizer"),
+        )
+    rows = cell.workload.vocab_size
+    if rows != "derive" and rows < vocabulary:
+        raise UserError(
+            f"workload.vocab_size {rows} is smaller than the {vocabulary} entries of {cell.workload.tokenizer}"
         )

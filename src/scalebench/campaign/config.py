@@ -10,8 +10,10 @@ from scalebench.campaign.shapes import SHAPES, ModelShape
 
 Derivable = Annotated[int, Field(ge=1)] | Literal["derive"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl"]
-StrategyName = Literal["ddp"]
-PrecisionName = Literal["fp32"]
+StrategyName = Literal[
+    "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
+]
+PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
 GEOMETRY = r"^([1-9][0-9]*)x([1-9][0-9]*)$"
 TOKENIZER = r"^bpe-([0-9]+)$"
@@ -69,6 +71,12 @@ class Workload(Section):
         examples=["bpe-2048"],
     )
     seq_len: int = key(128, "Predicted tokens per sample.", "tokens", axis="sl", ge=1)
+    vocab_size: Derivable = key(
+        "derive",
+        "Rows of the token table. derive: the tokenizer's entries; a larger number pads (to a multiple of 64, say).",
+        "entries",
+        axis="v",
+    )
 
 
 class Optimizer(Section):
@@ -118,13 +126,41 @@ class Work(Section):
 class Execution(Section):
     """How the work is spread over devices."""
 
-    strategy: StrategyName = key("ddp", "ddp: DistributedDataParallel, a full replica on each device.", "none", axis="")
-    precision: PrecisionName = key("fp32", "Arithmetic of forward and backward.", "none", axis="")
+    strategy: StrategyName = key(
+        "ddp",
+        "single: one device, no wrapper. dp: nn.DataParallel, one process for all devices of a node. "
+        "ddp: DistributedDataParallel, a full replica on each device. fsdp: FSDP2 (fully_shard), everything sharded. "
+        "zero0 to zero3: DeepSpeed ZeRO stages; with -offload the optimizer's state and step are on the CPU.",
+        "none",
+        axis="",
+    )
+    precision: PrecisionName = key(
+        "fp32",
+        "Arithmetic of forward and backward. fp32: strict. tf32: fp32 with TF32 matrix products. "
+        "bf16, fp16: mixed precision with fp32 master weights; fp16 with loss scaling.",
+        "none",
+        axis="",
+    )
     geometry: GeometryKey = key(
         Geometry(nodes=1, devices_per_node=1),
         'nodes x devices_per_node: "2x4" is 2 nodes with 4 devices each.',
         "nodes x devices",
         axis="n",
+    )
+    attention: Literal["sdpa", "eager"] = key(
+        "sdpa", "sdpa: the fused kernels of torch. eager: plain matrix products.", "none", axis=""
+    )
+    compile: bool = key(False, "torch.compile; its time is in the warm-up.", "none", axis="compile")
+    activation_checkpointing: bool = key(
+        False, "Forget activations inside a block and compute them again in the backward pass.", "none", axis="ac"
+    )
+    fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
+    bucket_elements: Annotated[int, Field(ge=1)] | Literal["auto"] = key(
+        "auto",
+        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for zero. "
+        "Without effect on single, dp and fsdp (which reduces block by block).",
+        "elements",
+        axis="bucket",
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, RootModel, StringConstraints
+from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scalebench.campaign.keys import Section, key
 from scalebench.errors import UserError
@@ -24,6 +24,12 @@ class Corpus(Section):
     licence: str = key("unknown", "Licence of the text; carried into every result that uses it.", "none")
     validation_fraction: float = key(0.05, "Part of the documents held out for validation.", "none", gt=0, lt=1)
 
+    @model_validator(mode="after")
+    def _local_sources_have_files(self) -> "Corpus":
+        if self.source != "python-docs" and not self.files:
+            raise ValueError(f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]")
+        return self
+
 
 CorpusName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 
@@ -34,10 +40,6 @@ class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
 
 def local_files(name: str, corpus: Corpus) -> list[str]:
     """The files that a corpus names, in order of path; none for python-docs. Raises UserError where a pattern matches none."""
-    if corpus.source == "python-docs":
-        return []
-    if not corpus.files:
-        raise UserError(f'config/corpora.yaml: corpus "{name}" has source {corpus.source} but no `files`')
     found: list[Path] = []
     for pattern in corpus.files:
         path = Path(pattern)

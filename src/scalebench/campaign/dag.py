@@ -1,35 +1,38 @@
-"""What the Snakefile asks of a campaign: its cells, the paths of its results, the sources of each room."""
+"""What the Snakefile asks of a campaign: its cells and the paths of its results."""
 
-import hashlib
 import random
+import re
 from functools import lru_cache
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell, expand, find
-from scalebench.campaign.config import Campaign
-from scalebench.campaign.corpora import Corpus, CorpusTable
+from scalebench.campaign.corpora import Corpus, CorpusTable, local_files
 from scalebench.campaign.load import CAMPAIGNS, CORPORA, load_campaign, load_corpora
 from scalebench.errors import UserError, nearest
 
-PACKAGE = Path(__file__).parents[1]
-# The rooms whose sources take part in a timed run; an edit in one of them re-runs the trainings.
-SHARED = ("errors.py", "progress.py")
-MEASURING = ("campaign", "corpus", "model", "strategy", "trainer", "launch", "record")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+RESERVED = ("corpora", "published")  # folders of results/ that are no campaign's
 
 
 class Study:
-    """A campaign file with everything that hangs on it checked: its cells, and the corpora that they name."""
+    """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UserError naming the file."""
+        """Raises UserError naming file and line."""
         self.path, self.name = path, path.stem
-        self.campaign: Campaign = load_campaign(path)
+        if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
+            raise UserError(
+                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case letters, "
+                f"digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
+            )
+        self.campaign, lines = load_campaign(path)
         try:
             self.cells: list[Cell] = expand(self.campaign)
-            for corpus in {cell.workload.corpus for cell in self.cells}:
-                corpus_called(corpus)
+            for corpus in dict.fromkeys(cell.workload.corpus for cell in self.cells):
+                local_files(corpus, corpus_called(corpus))
         except UserError as error:
-            raise UserError(f"{path}: {error}") from None
+            last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
+            raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
 
     def cell(self, slug: str) -> Cell:
         try:
@@ -65,7 +68,8 @@ def corpus_called(name: str) -> Corpus:
     """The row of the table of corpora. Raises UserError with the nearest name where there is none."""
     table = _corpora().root
     if name not in table:
-        raise UserError(f'there is no corpus "{name}" in {CORPORA}.{nearest(name, table)} Corpora: {", ".join(table)}')
+        hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
+        raise UserError(f'there is no corpus "{name}" in {CORPORA}.{hint}', key=("workload", "corpus"))
     return table[name]
 
 
@@ -80,22 +84,3 @@ def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
 
 def tokens_dir(results: Path, cell: Cell) -> Path:
     return results / "corpora" / cell.workload.corpus / cell.workload.tokenizer
-
-
-def sources(*parts: str) -> list[str]:
-    """The source files of some rooms (or single files of a room), and the few that all share: an input of a rule."""
-    root = Path.cwd()
-    files = [path for part in parts for path in _files(PACKAGE / part)] + [PACKAGE / name for name in SHARED]
-    return [str(p.relative_to(root) if p.is_relative_to(root) else p) for p in files]
-
-
-def _files(part: Path) -> list[Path]:
-    return [part] if part.is_file() else [p for p in sorted(part.rglob("*")) if p.suffix in (".py", ".j2")]
-
-
-def code_sha256(*rooms: str) -> str:
-    """One hash over the sources of some rooms: equal code at different commits is recognised as equal."""
-    total = hashlib.sha256()
-    for path in sources(*rooms):
-        total.update(Path(path).read_bytes() + b"\0")
-    return total.hexdigest()

@@ -34,21 +34,32 @@ _Yaml.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.val
 _Yaml.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
 
 
-def load_campaign(path: Path) -> Campaign:
+class Lines(dict):
+    """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
+
+    def at(self, path: Path, place: tuple) -> str:
+        """`path, line n: ` of a place, or of the nearest one around it that stands in the file."""
+        while place and place not in self:
+            place = place[:-1]
+        return f"{path}, line {self[place]}: " if place else f"{path}: "
+
+
+def load_campaign(path: Path) -> tuple[Campaign, Lines]:
     """Read and check a campaign file. Raises UserError with every fault found, one a line."""
     if not path.is_file():
         names = [str(p) for p in sorted(path.parent.glob("*.yaml"))]
-        raise UserError(
-            f"{path}: no such campaign file.{nearest(path, names)} Found there: {', '.join(names) or 'none'}"
-        )
+        found = ", ".join(names) or "none"
+        raise UserError(f"{path}: no such campaign file.{nearest(path, names)} Found there: {found}")
     return _read(path, Campaign)
 
 
 def load_corpora(path: Path) -> CorpusTable:
     """Read and check the table of corpora. Raises UserError."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file; it is the table of corpora that campaigns name")
-    return _read(path, CorpusTable)
+        raise UserError(
+            f"{path}: no such file; scalebench works in the folder of the Snakefile, and this is {Path.cwd()}"
+        )
+    return _read(path, CorpusTable)[0]
 
 
 def schema_text(model: type[BaseModel]) -> str:
@@ -56,7 +67,7 @@ def schema_text(model: type[BaseModel]) -> str:
     return json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 
-def _read(path: Path, model: type[Model]) -> Model:
+def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Yaml)
     except UnicodeDecodeError as error:
@@ -65,21 +76,23 @@ def _read(path: Path, model: type[Model]) -> Model:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise UserError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from None
-    lines: dict[tuple, int] = {}
+    lines = Lines()
     data = None if node is None else _build(node, (), lines, path)
+    schema = model.model_json_schema()
     if not isinstance(data, dict):
-        raise UserError(f"{path}: a mapping of keys is expected; allowed: {', '.join(model.model_fields)}")
+        raise UserError(
+            f"{path}: a mapping is expected; allowed: {', '.join(_properties(schema, ())) or 'names of your choice'}"
+        )
     try:
-        return model.model_validate(data)
+        return model.model_validate(data), lines
     except ValidationError as error:
-        schema = model.model_json_schema()
         faults = {_place(e["loc"], data): e for e in reversed(error.errors())}  # one a place, the first that was found
         deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
         deepest.sort(key=lambda place: lines.get(place, 0))
         raise UserError("\n".join(_explain(path, lines, p, faults[p], schema, data) for p in deepest)) from None
 
 
-def _build(node: yaml.Node, place: tuple, lines: dict[tuple, int], path: Path) -> Any:
+def _build(node: yaml.Node, place: tuple, lines: Lines, path: Path) -> Any:
     """Plain data of a YAML node; fills `lines` and refuses a key that is given twice (YAML would keep the last)."""
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
@@ -99,7 +112,8 @@ def _build(node: yaml.Node, place: tuple, lines: dict[tuple, int], path: Path) -
     try:
         return constructor.construct_object(node)
     except (ValueError, yaml.YAMLError) as error:
-        raise UserError(f"{path}, line {node.start_mark.line + 1}: {_dotted(place)}: {error}") from None
+        problem = getattr(error, "problem", None) or error
+        raise UserError(f"{path}, line {node.start_mark.line + 1}: {_dotted(place)}: {problem}") from None
     finally:
         constructor.dispose()
 
@@ -115,28 +129,24 @@ def _place(loc: tuple, data: Any) -> tuple:
     return place
 
 
-def _explain(path: Path, lines: dict, place: tuple, error: Any, schema: dict, data: Any) -> str:
+def _explain(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
+    at = lines.at(path, place)
     if error["type"] == "missing":
         name = error["loc"][-1]
-        return f"{_at(path, lines, place)}{_dotted((*place, name))} is missing: {_node(schema, (*place, name)).get('description', '')}"
+        about = _node(schema, (*place, name)).get("description", "")
+        return f"{at}{_dotted((*place, name))} is missing: {about}"
     if error["type"] == "extra_forbidden":
         known = list(_properties(schema, place[:-1]))
-        return f"{_at(path, lines, place)}unknown key {_dotted(place)}.{nearest(place[-1], known)} Allowed here: {', '.join(known)}"
+        return f"{at}unknown key {_dotted(place)}.{nearest(place[-1], known)} Allowed here: {', '.join(known)}"
+    if error["loc"][-1] == "[key]":
+        return f'{at}"{_dotted(place)}" cannot be a name; allowed: lower-case letters, digits, ".", "_" and "-"'
     for step in place:
         data = data[step]
+    if error["type"] == "value_error":
+        return f"{at}{_dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
     node = _node(schema, place)
-    choices = _choices(node, schema)
-    hint = nearest(data, choices) if isinstance(data, str) else ""
-    reason = (
-        error["msg"].removeprefix("Value error, ")
-        if error["type"] == "value_error"
-        else f"allowed: {_allowed(node, schema)}"
-    )
-    return f"{_at(path, lines, place)}{_dotted(place)} cannot be {json.dumps(data, default=str)}; {reason}.{hint}"
-
-
-def _at(path: Path, lines: dict, place: tuple) -> str:
-    return f"{path}, line {lines.get(place, 1)}: "
+    hint = nearest(data, _choices(node, schema)) if isinstance(data, str) else ""
+    return f"{at}{_dotted(place)} cannot be {json.dumps(data, default=str)}; allowed: {_allowed(node, schema)}.{hint}"
 
 
 def _dotted(place: tuple) -> str:
@@ -155,6 +165,7 @@ def _alternatives(node: dict, schema: dict) -> list[dict]:
 
 
 def _node(schema: dict, place: tuple) -> dict:
+    """The schema of a place in the file; empty where it has none."""
     node = schema
     for step in place:
         found: dict = {}
@@ -162,8 +173,10 @@ def _node(schema: dict, place: tuple) -> dict:
             if isinstance(step, int):
                 found = option.get("items") or next(iter(option.get("prefixItems", [])), {}) or found
             else:
-                found = option.get("properties", {}).get(step) or option.get("additionalProperties") or found
-        node = found if isinstance(found, dict) else {}
+                named = option.get("properties", {}).get(step)
+                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
+                found = named or next((f for f in free if isinstance(f, dict)), found)
+        node = found
     return _resolve(node, schema)
 
 

@@ -39,7 +39,8 @@ def fetch(name: str, corpus: Corpus, out: Path) -> dict:
             digest.update(data + b"\0")
             counts["documents"] += 1
             counts["bytes"] += len(data)
-            counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
+            if corpus.source == "text":  # the others hold what they hold
+                counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
             group.append(text)
             size += len(data)
             if size >= GROUP_BYTES:

@@ -49,6 +49,7 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
         "revision": source["revision"],
         "licence": source["licence"],
         "corpus_sha256": source["sha256"],
+        "replaced_characters": source["replaced_characters"],
         "tokenizer": encoding.name,
         "tokenizer_sha256": hashlib.sha256(tokenizer_file.read_bytes()).hexdigest(),
         "vocab_size": encoding.n_vocab,

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from scalebench.campaign.dag import MEASURING, code_sha256
+from scalebench.campaign.sources import MEASURING, code_sha256
 from scalebench.record.write import scrub
 
 PACKAGES = ("scalebench", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")

@@ -12,7 +12,11 @@ from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
 from scalebench.launch import local
+from scalebench.launch.applicable import reason_against
+from scalebench.launch.devices import cuda_devices
+from scalebench.launch.failure import failed, failure
 from scalebench.launch.provenance import provenance, variables
+from scalebench.launch.pulse import Pulse
 from scalebench.launch.watch import Outcome, run_watched
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
@@ -70,35 +74,19 @@ def _begin(out: Path, run_id: str) -> Path:
 
 def _attempt(request: Request, attempt: Path, log: Path, program: str) -> tuple[Metrics, Outcome | None]:
     cell = request.cell
-    if cell.execution.geometry.nodes > 1:
-        reason = f"{cell.execution.geometry.nodes} nodes need a cluster; this is one machine"
-        return _failed(request, Failure(failure_class="not_applicable", reason=reason)), None
-    outcome = run_watched(
-        local.command(cell, attempt / "request.json", program), local.environment(cell), log, request.time_limit
-    )
+    reason = reason_against(cell, cuda_devices())
+    if reason:
+        return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
+    pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
+    try:
+        command = local.command(cell, attempt / "request.json", program)
+        outcome = run_watched(command, local.environment(cell, pulse.path), log, request.time_limit, pulse)
+    finally:
+        pulse.close()
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return Metrics.model_validate(json.loads((attempt / METRICS).read_text())), outcome
-    return _failed(request, _failure(request, attempt, outcome)), outcome
-
-
-def _failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
-    if outcome.timed_out:
-        reason = f"stopped after the time limit of {request.time_limit / 60:g} minutes"
-        return Failure(failure_class="timeout", reason=reason, log_tail=outcome.tail)
-    reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
-    if reports:
-        # The others fail because a peer is gone: the first to fail is the cause.
-        first = min(reports, key=lambda r: (r["class"] == "crash", r["time"]))
-        return Failure(failure_class=first["class"], reason=first["reason"], rank=first["rank"], log_tail=outcome.tail)
-    return Failure(
-        failure_class="crash", reason=f"the ranks ended with exit code {outcome.exit_code}", log_tail=outcome.tail
-    )
-
-
-def _failed(request: Request, failure: Failure) -> Metrics:
-    status = "not_applicable" if failure.failure_class == "not_applicable" else "failed"
-    return Metrics(status=status, failure=failure, total_wall_time_sec=time.time() - request.started, **request.known())
+    return failed(request, failure(request, attempt, outcome)), outcome
 
 
 def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attempt: Path, out: Path) -> None:

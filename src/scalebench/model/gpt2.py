@@ -5,6 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from scalebench.campaign.cells import Cell
+from scalebench.campaign.config import shape_of
 from scalebench.campaign.shapes import ModelShape
 
 
@@ -14,7 +16,9 @@ class LanguageModel(nn.Module):
     It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can follow.
     """
 
-    def __init__(self, shape: ModelShape, vocab_size: int) -> None:
+    def __init__(
+        self, shape: ModelShape, vocab_size: int, attention: str = "sdpa", checkpointing: bool = False
+    ) -> None:
         super().__init__()
         self.gpt2 = GPT2LMHeadModel(
             GPT2Config(
@@ -30,9 +34,11 @@ class LanguageModel(nn.Module):
                 use_cache=False,
                 bos_token_id=None,
                 eos_token_id=None,
-                attn_implementation="sdpa",
+                attn_implementation=attention,
             )
         )
+        if checkpointing:
+            self.gpt2.gradient_checkpointing_enable({"use_reentrant": False})
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1)."""
@@ -40,7 +46,9 @@ class LanguageModel(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
 
 
-def build(shape: ModelShape, vocab_size: int, seed: int) -> LanguageModel:
-    """The model with weights that depend on `seed` alone, so that all ranks and strategies start alike."""
-    torch.manual_seed(seed)
-    return LanguageModel(shape, vocab_size)
+def build(cell: Cell) -> LanguageModel:
+    """The model of a cell, with weights that depend on its seed alone, so that all ranks and strategies start alike."""
+    torch.manual_seed(cell.work.seed)
+    execution = cell.execution
+    shape = shape_of(cell.workload.model)
+    return LanguageModel(shape, cell.vocab_size, execution.attention, execution.activation_checkpointing)

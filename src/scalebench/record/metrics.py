@@ -71,8 +71,8 @@ class Window(Part):
     """The timed steps. A step's time is the maximum over ranks; rates are all tokens over all time."""
 
     wall_time_sec: float = Field(description="Longest rank's time from the first step's start to the last step's end.")
-    optimizer_steps: int = Field(description="Optimizer steps that were executed.")
-    skipped_optimizer_steps: int
+    optimizer_steps: int = Field(description="Updates that the optimizer itself has counted.")
+    skipped_optimizer_steps: int = Field(description="Steps without an update: fp16 overflow.")
     micro_steps: int
     tokens_processed_global: int = Field(description="From the ledger, not from the configuration.")
     tokens_per_sec_global: float
@@ -89,8 +89,32 @@ class Window(Part):
     train_loss_first: float
     train_loss_last: float
     clock: Literal["monotonic", "cuda_events"]
-    model_flops_per_sec_per_device: float
-    model_flops_per_sec_convention: str
+
+
+class Utilization(Part):
+    """Model FLOPs utilization: how much of the device's peak the model's arithmetic is."""
+
+    convention: str = Field(description="What counts as the model's arithmetic.")
+    flops_per_sec_per_device: float = Field(description="Full attention.")
+    peak_flops_per_sec: float | None = Field(
+        description="Dense peak of the device for the precision; null where unknown."
+    )
+    peak_source: str | None
+    mfu: float | None = Field(description="Full attention, as the literature prints it.")
+    mfu_causal: float | None = Field(description="Only the half of the attention that a causal model needs.")
+    hfu: float | None = Field(
+        description="With the forward pass that activation checkpointing repeats; null without it."
+    )
+
+
+class Energy(Part):
+    """Of all devices over the window."""
+
+    joules: float | None = Field(
+        description="By the devices' counters; null where there are none or they cannot be trusted."
+    )
+    joules_per_token: float | None
+    withheld: str | None = Field(description="Why there is no figure.")
 
 
 class Startup(Part):
@@ -99,6 +123,7 @@ class Startup(Part):
     launch_sec: float = Field(description="From the launcher's start to the first line of the rank's program.")
     setup_sec: float = Field(description="Imports, process group, model, data.")
     warmup_sec: float = Field(description="Warm-up steps, with whatever is compiled, allocated or connected in them.")
+    first_step_sec: float = Field(description="The first of them, in which torch.compile compiles.")
 
 
 class Memory(Part):
@@ -107,6 +132,12 @@ class Memory(Part):
     max_cuda_mem_allocated_bytes_global: int | None
     max_cuda_mem_reserved_bytes_global: int | None
     cuda_alloc_retries: int | None
+    state_bytes: int = Field(
+        description="Alive on a device just before an update: weights, gradients, optimizer state, buffers. Largest rank."
+    )
+    state_bytes_predicted: float = Field(
+        description="Of weights, gradients and optimizer state, by the ZeRO paper's model."
+    )
     max_rss_bytes: int = Field(
         description="Peak resident memory of a rank's process over its whole life, imports included."
     )
@@ -145,16 +176,19 @@ class Metrics(Part):
     model: Model | None = None
     ledger: Ledger | None = None
     window: Window | None = None
+    utilization: Utilization | None = None
+    energy: Energy | None = None
     startup: Startup | None = None
     memory: Memory | None = None
     collectives: dict[str, dict[str, Any]] | None = Field(
         None, description="Of one step on rank 0, counted in a probe during warm-up: calls, logical bytes, dtypes."
     )
     dtypes: dict[str, str] | None = Field(
-        None, description="Of parameters, gradients, optimizer state and reduced tensors, as found."
+        None, description="Of parameters, matrix products, gradients, optimizer state and reduced tensors, as found."
     )
+    engine_config: dict[str, Any] | None = Field(None, description="The effective DeepSpeed configuration.")
     ranks: list[dict[str, Any]] | None = Field(
-        None, description="Host, device, process and cores of each rank, as found."
+        None, description="Of each rank: host, devices, cores, and what the hardware did during the window."
     )
     total_wall_time_sec: float | None = Field(None, description="From the launcher's start to the metrics.")
     files: dict[str, str] = Field({}, description="sha256 of the run's other files.")

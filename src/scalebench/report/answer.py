@@ -6,32 +6,83 @@ from scalebench.report.figures import number
 
 
 def answer(report: dict[str, Any]) -> str:
-    """One sentence for each series that has two world sizes or more; what the intervals do not carry is not claimed."""
+    """What the intervals carry: which cell is fastest, how the fastest scales. What they do not carry is not claimed."""
     if report["status"] == "invalid_comparison":
         codes = ", ".join(sorted({m["code"] for m in report["mismatches"]}))
         return f"No answer: the numbers did not pass their own checks ({codes}). See the findings."
-    sentences = [s for series in report["series"] if (s := _sentence(series))]
-    return " ".join(sentences) or "No answer yet: there are no runs at two world sizes to compare."
+    if not report["series"]:
+        return "No answer: no run has numbers. See the runs without numbers."
+    sentences = [*_fastest(report), *(s for series in _leading(report) if (s := _scaling(series)))]
+    return " ".join(sentences) or "No answer yet: there is one cell alone, and nothing to compare it with."
 
 
-def _sentence(series: dict[str, Any]) -> str | None:
+def _fastest(report: dict[str, Any]) -> list[str]:
+    """The ranking at the largest number of devices at which there is more than one cell."""
+    groups = [g for g in report["ranking"] if len(g["cells"]) > 1]
+    if not groups:
+        return []
+    group = groups[-1]
+    first, second = group["cells"][:2]
+    where = f"On {_devices(group['devices'])}, {first['cell']}"
+    rate = f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
+    relative = second["relative_to_fastest"]
+    if relative["low"] is None:
+        return [
+            f"{where} made the most tokens/s ({rate}), but without an interval nothing is claimed ({_runs(relative)})."
+        ]
+    interval = f"95 % interval {number(relative['low'])} to {number(relative['high'])}, {_runs(relative)}"
+    if relative["high"] >= 1:
+        return [
+            f"{where} and {second['cell']} are not distinguishable: {number(relative['value'])} of its {rate} ({interval})."
+        ]
+    fastest = f"{where} is fastest with {rate}; the next is {second['cell']} with {number(relative['value'])} of that ({interval})."
+    return [fastest, *_against_single(report, first["cell"])]
+
+
+def _against_single(report: dict[str, Any], cell: str) -> list[str]:
+    """The fastest cell against the best single device, where that is not the baseline that its own series has."""
+    for series in report["series"]:
+        for run in series["runs"].values():
+            shown = run["speedup_vs_best_single"]
+            if run["cell"] == cell and shown and shown["low"] is not None and run["best_single"] != series["baseline"]:
+                interval = f"95 % interval {number(shown['low'])} to {number(shown['high'])}"
+                times = f"{number(shown['value'])} times its tokens/s ({interval})"
+                if shown["low"] <= 1 <= shown["high"]:
+                    return [f"It is not distinguishable from the best single device, {run['best_single']}: {times}."]
+                return [f"The best single device is {run['best_single']}; the fastest makes {times}."]
+    return []
+
+
+def _leading(report: dict[str, Any]) -> list[dict]:
+    """The series whose scaling is told: all where there are few, else that of the fastest cell."""
+    several = [s for s in report["series"] if len(s["runs"]) > 1]
+    if len(several) < 3:
+        return several
+    fastest = report["ranking"][-1]["cells"][0]["cell"]
+    return [s for s in several if any(r["cell"] == fastest for r in s["runs"].values())]
+
+
+def _scaling(series: dict[str, Any]) -> str | None:
     points = list(series["runs"].values())
-    last = points[-1]
-    if len(points) < 2 or not last["speedup"]:
+    last, base = points[-1], points[0]
+    speedup = last["speedup"]
+    if not speedup:
         return None
-    speedup, base = last["speedup"], points[0]
-    who = f"{series['name']}: {last['devices']} devices"
-    against = f"{base['devices']} device{'s' if base['devices'] > 1 else ''}"
-    basis = f"n = {last['n']} and {base['n']} runs"
+    who, against = f"{series['name']}: {_devices(last['devices'])}", _devices(base["devices"])
+    value = number(speedup["value"])
     if speedup["low"] is None:
-        return f"{who} made {number(speedup['value'])} times the tokens/s of {against}, but with {basis} there is no interval, so nothing is claimed."
-    interval = f"95 % interval {number(speedup['low'])} to {number(speedup['high'])}, {basis}"
+        return f"{who} made {value} times the tokens/s of {against}, but without an interval nothing is claimed ({_runs(speedup)})."
+    interval = f"95 % interval {number(speedup['low'])} to {number(speedup['high'])}, {_runs(speedup)}"
     if speedup["low"] <= 1 <= speedup["high"]:
-        return (
-            f"{who} are not distinguishable from {against}: {number(speedup['value'])} times the tokens/s ({interval})."
-        )
-    verdict = "Yes" if speedup["low"] > 1 else "No"
-    return (
-        f"{verdict}. {who} make {number(speedup['value'])} times the tokens/s of {against} ({interval}), "
-        f"an efficiency of {number(100 * last['scaling_efficiency']['value'])} %."
-    )
+        return f"{who} and {against} are not distinguishable: {value} times the tokens/s ({interval})."
+    verdict = "more" if speedup["low"] > 1 else "less"
+    efficiency = number(100 * last["scaling_efficiency"]["value"])
+    return f"{who} make {verdict} than {against}: {value} times the tokens/s ({interval}), an efficiency of {efficiency} %."
+
+
+def _devices(n: int) -> str:
+    return f"{n} device{'s' if n > 1 else ''}"
+
+
+def _runs(estimate: dict[str, Any]) -> str:
+    return f"{estimate['n']} run{'s' if estimate['n'] > 1 else ''} each"

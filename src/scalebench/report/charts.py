@@ -8,116 +8,193 @@ import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
-from matplotlib.transforms import offset_copy
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+ALARM = "#B00020"
 STYLE = {"font.size": 11, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
          "svg.hashsalt": "scalebench", "figure.constrained_layout.use": True}  # fmt: skip
+BESIDE = 0.035  # distance of series that share a number of devices, in parts of the axis' doubling
+HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 
 
 def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """tokens/s against devices: each run as a small dot, each cell with its interval, the ideal from each baseline."""
-    for i, series in enumerate(report["series"]):
+    """tokens/s against devices: each run as a small dot, each cell with its interval, the ideal from the best baseline."""
+    every = report["series"]
+    if not every:
+        _empty(axes, "no measured runs")
+        return
+    for i, series in enumerate(every):
         points = list(series["runs"].values())
-        _line(axes, i, series["name"], points, "tokens_per_sec_global")
-        for point in points:
+        place = _line(axes, i, len(every), series["name"], points, "tokens_per_sec_global")
+        for point, x in zip(points, place, strict=True):
             values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
-            beside = offset_copy(axes.transData, axes.figure, x=9, units="points")
-            x = [point["devices"]] * len(values)
-            axes.plot(x, values, "o", ms=3, mew=0, alpha=0.6, color=COLOURS[i % 8], transform=beside)
-    first = [next(iter(s["runs"].values())) for s in report["series"]]
-    if first:
-        base = max(p["tokens_per_sec_global"]["value"] / p["devices"] for p in first)
-        devices = _devices(report)
-        axes.plot(devices, [base * d for d in devices], "--", color="0.5", lw=1, zorder=0, label="ideal")
+            axes.plot([x] * len(values), values, "o", ms=3, mew=0, alpha=0.6, color=COLOURS[i % 8])
+    first = [next(iter(s["runs"].values())) for s in every]
+    best = max(p["tokens_per_sec_global"]["value"] / p["devices"] for p in first)
+    devices = _devices(every)
+    _ideal(axes, devices, [best * d for d in devices])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({_n(cells)})")
-    _device_axis(axes, report)
+    _device_axis(axes, devices)
+    _headroom(
+        axes, [best * devices[-1], *(p["tokens_per_sec_global"]["value"] for s in every for p in s["runs"].values())]
+    )
 
 
 def speedup(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """Speed-up over the same strategy at its smallest world size, with the ideal line."""
-    for i, series in enumerate(report["series"]):
+    """Speed-up of each series over itself at its smallest world size, with the ideal line."""
+    every = [s for s in report["series"] if s["kind"]]
+    if not every:
+        _empty(axes, "no series with more than one size")
+        return
+    for i, series in enumerate(every):
         base = {"value": 1.0, "low": None, "high": None, "n": 0}
         points = [p | {"speedup": p["speedup"] or base} for p in series["runs"].values()]
-        _line(axes, i, series["name"], points, "speedup")
-    devices = _devices(report)
-    smallest = min((s["baseline_devices"] for s in report["series"]), default=1)
-    axes.plot(devices, [d / smallest for d in devices], "--", color="0.5", lw=1, zorder=0, label="ideal")
+        _line(axes, i, len(every), series["name"], points, "speedup")
+    devices = _devices(every)
+    smallest = min(s["baseline_devices"] for s in every)
+    _ideal(axes, devices, [d / smallest for d in devices])
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
-    axes.set_title(f"Strong scaling; bars: 95 % interval ({_n(cells)})")
-    _device_axis(axes, report)
+    kinds = " and ".join(sorted({s["kind"] for s in every})).capitalize()
+    axes.set_title(f"{kinds} scaling; bars: 95 % interval ({_n(cells)})")
+    _device_axis(axes, devices)
+    _headroom(
+        axes,
+        [devices[-1] / smallest, *(p["speedup"]["value"] for s in every for p in s["runs"].values() if p["speedup"])],
+    )
+
+
+def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """tokens/s of every cell, the fastest first: what differs between cells of one size is seen here, not on a line."""
+    shown = cells[cells["n"] > 0].sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
+    if shown.empty:
+        _empty(axes, "no measured runs")
+        return
+    for i, row in shown.iterrows():
+        values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
+        axes.barh(i, row["tokens_per_s"], height=0.55, color=COLOURS[0], alpha=0.3)
+        axes.plot(values, [i] * len(values), "o", ms=3.5, mew=0, color=COLOURS[0])
+        if pd.notna(row["tokens_per_s_low"]):
+            axes.plot([row["tokens_per_s_low"], row["tokens_per_s_high"]], [i, i], "|-", color="black", ms=9, lw=1.4)
+    _rows(axes, shown, shown["cell"], report)
+    most = HEADROOM * shown["tokens_per_s"].max()
+    axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
+    axes.set_xlabel("throughput (tokens/s)")
+    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({_n(cells)})")
+    _thousands(axes.xaxis)
 
 
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Step times of each cell: 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
     shown = cells[cells["n"] > 0].reset_index(drop=True)
+    if shown.empty:
+        _empty(axes, "no measured runs")
+        return
     for i, row in shown.iterrows():
         values = [row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95")]
         axes.plot([values[0], values[4]], [i, i], "-", color=COLOURS[0], lw=1.5)
         axes.barh(i, values[3] - values[1], left=values[1], height=0.5, color=COLOURS[0], alpha=0.45)
         axes.plot([values[2]] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
-    axes.set_yticks(range(len(shown)), [f"{row['cell']}\n{row['steps']:.0f} steps" for _, row in shown.iterrows()])
-    axes.invert_yaxis()
+    _rows(axes, shown, [f"{row['cell']}\n{row['steps']:.0f} steps" for _, row in shown.iterrows()], report)
     axes.set_xlim(left=0)
     axes.set_xlabel("step time (ms), maximum over ranks")
     axes.set_title(f"Optimizer steps: median, 25–75 % (box), 5–95 % (line) ({_n(cells)})")
-    axes.grid(axis="y", visible=False)
+    _thousands(axes.xaxis)
 
 
 CHARTS: dict[str, Callable[[Axes, pd.DataFrame, pd.DataFrame, dict], None]] = {
+    "ranking": ranking,
     "throughput": throughput,
     "speedup": speedup,
     "step_time": step_time,
 }
+ROW = {"ranking": 0.3, "step_time": 0.5}  # inches that a cell takes in charts with a row for each
 
 
 def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
-        height = 4.0 if name != "step_time" else 1.4 + 0.62 * max(2, len(cells))
-        figure = Figure(figsize=(6.4, height))
+        figure = Figure(figsize=(6.4, 4.0))
         axes = figure.subplots()
         CHARTS[name](axes, runs, cells, report)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=9)
+        if name in ROW:
+            figure.set_figheight(1.4 + ROW[name] * max(3, int((cells["n"] > 0).sum())))
+        handles, labels = axes.get_legend_handles_labels()
+        if handles:
+            rows = -(-len(handles) // 3)
+            figure.set_figheight(4.0 + 0.25 * rows)
+            figure.legend(
+                handles, labels, loc="outside lower center", ncols=min(3, len(handles)), frameon=False, fontsize=9
+            )
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
         figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
 
 
-def _line(axes: Axes, i: int, label: str, points: list[dict], key: str) -> None:
-    x = [p["devices"] for p in points]
+def _line(axes: Axes, i: int, of: int, label: str, points: list[dict], key: str) -> list[float]:
+    """One series with its intervals, a little beside the others; returns where its points stand."""
+    x = [p["devices"] * 2 ** (BESIDE * (i - (of - 1) / 2)) for p in points]
     y = [p[key]["value"] for p in points]
     bounds = [(p[key]["low"], p[key]["high"]) for p in points]
     below = [0 if low is None else v - low for v, (low, _) in zip(y, bounds, strict=True)]
     above = [0 if high is None else high - v for v, (_, high) in zip(y, bounds, strict=True)]
-    marked = [bool(p["findings"]) for p in points]
-    axes.errorbar(
-        x, y, yerr=[below, above], fmt=f"{MARKERS[i % 8]}-", color=COLOURS[i % 8], capsize=4, lw=1.4, label=label
-    )
-    for xi, yi, mark in zip(x, y, marked, strict=True):
-        if mark:  # a number with a finding never stands alone
-            axes.annotate("!", (xi, yi), xytext=(7, 5), textcoords="offset points", color="#B00020", weight="bold")
+    style = {"fmt": f"{MARKERS[i % 8]}-", "color": COLOURS[i % 8], "capsize": 4, "lw": 1.4}
+    axes.errorbar(x, y, yerr=[below, above], label=label, **style)
+    for xi, yi, point in zip(x, y, points, strict=True):
+        if point["findings"]:  # a number with a finding never stands alone
+            axes.annotate("!", (xi, yi), xytext=(6, 4), textcoords="offset points", color=ALARM, weight="bold")
+    if any(p["findings"] for p in points) and "! has a finding" not in axes.get_legend_handles_labels()[1]:
+        axes.add_line(Line2D([], [], ls="", marker="$!$", color=ALARM, label="! has a finding"))
+    return x
 
 
-def _devices(report: dict) -> list[int]:
-    return sorted({p["devices"] for s in report["series"] for p in s["runs"].values()})
+def _ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
+    if len(devices) > 1:
+        axes.plot(devices, values, "--", color="0.5", lw=1, zorder=0, label="ideal")
 
 
-def _device_axis(axes: Axes, report: dict) -> None:
-    devices = _devices(report)
+def _devices(series: list[dict]) -> list[int]:
+    return sorted({p["devices"] for s in series for p in s["runs"].values()})
+
+
+def _device_axis(axes: Axes, devices: list[int]) -> None:
     axes.set_xlabel("devices")
-    if devices and devices[-1] / devices[0] > 4:
-        axes.set_xscale("log", base=2)
+    axes.set_xscale("log", base=2)
     axes.set_xticks(devices, [str(d) for d in devices])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.margins(x=0.08)
+    axes.set_xlim(devices[0] / 1.35, devices[-1] * 1.35)
+    _thousands(axes.yaxis)
+
+
+def _headroom(axes: Axes, values: list[float]) -> None:
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+    if axes.get_ylim()[1] > HEADROOM * max(values):
+        axes.set_ylim(0, HEADROOM * max(values))
+
+
+def _rows(axes: Axes, shown: pd.DataFrame, labels: Any, report: dict) -> None:
+    """A row for each cell; the name of one whose numbers have a finding is marked."""
+    marked = {p["cell"] for s in report["series"] for p in s["runs"].values() if p["findings"]}
+    labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, shown["cell"], strict=True)]
+    axes.set_yticks(range(len(shown)), labels)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    for label, cell in zip(axes.get_yticklabels(), shown["cell"], strict=True):
+        if cell in marked:
+            label.set_color(ALARM)
+
+
+def _thousands(axis: Any) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+
+
+def _empty(axes: Axes, why: str) -> None:
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
+    axes.set_axis_off()
 
 
 def _n(cells: pd.DataFrame) -> str:

@@ -6,9 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from scalebench.errors import UserError
+
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
-    """runs.csv, cells.csv and scaling_report.json of a campaign's folder."""
+    """runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError where one is missing."""
+    for name in ("runs.csv", "cells.csv", "scaling_report.json"):
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name}: no such file; make it with: snakemake --cores 2 {folder / name}")
     text = {"dtype": {"failures": str, "findings": str}, "keep_default_na": True}
     cells = pd.read_csv(folder / "cells.csv", **text)
     cells[["failures", "findings"]] = cells[["failures", "findings"]].fillna("")

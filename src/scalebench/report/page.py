@@ -8,12 +8,13 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scalebench.audit.finding import Findings
+from scalebench.record.metrics import Metrics
 from scalebench.record.run import Run
 from scalebench.record.write import write_atomic
 from scalebench.report.answer import answer
 from scalebench.report.charts import CHARTS
 from scalebench.report.figures import number, records
-from scalebench.report.tables import HUMAN, human_rows, scaling_rows, split_constant
+from scalebench.report.tables import FILES_ONLY, HUMAN, human_rows, scaling_rows, split_constant
 
 
 def write_page(
@@ -27,6 +28,7 @@ def write_page(
 ) -> None:
     """Write the report of a campaign to `out`. `table` is runs.csv, `charts` the folder of the SVG files."""
     human, constant = split_constant(human_rows(scaling_rows(cells, report)))
+    human = human.drop(columns=[HUMAN[name] for name in FILES_ONLY], errors="ignore")
     environment = Environment(
         loader=PackageLoader("scalebench.report"),
         autoescape=True,
@@ -51,16 +53,19 @@ def write_page(
         runs=records(table),
         base=f"{out.parent}/",
         surroundings=_surroundings(runs),
-        protocol=_protocol(runs[0]),
+        protocol=_protocol(runs),
+        baselines=[(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
     )
     write_atomic(out, page)
 
 
 CAPTIONS = {
+    "ranking": "Throughput of every cell, the fastest first. Dots are runs, black lines 95 % intervals over runs.",
     "throughput": "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, "
-    "the dashed line is the best baseline times the number of devices.",
+    "the dashed line is the best baseline times the number of devices. Series stand side by side; an interval that leaves "
+    "the chart is in the table.",
+    "speedup": "Speed-up of each series relative to itself at its smallest world size; the dashed line is ideal.",
     "step_time": "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell.",
-    "speedup": "Speed-up relative to the same strategy at its smallest world size; the dashed line is ideal strong scaling.",
 }
 
 
@@ -69,45 +74,52 @@ def _data_uri(path: Path) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
-def _protocol(run: Run) -> list[tuple[str, str]]:
-    work, data, config = run.metrics.config["work"], run.metrics.data, run.metrics.training_config
-    optimizer = work["optimizer"]
-    facts = [
-        ("Model", f"{config.model_name} ({config.model_size}), vocabulary {data['vocab_size']:,}"),
-        ("Corpus", f"{data['corpus']} ({data['revision'] or data['corpus_sha256'][:12]}), tokenizer {data['tokenizer']}, licence {data['licence']}"),
-        ("Samples", f"seq_len {config.seq_len}, global batch {config.global_batch_size}"),
-        ("Steps", f"{work['warmup_steps']} warm-up steps, not counted, then {work['steps']} timed steps"),
-        ("Optimizer", f"{optimizer['name']}, learning rate {optimizer['learning_rate']:g} ({work['schedule']['name']}), clipping at {optimizer['max_grad_norm']:g}, seed {work['seed']}"),
+def _every(values: list[Any]) -> str:
+    """All values that there are; runs that differ are not told as if they were alike."""
+    return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
+
+
+def _protocol(runs: list[Run]) -> list[tuple[str, str]]:
+    """What was run; where cells differ, all values are shown."""
+    metrics = [run.metrics for run in runs]
+    work = [m.config["work"] for m in metrics]
+    rows = [
+        ("Model", [f"{m.training_config.model_name} ({m.training_config.model_size}), {_rows(m):,} rows in the token table" for m in metrics]),
+        ("Parameters", [f"{m.model.parameters:,} ({m.model.flops_per_token:,} FLOP per token, forward and backward)" for m in metrics if m.model]),
+        ("Corpus", [f"{m.data['corpus']} ({m.data['revision'] or m.data['corpus_sha256'][:12]}), tokenizer {m.data['tokenizer']}, licence {m.data['licence']}" for m in metrics]),
+        ("Samples", [f"seq_len {m.training_config.seq_len}, global batch {m.training_config.global_batch_size}" for m in metrics]),
+        ("Steps", [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]),
+        ("Optimizer", [f"{w['optimizer']['name']}, learning rate {w['optimizer']['learning_rate']:g} ({w['schedule']['name']}), clipping at {w['optimizer']['max_grad_norm']:g}, seed {w['seed']}" for w in work]),
     ]  # fmt: skip
-    if run.metrics.model:
-        m = run.metrics.model
-        facts.insert(
-            1, ("Parameters", f"{m.parameters:,} ({m.flops_per_token:,} FLOP per token, forward and backward)")
-        )
-    return facts
+    return [(name, _every(values)) for name, values in rows if values]
+
+
+def _rows(metrics: Metrics) -> int:
+    rows = metrics.config["workload"]["vocab_size"]
+    return metrics.data["vocab_size"] if rows == "derive" else rows
 
 
 def _surroundings(runs: list[Run]) -> list[tuple[str, str]]:
     """What machine and versions it was; where runs differ, all values are shown."""
 
-    def every(values: list[Any]) -> str:
-        return ", ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
-
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
     rows = [
-        ("Machine", every([m.host["hostname"] for m in metrics])),
-        ("Processor", every([f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics])),
-        ("Memory", every([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
-        ("Devices", every(devices or ["none came up"])),
-        ("Operating system", every([m.host["os"] for m in metrics])),
-        ("Python", every([m.env["python_version"] for m in metrics])),
+        ("Machine", _every([m.host["hostname"] for m in metrics])),
+        (
+            "Processor",
+            _every([f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]),
+        ),
+        ("Memory", _every([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
+        ("Devices", _every(devices or ["none came up"])),
+        ("Operating system", _every([m.host["os"] for m in metrics])),
+        ("Python", _every([m.env["python_version"] for m in metrics])),
     ]
     for package in ("torch", "transformers", "deepspeed", "scalebench"):
-        rows.append((package, every([m.env[f"{package}_version"] for m in metrics])))
+        rows.append((package, _every([m.env[f"{package}_version"] for m in metrics])))
     commits = [f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}" for m in metrics]
     return [
         *rows,
-        ("Commit", every(commits)),
-        ("Measuring code", every([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
+        ("Commit", _every(commits)),
+        ("Measuring code", _every([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
     ]

@@ -8,31 +8,63 @@ import pandas as pd
 from scalebench.record.write import write_atomic
 from scalebench.report.figures import estimate, number, records
 
-# The columns of the public tables that people quote, then what those leave out: n, interval, baseline, findings.
+# The columns of the public tables that people quote, then what those leave out: interval, baseline, n, findings.
 HUMAN = {
     "strategy": "strategy",
     "precision": "precision",
     "model": "model",
+    "vocab_size": "vocabulary",
     "seq_len": "seq len",
+    "corpus": "corpus",
+    "tokenizer": "tokenizer",
+    "attention": "attention",
+    "compile": "compile",
+    "activation_checkpointing": "act. ckpt",
+    "fused_optimizer": "fused opt.",
+    "bucket_elements": "bucket",
+    "threads_per_device": "threads/device",
+    "seed": "seed",
     "geometry": "nodes x devices",
     "micro_batch": "micro batch",
     "accumulation": "accum.",
     "global_batch": "global batch",
     "tokens_per_s": "tokens/s [95 %]",
+    "kind": "scaling",
     "speedup": "speed-up [95 %]",
     "scaling_efficiency": "efficiency",
     "speedup_vs_best_single": "vs best single",
     "tokens_per_s_per_device": "tokens/s/device",
+    "mfu": "MFU",
     "step_time_p50_s": "step p50 (ms)",
     "step_time_p95_s": "step p95 (ms)",
-    "max_rss_bytes": "peak RSS (MB)",
+    "state_bytes": "state (MB)",
+    "state_bytes_predicted": "state by the formula (MB)",
+    "max_cuda_mem_allocated_bytes": "peak allocated (MB)",
+    "joules_per_token": "mJ/token",
+    "startup_s": "start-up (s)",
     "n": "n",
     "findings": "findings",
 }
-
-
+# Columns that the page leaves to the tables' files.
+FILES_ONLY = ("kind", "tokens_per_s_per_device", "step_time_p95_s")
 # Columns that say nothing in a table where they never change.
-CONFIGURED = ("precision", "model", "seq_len", "micro_batch", "accumulation", "global_batch")
+CONFIGURED = tuple(
+    name for name in list(HUMAN)[: list(HUMAN).index("tokens_per_s")] if name not in ("strategy", "geometry")
+)
+# Plain figures: column -> what they are multiplied with for people.
+PLAIN = {
+    "scaling_efficiency": 1,
+    "speedup_vs_best_single": 1,
+    "tokens_per_s_per_device": 1,
+    "mfu": 1,
+    "step_time_p50_s": 1e3,
+    "step_time_p95_s": 1e3,
+    "state_bytes": 1e-6,
+    "state_bytes_predicted": 1e-6,
+    "max_cuda_mem_allocated_bytes": 1e-6,
+    "joules_per_token": 1e3,
+    "startup_s": 1,
+}
 
 
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
@@ -41,10 +73,15 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
     rows = []
     for row in records(cells):
         series, run = scaling.get(row["cell"], ({}, {}))
+        row |= {"series": series.get("name"), "kind": series.get("kind"), "overhead_only": run.get("overhead_only")}
+        row |= {
+            "baseline": series.get("baseline") if series.get("kind") else None,
+            "best_single": run.get("best_single"),
+        }
         for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
             shown = run.get(name) or {}
             row |= {name: shown.get("value"), f"{name}_low": shown.get("low"), f"{name}_high": shown.get("high")}
-        rows.append(row | {"baseline": series.get("baseline")})
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -53,36 +90,42 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
     shown = []
     for row in records(rows):
         n = row["n"]
-        text = {name: "" if row.get(name) is None else str(row[name]) for name in HUMAN}
+        text = {name: _word(row[name]) for name in HUMAN}
+        text |= {name: number(_times(row[name], factor)) if n else "" for name, factor in PLAIN.items()}
+        text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
         if n:
             text["tokens_per_s"] = estimate(_estimate(row, "tokens_per_s"), digits=4)
-            text["tokens_per_s_per_device"] = number(row["tokens_per_s_per_device"], 4)
             text["speedup"] = "1 (baseline)" if row["baseline"] == row["cell"] else estimate(_estimate(row, "speedup"))
-            text["scaling_efficiency"] = number(row["scaling_efficiency"])
-            text["speedup_vs_best_single"] = number(row["speedup_vs_best_single"])
-            for name in ("step_time_p50_s", "step_time_p95_s"):
-                text[name] = number(_times(row[name], 1e3))
-            text["max_rss_bytes"] = number(row["max_rss_bytes"] / 1e6)
         else:
-            text["tokens_per_s"] = row["failures"]
+            text["tokens_per_s"] = row["failures"].replace("|", "/")
         text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
         shown.append({HUMAN[name]: text[name] for name in HUMAN})
     return pd.DataFrame(shown)
 
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """The human table without the columns of configuration that never change, and those columns with their value."""
-    constant = [HUMAN[name] for name in CONFIGURED if human[HUMAN[name]].nunique() == 1]
-    return human.drop(columns=constant), [(c, human[c].iloc[0]) for c in constant]
+    """The table without columns that are empty or never change, and the configured ones of these with their value."""
+    constant = [HUMAN[name] for name in (*CONFIGURED, "kind") if human[HUMAN[name]].nunique() == 1]
+    empty = [c for c in human.columns if c != HUMAN["findings"] and set(human[c]) <= {"–", ""}]
+    said = [(c, human[c].iloc[0]) for c in constant if c not in empty]
+    return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), said
 
 
 def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
     """Write scaling.csv, scaling.md and scaling.tex."""
     rows = scaling_rows(cells, report)
-    human = human_rows(rows)
+    human, constant = split_constant(human_rows(rows))
+    everywhere = ", ".join(f"{name} {value}" for name, value in constant)
     write_atomic(folder / "scaling.csv", rows.to_csv(index=False))
-    write_atomic(folder / "scaling.md", human.to_markdown(index=False, disable_numparse=True) + "\n" + _note(report))
+    markdown = human.to_markdown(index=False, disable_numparse=True)
+    write_atomic(folder / "scaling.md", f"{markdown}\n\nIn all rows: {everywhere}.\n{_note(report)}")
     write_atomic(folder / "scaling.tex", _latex(human, report))
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def _times(value: float | None, factor: float) -> float | None:
@@ -96,11 +139,11 @@ def _estimate(row: dict, name: str) -> dict[str, Any] | None:
 
 
 def _note(report: dict) -> str:
-    baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"])
+    baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"] if s["kind"]) or "none"
     return (
-        f"\n{report['title']} Strong scaling at a fixed global batch; intervals are 95 % over runs. "
-        f"Speed-up is relative to the same strategy at its smallest world size ({baselines}); "
-        "rates are all tokens over all time of the windows.\n"
+        f"\n{report['title']} Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per "
+        f"device. Speed-up is relative to the same series at its smallest world size ({baselines}); "
+        "rates are all tokens over all time of the windows. A dash: not known, or too few steps (p95 needs 20).\n"
     )
 
 
@@ -111,6 +154,6 @@ def _latex(human: pd.DataFrame, report: dict) -> str:
     lines += [" & ".join(str(v).translate(escape) for v in row) for row in human.itertuples(index=False)]
     body = "\n".join(line + r" \\" for line in lines[1:])
     return (
-        f"% {report['title']}\n\\begin{{tabular}}{{{'l' * 5}{'r' * (len(human.columns) - 6)}l}}\n\\toprule\n"
+        f"% {report['title']}\n\\begin{{tabular}}{{{'l' * len(human.columns)}}}\n\\toprule\n"
         f"{lines[0]} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
     )

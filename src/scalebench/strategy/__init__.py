@@ -1,8 +1,29 @@
 """How ranks share the work: one small class per strategy behind one interface."""
 
 from scalebench.strategy.base import Strategy
-from scalebench.strategy.ddp import DDP
 
-STRATEGIES: dict[str, type[Strategy]] = {"ddp": DDP}
 
-__all__ = ["STRATEGIES", "Strategy"]
+def strategy_class(name: str) -> type[Strategy]:
+    """The class behind a strategy's name. Imported when asked for: DeepSpeed alone takes longer than a demo's window."""
+    if name == "single":
+        from scalebench.strategy.single import Single
+
+        return Single
+    if name == "dp":
+        from scalebench.strategy.dp import DP
+
+        return DP
+    if name == "ddp":
+        from scalebench.strategy.ddp import DDP
+
+        return DDP
+    if name == "fsdp":
+        from scalebench.strategy.fsdp import FSDP
+
+        return FSDP
+    from scalebench.strategy.zero import Zero
+
+    return Zero
+
+
+__all__ = ["Strategy", "strategy_class"]

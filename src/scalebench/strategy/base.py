@@ -1,12 +1,16 @@
-"""What the trainer asks of a strategy. A new one is a new class here and a name in the campaign's keys."""
+"""What the trainer asks of a strategy, and what strategies of torch itself have in common."""
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from scalebench.campaign.cells import Cell
+from scalebench.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
+from scalebench.strategy.precision import Precision
 
 
 class Strategy(ABC):
@@ -35,6 +39,14 @@ class Strategy(ABC):
     def update(self, step: int) -> None:
         """The optimizer's part of step `step` (counted from 0, warm-up included), with clipping and learning rate."""
 
+    def executed(self) -> int:
+        """Updates that AdamW itself has counted; a step that overflowed in fp16 is not among them. Waits for the device."""
+        return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
+
+    def engine_config(self) -> dict | None:
+        """The effective configuration of an engine that has one of its own."""
+        return None
+
     def dtypes(self) -> dict[str, str]:
         """Dtypes of parameters and optimizer state as they are, not as they were asked for."""
         parameters = {p.dtype for p in self.module.parameters()}
@@ -43,3 +55,42 @@ class Strategy(ABC):
         }
         found = {"parameters": parameters, "optimizer_state": state}
         return {what: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for what, dtypes in found.items()}
+
+
+class Native(Strategy):
+    """Strategies of torch itself: they differ in how they wrap the model and when they synchronise."""
+
+    def prepare(self, model: nn.Module) -> None:
+        self.precision = Precision(self.cell.execution.precision, self.device)
+        self.module = self.wrap(model.to(self.device))
+        self.optimizer = make_optimizer(self.module, self.cell)
+
+    @abstractmethod
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The module that the trainer calls; its parameters are those that the optimizer gets."""
+
+    def synchronising(self, boundary: bool) -> AbstractContextManager:
+        """Around forward and backward of a micro-batch: whether its gradients are exchanged."""
+        return nullcontext()
+
+    def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        with self.synchronising(boundary):
+            with self.precision.autocast():
+                loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
+            self.precision.scaler.scale(loss / self.accumulation).backward()
+        return loss.detach()
+
+    def update(self, step: int) -> None:
+        work, scaler = self.cell.work, self.precision.scaler
+        set_learning_rate(self.optimizer, learning_rate(work, step))
+        if work.optimizer.max_grad_norm:
+            scaler.unscale_(self.optimizer)
+            clip_grad_norm_(self.module.parameters(), work.optimizer.max_grad_norm)
+        scaler.step(self.optimizer)
+        scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+def compiled(module: nn.Module, cell: Cell) -> nn.Module:
+    """The module, compiled where the cell says so."""
+    return torch.compile(module) if cell.execution.compile else module

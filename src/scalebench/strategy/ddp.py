@@ -1,34 +1,24 @@
 """DistributedDataParallel: a full replica on each device, gradients averaged by all-reduce while backward runs."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import clip_grad_norm_
 
-from scalebench.strategy.base import Strategy
-from scalebench.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
+from scalebench.strategy.base import Native, compiled
 
 
-class DDP(Strategy):
+class DDP(Native):
     """Parameters, gradients and optimizer state are whole on every device."""
 
-    def prepare(self, model: nn.Module) -> None:
+    def wrap(self, model: nn.Module) -> nn.Module:
+        elements = self.cell.execution.bucket_elements
+        options = {} if elements == "auto" else {"bucket_cap_mb": elements * 4 / 2**20}
         devices = [self.device] if self.device.type == "cuda" else None
-        self.module = DistributedDataParallel(model.to(self.device), device_ids=devices)
-        self.optimizer = make_optimizer(self.module, self.cell.work)
+        self.replica = DistributedDataParallel(model, device_ids=devices, **options)
+        # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.
+        return compiled(self.replica, self.cell)
 
-    def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+    def synchronising(self, boundary: bool) -> AbstractContextManager:
         # The gradients of all micro-batches are summed locally and reduced once, at the boundary.
-        with nullcontext() if boundary else self.module.no_sync():
-            loss = self.module(tokens)
-            (loss / self.accumulation).backward()
-        return loss.detach()
-
-    def update(self, step: int) -> None:
-        work = self.cell.work
-        if work.optimizer.max_grad_norm:
-            clip_grad_norm_(self.module.parameters(), work.optimizer.max_grad_norm)
-        set_learning_rate(self.optimizer, learning_rate(work, step))
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        return nullcontext() if boundary else self.replica.no_sync()

@@ -4,9 +4,12 @@ import time
 
 began = time.time()  # before the imports, which are a large part of a run's start-up
 
+import faulthandler  # noqa: E402
 import os  # noqa: E402
+import signal  # noqa: E402
 import sys  # noqa: E402
 import traceback  # noqa: E402
+import warnings  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from scalebench.record.write import scrub, write_json  # noqa: E402
@@ -14,6 +17,8 @@ from scalebench.trainer.request import FAILURE, Request  # noqa: E402
 
 
 def main(path: Path) -> None:
+    faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
+    warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
     request = Request.read(path)
     try:
         from scalebench.trainer.measure import measure
@@ -32,20 +37,22 @@ def report(error: BaseException, out: Path) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     rank = int(os.environ["RANK"])
-    reason = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
+    reason = scrub(" ".join(f"{type(error).__name__}: {error}".split()))[:400]
     write_json(
         out / FAILURE.format(rank=rank), {"class": classify(error), "reason": reason, "rank": rank, "time": time.time()}
     )
 
 
 def classify(error: BaseException) -> str:
-    kinds = {
-        "OutOfMemoryError": "oom",
-        "MemoryError": "host_oom",
-        "NotFinite": "nan",
-        "NotApplicable": "not_applicable",
-    }
-    return kinds.get(type(error).__name__, "crash")
+    """The class of a failure. Only what says that memory ran out is out of memory; an illegal access is a crash."""
+    name, text = type(error).__name__, str(error)
+    if name == "NotFinite":
+        return "nan"
+    if name == "MemoryError" or "DefaultCPUAllocator: can't allocate memory" in text:
+        return "host_oom"
+    if name == "OutOfMemoryError" or "CUDA error: out of memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text:
+        return "oom"
+    return "crash"
 
 
 if __name__ == "__main__":

@@ -8,15 +8,16 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from scalebench.campaign.config import shape_of
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
 from scalebench.model.gpt2 import build
 from scalebench.record.run import METRICS
 from scalebench.record.write import write_json
-from scalebench.strategy import STRATEGIES
+from scalebench.strategy import strategy_class
 from scalebench.trainer.batches import Batches
+from scalebench.trainer.monitor import Monitor
 from scalebench.trainer.probe import Probe
+from scalebench.trainer.pulse import pulse
 from scalebench.trainer.request import Request
 from scalebench.trainer.session import Session
 from scalebench.trainer.summary import Seen, summarise
@@ -30,42 +31,55 @@ def measure(request: Request, began: float) -> Session:
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
+    session = Session(request.cell, patience=request.time_limit)
+    measure_in(session, request, began)
+    return session
+
+
+def measure_in(session: Session, request: Request, began: float) -> None:
+    """Make a run in a world that has come up."""
     cell, work = request.cell, request.cell.work
-    session = Session(cell, patience=request.time_limit)
     tokens = TokenFile(Path(request.tokens), "train", cell.workload.seq_len)
     plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
-    model = build(shape_of(cell.workload.model), tokens.description["vocab_size"], work.seed)
+    model = build(cell)
     parameters = sum(p.numel() for p in model.parameters())
-    strategy = STRATEGIES[cell.execution.strategy](cell, model, session.device)
-    batches = Batches(tokens, plan, cell.batch, session.rank, session.device)
+    strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
+    batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
+
+    mark = pulse(session.local_rank)
 
     def steps(first: int, count: int) -> Series:
-        return run_steps(strategy, batches, first, count, Clock(session.device))
+        return run_steps(strategy, batches, first, count, Clock(session.device), mark)
 
     ready = time.time()
     _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     probed = work.warmup_steps - AFTER_PROBE - 1
-    warmup = [steps(0, probed)]
-    with Probe(model) as probe:
+    warmup = [steps(0, 1)] + ([steps(1, probed - 1)] if probed > 1 else [])
+    with Probe(strategy) as probe:
         warmup.append(steps(probed, 1))
     warmup.append(steps(probed + 1, AFTER_PROBE))
+    executed = strategy.executed()
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
     dist.barrier()
     warm = time.time()
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
-    window = steps(work.warmup_steps, work.steps)
+    with Monitor(session.device, session.uuids) as monitor:
+        window = steps(work.warmup_steps, work.steps)
     _say(session, f"window: {window.wall:.2f} s")
 
     mine = Seen(
         series=[*warmup, window],
+        executed=strategy.executed() - executed,
         taken=batches.taken,
         tokens=batches.tokens,
-        place=session.place,
+        place=session.place | monitor.result(),
         max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
         cuda_memory=_cuda_memory(session.device),
+        state_bytes=probe.state_bytes,
         collectives=probe.collectives(),
         dtypes=probe.dtypes() | strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
+        engine_config=strategy.engine_config(),
         parameters=parameters,
         ready=ready,
         warm=warm,
@@ -75,7 +89,6 @@ def measure(request: Request, began: float) -> Session:
         metrics = summarise(request, plan, ranks, began)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_sec_global:,.0f} tokens/s")
-    return session
 
 
 def _say(session: Session, text: str) -> None:

@@ -1,49 +1,77 @@
-"""A look at one step from inside: its collectives and the dtypes that really ran. Never inside the window."""
+"""A look at one step from inside: its collectives, the dtypes that really ran, the state that is kept. Never in the window."""
 
+import gc
 from collections import defaultdict
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from scalebench.strategy import Strategy
+
+# Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear")
 
 
 class Probe(TorchDispatchMode):
-    """Counts the `c10d` operations of a step and notes the dtypes of gradients.
+    """Counts the `c10d` operations of a step and notes dtypes and memory.
 
     The dispatcher sees every collective: those of DDP's reducer in C++, of FSDP2 and of DeepSpeed alike.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, strategy: Strategy) -> None:
         super().__init__()
-        self.model = model
+        self.strategy = strategy
         self.calls: dict[str, int] = defaultdict(int)
         self.bytes: dict[str, int] = defaultdict(int)
-        self.moved: dict[str, set[str]] = defaultdict(set)
+        self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
+        self.products: set[str] = set()
         self.gradients: set[str] = set()
+        self.state_bytes = 0
 
     def __enter__(self) -> "Probe":
         def note(parameter: Tensor) -> None:
-            self.gradients.add(_name(parameter.grad.dtype))
+            if parameter.grad is not None:
+                self.gradients.add(_name(parameter.grad.dtype))
 
-        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in self.model.parameters()]
+        parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
+        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
+        # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
+        self.strategy.update = self._update
+        # Compiled code would be compiled anew under a dispatch mode; the program is the same when it runs as written.
+        self.eager = torch.compiler.set_stance("force_eager")
+        self.eager.__enter__()
         return super().__enter__()
 
     def __exit__(self, *failure: object) -> None:
         super().__exit__(*failure)
+        self.eager.__exit__(*failure)
+        del self.strategy.update
         for hook in self.hooks:
             hook.remove()
 
+    def _update(self, step: int) -> None:
+        self.state_bytes = state_bytes(self.strategy.device)
+        type(self.strategy).update(self.strategy, step)
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         if func.namespace == "c10d":
-            tensors = _tensors(args)
-            if tensors:
-                name = func._schema.name.removeprefix("c10d::").strip("_")
-                # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
-                sizes = [t.numel() * t.element_size() for t in tensors]
-                self.calls[name] += 1
-                self.bytes[name] += sum(sizes) if name.startswith("allreduce") else max(sizes)
-                self.moved[name] |= {_name(t.dtype) for t in tensors}
+            self._collective(func._schema.name, args)
+        elif func.namespace == "aten" and func._schema.name.removeprefix("aten::") in PRODUCTS:
+            self.products |= {_name(t.dtype) for t in _tensors(args)}
         return func(*args, **(kwargs or {}))
+
+    def _collective(self, name: str, args: tuple) -> None:
+        tensors = _tensors(args)
+        if tensors:
+            name = name.removeprefix("c10d::").strip("_")
+            # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
+            sizes = [t.numel() * t.element_size() for t in tensors]
+            self.calls[name] += 1
+            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else max(sizes)
+            for tensor, size in zip(tensors, sizes, strict=True):
+                self.moved[name][_name(tensor.dtype)] += size
 
     def collectives(self) -> dict[str, dict]:
         """Per collective and step: calls, logical bytes (full size of what is reduced, gathered or scattered), dtypes."""
@@ -53,8 +81,31 @@ class Probe(TorchDispatchMode):
         }
 
     def dtypes(self) -> dict[str, str]:
-        reduced = set().union(*(self.moved[name] for name in self.moved if "reduce" in name))
-        return {"gradients": _join(self.gradients), "reduced": _join(reduced)}
+        """Dtypes of matrix products, gradients and reduced tensors; "none" where there were no such tensors."""
+        reduced: dict[str, int] = defaultdict(int)
+        for name, moved in self.moved.items():
+            if "reduce" in name:
+                for dtype, size in moved.items():
+                    reduced[dtype] += size
+        # Flags and norms are reduced too, in dtypes of their own; they are not what the gradients travel in.
+        main = {dtype for dtype, size in reduced.items() if size > 0.01 * sum(reduced.values())}
+        found = {"products": self.products, "gradients": self.gradients, "reduced": main}
+        return {what: "+".join(sorted(names)) or "none" for what, names in found.items()}
+
+
+def state_bytes(device: torch.device) -> int:
+    """Bytes of floating-point tensors that are alive: allocated memory on a GPU, distinct storages on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    gc.collect()
+    storages: dict[int, int] = {}
+    for thing in gc.get_objects():
+        # type(), not isinstance(): the latter runs code of lazy objects that happen to be alive
+        if issubclass(type(thing), Tensor) and type(thing) is not DTensor and thing.is_floating_point():
+            storage = thing.untyped_storage()
+            if storage.device.type == "cpu":
+                storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
 
 
 def _tensors(value: object) -> list[Tensor]:
@@ -67,7 +118,3 @@ def _tensors(value: object) -> list[Tensor]:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _join(names: set[str]) -> str:
-    return "+".join(sorted(names)) or "none"

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -17,10 +18,6 @@ from scalebench.campaign.cells import Cell
 SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
 
 
-class NotApplicable(Exception):
-    """This machine cannot run this cell; the reason is the message."""
-
-
 class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
@@ -28,8 +25,9 @@ class Session:
         """Join the world. `patience`: seconds after which a collective that a rank never joins is an error."""
         self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-        if self.world != cell.batch.world:
-            raise RuntimeError(f"{cell.batch.world} ranks were asked for, but {self.world} came up")
+        wanted = cell.execution.geometry.nodes * cell.processes_per_node
+        if self.world != wanted:
+            raise RuntimeError(f"{wanted} ranks were asked for, but {self.world} came up")
         self.host = socket.gethostname()
         self.cores: list[int] = []
         self.device = self._device(cell)
@@ -45,28 +43,40 @@ class Session:
 
     def _device(self, cell: Cell) -> torch.device:
         wanted, there = cell.execution.device, torch.cuda.is_available()
+        self.devices_here = (
+            cell.execution.geometry.devices_per_node // self.local_world
+        )  # of this rank; several under dp
         if wanted == "cpu" or (wanted == "auto" and not there):
             threads = cell.execution.threads_per_device
             self.cores = bind_to_cores(self.local_rank, threads)
             torch.set_num_threads(threads)
             return torch.device("cpu")
-        if not there or torch.cuda.device_count() < self.local_world:
-            count = torch.cuda.device_count() if there else 0
-            raise NotApplicable(
-                f"{self.local_world} CUDA devices per node are asked for, {count} are visible on {self.host}"
-            )
         torch.cuda.set_device(self.local_rank)
         return torch.device("cuda", self.local_rank)
 
     @property
+    def shares(self) -> range:
+        """The devices that this rank feeds, counted over the world."""
+        return range(self.rank * self.devices_here, (self.rank + 1) * self.devices_here)
+
+    @cached_property
+    def _gpus(self) -> list:
+        devices = range(self.local_rank, self.local_rank + self.devices_here) if self.device.type == "cuda" else []
+        return [torch.cuda.get_device_properties(d) for d in devices]
+
+    @property
+    def uuids(self) -> list[str]:
+        """The GPUs of this rank as NVML names them: its numbering need not be that of CUDA."""
+        return [f"GPU-{p.uuid}" for p in self._gpus]
+
+    @property
     def place(self) -> dict:
         """Where this rank runs, for the metrics."""
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
         return {
             "rank": self.rank,
             "host": self.host,
-            "device": str(self.device),
-            "device_name": name,
+            "devices": self.uuids or ["cpu"],
+            "device_name": self._gpus[0].name if self._gpus else "cpu",
             "cores": self.cores,
         }
 

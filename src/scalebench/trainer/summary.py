@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
 from scalebench.corpus.plan import SamplePlan
-from scalebench.model.counts import FLOPS_SOURCE, count
-from scalebench.record.metrics import Ledger, Memory, Metrics, Model, Startup, Window
+from scalebench.model.counts import FLOPS_SOURCE, Counts, count
+from scalebench.model.memory import state_bytes
+from scalebench.model.peaks import peak
+from scalebench.record.metrics import Energy, Ledger, Memory, Metrics, Model, Startup, Utilization, Window
 from scalebench.record.run import STEPS
 from scalebench.record.steps import window_steps, write_steps
 from scalebench.record.write import sha256_of
@@ -25,13 +28,16 @@ class Seen:
     """What one rank saw of a run."""
 
     series: list[Series]  # the warm-up in parts, then the window
+    executed: int  # updates in the window
     taken: dict[int, list]  # step -> sample ids of each micro-batch
     tokens: dict[int, int]  # step -> predicted tokens
     place: dict[str, Any]
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
+    state_bytes: int
     collectives: dict[str, dict]
     dtypes: dict[str, str]
+    engine_config: dict[str, Any] | None
     parameters: int
     ready: float  # epoch seconds: set up, before the warm-up
     warm: float  # epoch seconds: before the window
@@ -45,7 +51,7 @@ def summarise(request: Request, plan: SamplePlan, ranks: list[Seen], began: floa
     """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
     cell = request.cell
     work, seq_len = cell.work, cell.workload.seq_len
-    counts = count(shape_of(cell.workload.model), request.description["vocab_size"], seq_len)
+    counts = count(shape_of(cell.workload.model), cell.vocab_size, seq_len)
     steps_file = Path(request.out) / STEPS
     frame = _frame(ranks, work.warmup_steps)
     write_steps(frame, steps_file)
@@ -67,15 +73,19 @@ def summarise(request: Request, plan: SamplePlan, ranks: list[Seen], began: floa
             flops_per_token_causal=counts.flops_per_token_causal,
         ),
         ledger=ledger,
-        window=_window(request, ranks, frame, ledger, counts.flops_per_token),
+        window=(window := _window(request, ranks, frame, ledger)),
+        utilization=utilization(cell, counts, window.tokens_per_sec_per_device, ranks[0].place["device_name"]),
+        energy=_energy(ranks, ledger.tokens_consumed),
         startup=Startup(
             launch_sec=began - request.started,
             setup_sec=max(r.ready for r in ranks) - began,
             warmup_sec=max(r.warm for r in ranks) - max(r.ready for r in ranks),
+            first_step_sec=max(r.series[0].wall for r in ranks),
         ),
-        memory=_memory(ranks),
+        memory=_memory(cell, ranks),
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
+        engine_config=ranks[0].engine_config,
         ranks=[r.place for r in ranks],
         total_wall_time_sec=time.time() - request.started,
         files={STEPS: sha256_of(steps_file)},
@@ -101,15 +111,15 @@ def _frame(ranks: list[Seen], warmup_steps: int) -> pd.DataFrame:
     return pd.concat(parts).sort_values(["step", "rank"], ignore_index=True)
 
 
-def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Ledger, flops: int) -> Window:
+def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Ledger) -> Window:
     batch = request.cell.batch
     by_step = window_steps(frame)
     times, losses = by_step["step_time_s"].to_numpy(), by_step["loss"].to_numpy()
     n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
     return Window(
         wall_time_sec=wall,
-        optimizer_steps=n,
-        skipped_optimizer_steps=0,
+        optimizer_steps=ranks[0].executed,
+        skipped_optimizer_steps=n - ranks[0].executed,
         micro_steps=n * batch.accumulation,
         tokens_processed_global=tokens,
         tokens_per_sec_global=tokens / wall,
@@ -126,17 +136,53 @@ def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Le
         train_loss_first=float(losses[0]),
         train_loss_last=float(losses[-1]),
         clock="cuda_events" if ranks[0].cuda_memory else "monotonic",
-        model_flops_per_sec_per_device=flops * tokens / wall / batch.world,
-        model_flops_per_sec_convention=FLOPS_SOURCE,
     )
 
 
-def _memory(ranks: list[Seen]) -> Memory:
+def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
+    """Utilization of one device that processes `tokens_per_sec`."""
+    found = peak(device_name, cell.execution.precision)
+
+    def share(flops_per_token: float) -> float | None:
+        return flops_per_token * tokens_per_sec / found.flops if found else None
+
+    # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
+    recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
+    return Utilization(
+        convention=FLOPS_SOURCE,
+        flops_per_sec_per_device=counts.flops_per_token * tokens_per_sec,
+        peak_flops_per_sec=found.flops if found else None,
+        peak_source=found.source if found else None,
+        mfu=share(counts.flops_per_token),
+        mfu_causal=share(counts.flops_per_token_causal),
+        hfu=share(recomputed) if recomputed else None,
+    )
+
+
+def _energy(ranks: list[Seen], tokens: int) -> Energy:
+    """Energy of all devices; withheld as a whole where it is for one of them."""
+    gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
+    if not gpus:
+        return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")
+    if any(gpu["energy_counter_j"] is None for gpu in gpus):
+        return Energy(joules=None, joules_per_token=None, withheld="a device has no energy counter")
+    if any(gpu["energy_j"] is None for gpu in gpus):
+        return Energy(joules=None, joules_per_token=None, withheld="counter and integral of power disagree")
+    joules = sum(gpu["energy_j"] for gpu in gpus)
+    return Energy(joules=joules, joules_per_token=joules / tokens, withheld=None)
+
+
+def _memory(cell: Cell, ranks: list[Seen]) -> Memory:
     cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
-    peak = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
+    peaks = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
+    execution = cell.execution
     return Memory(
-        max_cuda_mem_allocated_bytes_global=peak["allocated"],
-        max_cuda_mem_reserved_bytes_global=peak["reserved"],
-        cuda_alloc_retries=peak["retries"],
+        max_cuda_mem_allocated_bytes_global=peaks["allocated"],
+        max_cuda_mem_reserved_bytes_global=peaks["reserved"],
+        cuda_alloc_retries=peaks["retries"],
+        state_bytes=max(r.state_bytes for r in ranks),
+        state_bytes_predicted=state_bytes(
+            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.world
+        ),
         max_rss_bytes=max(r.max_rss for r in ranks),
     )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from scalebench.strategy import Strategy
 from scalebench.trainer.batches import Batches
+from scalebench.trainer.pulse import PHASES
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,16 @@ class Clock:
         return np.array(steps), wall
 
 
-def run_steps(strategy: Strategy, batches: Batches, first: int, count: int, clock: Clock) -> Series:
+def run_steps(
+    strategy: Strategy, batches: Batches, first: int, count: int, clock: Clock, pulse: np.ndarray | None = None
+) -> Series:
     """Make `count` optimizer steps from step `first` on, and time each of them whole.
 
     A step begins with asking for its first micro-batch and ends with the optimizer's update; it begins where the one
     before it ended. Losses stay on the device until the last step is done.
     """
     accumulation = strategy.accumulation
+    pulse = np.zeros(1, dtype=np.int64) if pulse is None else pulse
     waits, losses = np.zeros(count), []
     clock.start()
     for i in range(count):
@@ -68,10 +72,13 @@ def run_steps(strategy: Strategy, batches: Batches, first: int, count: int, cloc
             asked = perf_counter()
             tokens = batches.take(first + i, micro)
             waits[i] += perf_counter() - asked
+            pulse[0] = PHASES * (first + i) + 1
             total = total + strategy.micro_step(tokens, boundary=micro == accumulation - 1)
+        pulse[0] = PHASES * (first + i) + 2
         strategy.update(first + i)
         losses.append(total)
         clock.mark()
+        pulse[0] = PHASES * (first + i + 1)
     step_time, wall = clock.stop()
     mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
     return Series(first, step_time, waits, mean_losses, wall)

@@ -1,0 +1,51 @@
+"""Which source files take part in a stage: the stage is run again when one of them changes, and only then."""
+
+import ast
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+# The programs of a timed run.
+MEASURING = ("launch/run.py", "trainer/__main__.py")
+
+
+def sources(*entries: str) -> list[str]:
+    """Some files of the package ("report/charts.py") and all modules that they import, in any function: an input of a rule."""
+    seen: set[Path] = set()
+    waiting = [PACKAGE / entry for entry in entries]
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen.add(path)
+            waiting += _imported(path)
+    root = Path.cwd()
+    return sorted(str(p.relative_to(root) if p.is_relative_to(root) else p) for p in seen)
+
+
+@lru_cache
+def _imported(path: Path) -> frozenset[Path]:
+    """The package's files that a file imports, the packages' own files among them."""
+    if path.suffix != ".py":
+        return frozenset()
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    found = set()
+    for name in names:
+        parts = name.split(".")
+        if parts[0] == PACKAGE.name:
+            base = PACKAGE.joinpath(*parts[1:])
+            found |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
+    return frozenset(found)
+
+
+def code_sha256(*entries: str) -> str:
+    """One hash over `sources`: equal code at different commits is recognised as equal."""
+    total = hashlib.sha256()
+    for path in sources(*entries):
+        total.update(Path(path).read_bytes() + b"\0")
+    return total.hexdigest()

@@ -1,0 +1,22 @@
+"""Bytes of persistent training state per device, by the model of the ZeRO paper (Rajbhandari et al. 2020, section 3)."""
+
+# Bytes per parameter: (weights, gradients, optimizer state). Adam keeps two moments in fp32; low-precision weights have an
+# fp32 master copy beside them in the optimizer's state.
+FP32 = (4, 4, 8)
+MIXED = (2, 2, 12)
+
+
+def state_bytes(strategy: str, precision: str, parameters: int, devices: int) -> float:
+    """Weights, gradients and optimizer state that one of `devices` devices holds; without activations and buffers.
+
+    Autocast keeps fp32 weights and gradients, and so does FSDP2, whose low-precision copies live only while a block is
+    in use; DeepSpeed's stages 1 to 3 keep the weights in low precision. Offloaded state counts where it is: not here.
+    """
+    low = precision in ("bf16", "fp16") and strategy.startswith("zero") and strategy != "zero0"
+    weights, gradients, state = MIXED if low else FP32
+    stage = {"fsdp": 3}.get(strategy) if not strategy.startswith("zero") else int(strategy[4])
+    stage = stage or 0
+    if strategy.endswith("-offload"):
+        state = 0
+    shards = [devices if stage >= needed else 1 for needed in (3, 2, 1)]
+    return parameters * sum(b / n for b, n in zip((weights, gradients, state), shards, strict=True))

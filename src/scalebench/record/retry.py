@@ -1,0 +1,22 @@
+"""Taking runs away, so that Snakemake makes them anew."""
+
+import shutil
+from pathlib import Path
+
+from scalebench.record.run import METRICS, read_run
+
+
+def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]:
+    """Remove the folders of failed runs (of all that are given, with `anyway`); returns what was removed.
+
+    Everything that was computed from them goes as well: Snakemake does not miss an input as long as the file made
+    from it is there.
+    """
+    gone = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not read_run(folder).ok)]
+    for folder in gone:
+        shutil.rmtree(folder)
+    for path in campaign.iterdir() if gone else ():
+        if path.name in ("runs", "logs", "traces"):
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return gone

@@ -1,0 +1,98 @@
+"""DeepSpeed ZeRO, stages 0 to 3, optionally with the optimizer on the CPU. The engine's configuration is made from the cell."""
+
+import os
+
+import torch
+from torch import Tensor, nn
+
+from scalebench.campaign.cells import Cell
+from scalebench.strategy.base import Strategy
+from scalebench.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
+from scalebench.strategy.precision import INITIAL_SCALE_POWER, set_matmul_precision
+
+BUCKET = 500_000_000  # DeepSpeed's default of both bucket sizes, in elements
+
+
+class Zero(Strategy):
+    """Stage 0 replicates everything; 1 shards the optimizer's state, 2 the gradients as well, 3 the parameters too."""
+
+    def prepare(self, model: nn.Module) -> None:
+        deepspeed = _import_deepspeed(self.device)
+        set_matmul_precision(self.cell.execution.precision)
+        parameters = sum(p.numel() for p in model.parameters())
+        self.config = make_config(self.cell, parameters)
+        optimizer = make_optimizer(model.to(self.device), self.cell)
+        self.engine, *_ = deepspeed.initialize(
+            model=model, optimizer=optimizer, config=self.config, dist_init_required=False
+        )
+        if self.cell.execution.compile:
+            self.engine.compile()
+        self.module, self.optimizer = self.engine, optimizer
+
+    def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        # The engine divides by the accumulation and knows from its own count of micro-steps when to reduce:
+        # stages 0 and 1 at the boundary, 2 and 3 in every micro-step, since no device keeps whole gradients.
+        loss = self.engine(tokens)
+        self.engine.backward(loss)
+        if not boundary:
+            self.engine.step()
+        return loss.detach()
+
+    def update(self, step: int) -> None:
+        set_learning_rate(self.engine.optimizer, learning_rate(self.cell.work, step))
+        self.engine.step()  # with clipping, and zeroing the gradients
+
+    def engine_config(self) -> dict:
+        return self.config
+
+
+def make_config(cell: Cell, parameters: int) -> dict:
+    """The DeepSpeed configuration of a cell whose model has `parameters` parameters.
+
+    The engine's timers are off: on a GPU they synchronise twice in every micro-step, which no other strategy does.
+    """
+    execution, batch = cell.execution, cell.batch
+    stage, offload = int(execution.strategy[4]), execution.strategy.endswith("-offload")
+    # "auto" holds the whole model in one bucket as the default does, without buffers that are larger than the model.
+    bucket = min(BUCKET, parameters) if execution.bucket_elements == "auto" else execution.bucket_elements
+    zero: dict = {"stage": stage}
+    if stage:
+        zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}
+    if offload:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    return {
+        "train_batch_size": batch.global_,
+        "train_micro_batch_size_per_gpu": batch.micro,
+        "gradient_accumulation_steps": batch.accumulation,
+        "gradient_clipping": cell.work.optimizer.max_grad_norm,
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,  # torch's AdamW, the same as everywhere else
+        "zero_force_ds_cpu_optimizer": False,
+        "wall_clock_breakdown": False,
+        "timers": {"throughput": {"enabled": False, "synchronized": False}},
+        "steps_per_print": 10**9,
+        **_arithmetic(execution.precision, stage),
+    }
+
+
+def _arithmetic(precision: str, stage: int) -> dict:
+    if precision in ("fp32", "tf32"):
+        return {}
+    if stage == 0:
+        # DeepSpeed's own bf16 keeps no fp32 master weights at stage 0; autocast does.
+        return {"torch_autocast": {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[precision]}}
+    scale = {"initial_scale_power": INITIAL_SCALE_POWER} if precision == "fp16" else {}
+    return {precision: {"enabled": True, **scale}}
+
+
+def _import_deepspeed(device: torch.device):  # noqa: ANN202  (a module)
+    """DeepSpeed, quiet, and without the extension that it would compile with g++ for nothing but inference on a CPU."""
+    import logging
+
+    if device.type == "cpu":
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import deepspeed
+
+    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    return deepspeed

@@ -1,0 +1,157 @@
+"""What the hardware did during the window: load, clocks, throttling, power, energy. Starts and ends with it."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import torch
+
+PERIOD = 0.1  # seconds between samples; each takes about a millisecond of the host, outside of the GIL
+AGREEMENT = 0.1  # energy by the counter and by the integral of power may differ by this part
+# Throttle reasons of NVML that make a device slower than it could be (not idle, not application clocks).
+REASONS = {0x4: "power_cap", 0x8: "hardware", 0x20: "thermal_software", 0x40: "thermal_hardware", 0x80: "power_brake"}
+
+
+@dataclass
+class Samples:
+    """Series of one GPU; power in watts, clock in MHz."""
+
+    times: list[float] = field(default_factory=list)
+    power: list[float] = field(default_factory=list)
+    clock: list[float] = field(default_factory=list)
+    load: list[float] = field(default_factory=list)
+    reasons: list[int] = field(default_factory=list)
+
+
+class GpuMonitor:
+    """Samples some GPUs, named by UUID, in a thread, and reads their energy counters at both ends."""
+
+    def __init__(self, nvml: Any, uuids: list[str], period: float = PERIOD) -> None:
+        """`nvml`: the module pynvml, initialised, or something that answers like it."""
+        self.nvml, self.period = nvml, period
+        self.handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+        self.samples = [Samples() for _ in uuids]
+        self.done = threading.Event()
+
+    def __enter__(self) -> "GpuMonitor":
+        self.before = [self._counter(h) for h in self.handles]
+        self._sample()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.done.set()
+        self.thread.join()
+        self._sample()
+        self.after = [self._counter(h) for h in self.handles]
+
+    def _run(self) -> None:
+        while not self.done.wait(self.period):
+            self._sample()
+
+    def _sample(self) -> None:
+        for handle, samples in zip(self.handles, self.samples, strict=True):
+            samples.times.append(time.perf_counter())
+            samples.power.append(self._ask("nvmlDeviceGetPowerUsage", handle) / 1e3)
+            samples.clock.append(self._ask("nvmlDeviceGetClockInfo", handle, 1))  # 1: streaming multiprocessors
+            samples.load.append(self._utilization(handle))
+            samples.reasons.append(int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle, missing=0)))
+
+    def _ask(self, name: str, *arguments: Any, missing: float = float("nan")) -> float:
+        try:
+            return getattr(self.nvml, name)(*arguments)
+        except self.nvml.NVMLError:
+            return missing
+
+    def _utilization(self, handle: Any) -> float:
+        try:
+            return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+        except self.nvml.NVMLError:
+            return float("nan")
+
+    def _counter(self, handle: Any) -> float | None:
+        """The energy counter in joules; None on devices before Volta."""
+        try:
+            return self.nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+        except self.nvml.NVMLError:
+            return None
+
+    def result(self) -> list[dict[str, Any]]:
+        """One entry a GPU. `energy_j` is null where counter and integral disagree; both stand beside it."""
+        return [self._describe(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
+
+    def _describe(self, samples: Samples, before: float | None, after: float | None) -> dict[str, Any]:
+        counter = None if before is None or after is None else after - before
+        pairs = range(1, len(samples.times))
+        integral = sum(
+            (samples.times[i] - samples.times[i - 1]) * (samples.power[i] + samples.power[i - 1]) / 2 for i in pairs
+        )
+        agree = counter is not None and abs(counter - integral) <= AGREEMENT * max(counter, integral)
+        n = len(samples.times)
+        throttled = {name: sum(1 for r in samples.reasons if r & bit) / n for bit, name in REASONS.items()}
+        return {
+            "samples": n,
+            "utilization_mean": _mean(samples.load),
+            "sm_clock_mhz_mean": _mean(samples.clock),
+            "sm_clock_mhz_min": _finite(min(samples.clock)),
+            "power_w_mean": _mean(samples.power),
+            "throttled": {name: share for name, share in throttled.items() if share},
+            "energy_j": counter if agree else None,
+            "energy_counter_j": counter,
+            "energy_integral_j": _finite(integral),
+        }
+
+
+class Monitor:
+    """What this rank's process and its GPUs do while the window is open."""
+
+    def __init__(self, device: torch.device, uuids: list[str]) -> None:
+        self.gpus = _gpu_monitor(device, uuids)
+
+    def __enter__(self) -> "Monitor":
+        self.process = psutil.Process()
+        if self.gpus:
+            self.gpus.__enter__()
+        self.began, self.used = time.perf_counter(), self._cpu_seconds()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.used = self._cpu_seconds() - self.used
+        self.seconds = time.perf_counter() - self.began
+        if self.gpus:
+            self.gpus.__exit__(*failure)
+
+    def _cpu_seconds(self) -> float:
+        return sum(self.process.cpu_times()[:2])
+
+    def result(self) -> dict[str, Any]:
+        """CPU load in cores, resident memory, and an entry a GPU; `gpus` is null where there are none."""
+        return {
+            "cpu_load": self.used / self.seconds,
+            "rss_bytes": self.process.memory_info().rss,
+            "gpus": self.gpus.result() if self.gpus else None,
+        }
+
+
+def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
+    """A monitor of this rank's GPUs; None on a CPU and where NVML does not answer."""
+    if device.type != "cuda":
+        return None
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return GpuMonitor(pynvml, uuids)
+    except pynvml.NVMLError:
+        return None
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value else None  # NaN is not equal to itself
+
+
+def _mean(values: list[float]) -> float | None:
+    return _finite(sum(values) / len(values))

@@ -1,0 +1,55 @@
+"""Peaks of known devices alone; the memory model of the ZeRO paper."""
+
+import pytest
+
+from scalebench.model.memory import state_bytes
+from scalebench.model.peaks import peak
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "teraflops"),
+    [
+        ("NVIDIA H100 80GB HBM3", "bf16", 989),
+        ("NVIDIA H100 NVL", "fp16", 835),
+        ("NVIDIA H100 PCIe", "tf32", 378),
+        ("NVIDIA H200", "fp32", 67),
+        ("NVIDIA A100-SXM4-40GB", "bf16", 312),
+        ("Tesla V100-SXM2-16GB", "fp16", 125),
+        ("Tesla V100-PCIE-32GB", "fp16", 112),
+        ("Tesla T4", "fp16", 65),
+        ("NVIDIA L4", "bf16", 121),
+        ("NVIDIA L40S", "bf16", 362),
+    ],
+)
+def test_known_devices(name, precision, teraflops):
+    found = peak(name, precision)
+    assert found.flops == teraflops * 1e12
+    assert "NVIDIA" in found.source
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("cpu", "fp32"),
+        ("NVIDIA Nonesuch 9000", "bf16"),
+        ("Tesla V100-SXM2-16GB", "bf16"),
+        ("Tesla T4", "tf32"),
+        ("", "fp16"),
+    ],
+)
+def test_an_unknown_device_has_no_peak(name, precision):
+    assert peak(name, precision) is None
+
+
+@pytest.mark.parametrize(("strategy", "gigabytes"), [("zero1", 31.4), ("zero2", 16.6), ("zero3", 1.88)])
+def test_the_papers_example(strategy, gigabytes):
+    """7.5 billion parameters, 64 devices, mixed precision: figure 1 of Rajbhandari et al. 2020."""
+    assert state_bytes(strategy, "fp16", 7_500_000_000, 64) / 1e9 == pytest.approx(gigabytes, rel=0.01)
+
+
+def test_replicas_hold_everything_and_shards_a_part():
+    assert state_bytes("ddp", "fp32", 1000, 8) == state_bytes("zero0", "bf16", 1000, 8) == 16_000
+    assert state_bytes("fsdp", "bf16", 1000, 8) == state_bytes("zero3", "fp32", 1000, 8) == 2000
+    assert state_bytes("zero1", "fp32", 1000, 8) == 8000 + 1000
+    assert state_bytes("zero3", "fp32", 1000, 1) == 16_000
+    assert state_bytes("zero2-offload", "fp16", 1000, 4) == 2000 + 500

@@ -1,0 +1,97 @@
+"""Real ranks for every strategy: one world per size, in which all cells of that size are measured one after the other."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scalebench.campaign.cells import expand
+from scalebench.campaign.config import Campaign
+from scalebench.record.run import Run, read_run
+from scalebench.trainer.request import Request, sections_of
+
+SHARING = ["ddp", "fsdp", "zero0", "zero1", "zero2", "zero3"]
+OFFLOADING = ["zero1-offload", "zero2-offload", "zero3-offload"]
+# World size -> what is measured there. Four ranks take long on two cores: what two of them show is not repeated.
+MATRIX = {
+    1: {"strategy": ["single", *SHARING], "precision": ["fp32"], "accumulation": [1]},
+    2: {"strategy": SHARING + OFFLOADING, "precision": ["fp32", "bf16"], "accumulation": [1, 2]},
+    4: {"strategy": SHARING, "precision": ["fp32"], "accumulation": [2]},
+}
+
+
+def cells(world: int):
+    return expand(
+        Campaign.model_validate(
+            {
+                "title": "matrix",
+                "workload": {
+                    "model": {"layers": 2, "width": 64, "heads": 2, "context": 64},
+                    "seq_len": 32,
+                    "tokenizer": "bpe-512",
+                },
+                "work": {"global_batch": 8, "steps": 5, "warmup_steps": 4},
+                "execution": {"geometry": f"1x{world}", "device": "cpu"},
+                "vary": MATRIX[world],
+                "exclude": [{"strategy": s, "precision": "bf16"} for s in OFFLOADING] if world == 2 else [],
+            }
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Measure some cells in one world; returns their runs by slug."""
+
+    def run(world: int, wanted: list, program: Path = Path(__file__).parent / "program_matrix.py") -> dict[str, Run]:
+        root = tmp_path_factory.mktemp(f"world{world}")
+        paths = []
+        for cell in wanted:
+            out = root / cell.slug
+            out.mkdir()
+            request = Request(
+                campaign="matrix",
+                slug=cell.slug,
+                repeat=1,
+                sections=sections_of(cell),
+                tokens=str(tokens),
+                out=str(out),
+                run_id="20260101T000000Z-00000000",
+                started=time.time(),
+                time_limit=120,
+                provenance=PROVENANCE,
+            )
+            request.write(out / "request.json")
+            paths.append(str(out / "request.json"))
+        (root / "list.json").write_text(json.dumps(paths))
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
+        env = os.environ | {"OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [*launcher, str(program), str(root / "list.json")], env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[-5000:]
+        return {cell.slug: read_run(root / cell.slug) for cell in wanted}
+
+    return run
+
+
+PROVENANCE = {
+    "timestamp_utc": "2026-01-01T00:00:00Z",
+    "git_commit": "unknown",
+    "git_dirty": None,
+    "code_sha256": "c" * 64,
+    "command_line": "pytest",
+    "env": {},
+    "host": {"hostname": "node", "os": "Linux", "cpu_busy_before": 0.0},
+    "hardware": {"cpu_model": "CPU", "cpu_count": 2, "cpu_allowed": 2, "memory_bytes": 2**34},
+    "scheduler": None,
+}
+
+
+@pytest.fixture(scope="session")
+def worlds(measure_all) -> dict[int, dict[str, Run]]:
+    return {world: measure_all(world, cells(world)) for world in MATRIX}

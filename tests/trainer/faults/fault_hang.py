@@ -1,0 +1,26 @@
+"""A trainer whose rank 1 stops for ever in its eighth step."""
+
+import sys
+import time
+from pathlib import Path
+
+from scalebench.trainer.__main__ import main
+from scalebench.trainer.batches import Batches
+
+right = Batches.take
+
+
+def stuck_for_ever() -> None:
+    time.sleep(600)
+
+
+def take(self, step, micro):
+    if step == 8 and self.shares[0] == 1:
+        stuck_for_ever()
+    return right(self, step, micro)
+
+
+Batches.take = take
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -19,12 +19,11 @@ from sides import in_turn, ratios, show
 from torch.nn.utils import clip_grad_norm_
 
 from scalebench.campaign.cells import Cell
-from scalebench.campaign.config import shape_of
 from scalebench.campaign.dag import study
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
 from scalebench.model.gpt2 import build
-from scalebench.strategy import STRATEGIES
+from scalebench.strategy import strategy_class
 from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
 from scalebench.trainer.window import Clock, run_steps
@@ -53,9 +52,8 @@ def compare(cell: Cell, folder: Path) -> int:
     os.environ["MASTER_PORT"] = str(free_port())
     session = Session(cell, patience=60)
     file = TokenFile(folder, "train", cell.workload.seq_len)
-    model = build(shape_of(cell.workload.model), 2048, seed=1)
-    strategy = STRATEGIES["ddp"](cell, model, session.device)
-    batches = Batches(file, SamplePlan(file.samples, 16, 1), cell.batch, 0, session.device)
+    strategy = strategy_class("ddp")(cell, build(cell), session.device)
+    batches = Batches(file, SamplePlan(file.samples, cell.batch.global_, 1), cell.batch, session.shares, session.device)
     done = 0
 
     def measured() -> float:
@@ -72,7 +70,7 @@ def compare(cell: Cell, folder: Path) -> int:
     def bare() -> float:
         began = time.perf_counter()
         for _ in range(STEPS):
-            starts = random.integers(0, len(flat) - length - 1, 16)
+            starts = random.integers(0, len(flat) - length - 1, cell.batch.global_)
             tokens = torch.from_numpy(np.stack([flat[s : s + length + 1] for s in starts]).astype(np.int64))
             module(tokens).backward()
             clip_grad_norm_(module.parameters(), 1.0)

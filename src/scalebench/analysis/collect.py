@@ -94,6 +94,8 @@ def configuration(run: Run) -> dict:
     if isinstance(values["model"], dict):
         shape = values["model"]
         values["model"] = f"{shape['layers']} layers, {shape['width']} wide, {shape['heads']} heads"
+    if values["vocab_size"] == "derive":
+        values["vocab_size"] = run.metrics.data["vocab_size"]
     nodes, per_node = (int(n) for n in values["geometry"].split("x"))
     return values | {"nodes": nodes, "devices": nodes * per_node}
 

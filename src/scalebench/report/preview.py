@@ -1,5 +1,7 @@
 """A campaign as a table for people, before anything runs."""
 
+from collections import defaultdict
+
 from tabulate import tabulate
 
 from scalebench.campaign.dag import Study
@@ -28,11 +30,19 @@ def show(study: Study) -> str:
     runs = len(study.cells) * campaign.repeats
     headers = ["cell", "global = micro x accum. x world", "tokens/step", "warm-up", "steps", "tokens/run", "processes"]
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1])
-    gpus = cuda_devices()
-    against = {cell.slug: reason for cell in study.cells if (reason := reason_against(cell, gpus))}
-    here = "".join(f"\n  {slug}: {reason}" for slug, reason in against.items())
-    here = f"\n\nNot applicable on this machine (each is a row that says so):{here}" if here else ""
     return (
         f"{campaign.title}\n\n{table}\n\n{len(study.cells)} cells x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run{here}"
+        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run{_not_here(study)}"
     )
+
+
+def _not_here(study: Study) -> str:
+    """The cells that this machine cannot run, by reason."""
+    gpus, against = cuda_devices(), defaultdict(list)
+    for cell in study.cells:
+        if reason := reason_against(cell, gpus):
+            against[reason].append(cell.slug)
+    if not against:
+        return ""
+    lines = [f"  {reason}: {', '.join(slugs)}" for reason, slugs in against.items()]
+    return "\n\nNot applicable on this machine (each is a row that says so):\n" + "\n".join(lines)

@@ -29,6 +29,7 @@ HUMAN = {
     "accumulation": "accum.",
     "global_batch": "global batch",
     "tokens_per_s": "tokens/s [95 %]",
+    "n": "n",
     "kind": "scaling",
     "speedup": "speed-up [95 %]",
     "scaling_efficiency": "efficiency",
@@ -38,15 +39,14 @@ HUMAN = {
     "step_time_p50_s": "step p50 (ms)",
     "step_time_p95_s": "step p95 (ms)",
     "state_bytes": "state (MB)",
-    "state_bytes_predicted": "state by the formula (MB)",
+    "state_bytes_predicted": "by formula (MB)",
     "max_cuda_mem_allocated_bytes": "peak allocated (MB)",
     "joules_per_token": "mJ/token",
     "startup_s": "start-up (s)",
-    "n": "n",
     "findings": "findings",
 }
 # Columns that the page leaves to the tables' files.
-FILES_ONLY = ("kind", "tokens_per_s_per_device", "step_time_p95_s")
+FILES_ONLY = ("kind", "tokens_per_s_per_device", "step_time_p95_s", "startup_s")
 # Columns that say nothing in a table where they never change.
 CONFIGURED = tuple(
     name for name in list(HUMAN)[: list(HUMAN).index("tokens_per_s")] if name not in ("strategy", "geometry")

@@ -1,0 +1,101 @@
+"""What the hardware did during the window: a fake NVML stands in for devices that are not there."""
+
+import time
+
+import pytest
+import torch
+
+from scalebench.trainer.monitor import GpuMonitor, Monitor
+
+
+class FakeNvml:
+    """Devices with a constant draw; the energy counter runs by the clock, `factor` times as fast as it should."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, watts: float = 300.0, factor: float = 1.0, counter: bool = True, reasons: int = 0) -> None:
+        self.watts, self.factor, self.counter, self.reasons = watts, factor, counter, reasons
+        self.began = time.perf_counter()
+        self.asked: list[str] = []
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        self.asked.append(uuid)
+        return uuid
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        return self.watts * 1e3
+
+    def nvmlDeviceGetClockInfo(self, handle, kind):
+        assert kind == 1
+        return 1755
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        return type("Rates", (), {"gpu": 97})
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+        return self.reasons
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
+        if not self.counter:
+            raise self.NVMLError("not supported")
+        return (time.perf_counter() - self.began) * self.watts * self.factor * 1e3
+
+
+def watched(nvml: FakeNvml, seconds: float = 0.2) -> dict:
+    with GpuMonitor(nvml, ["GPU-a"], period=0.01) as monitor:
+        time.sleep(seconds)
+    return monitor.result()[0]
+
+
+def test_devices_are_named_by_uuid_and_sampled_at_both_ends():
+    nvml = FakeNvml()
+    found = watched(nvml)
+    assert nvml.asked == ["GPU-a"]
+    assert found["samples"] >= 5
+    assert found["utilization_mean"] == pytest.approx(0.97)
+    assert found["sm_clock_mhz_mean"] == found["sm_clock_mhz_min"] == 1755
+    assert found["power_w_mean"] == pytest.approx(300)
+    assert found["throttled"] == {}
+
+
+def test_energy_is_the_counters_where_the_integral_agrees():
+    found = watched(FakeNvml())
+    assert found["energy_j"] == found["energy_counter_j"]
+    assert found["energy_j"] == pytest.approx(found["energy_integral_j"], rel=0.1)
+    assert found["energy_j"] >= 300 * 0.2
+
+
+def test_energy_is_withheld_where_counter_and_integral_disagree():
+    found = watched(FakeNvml(factor=1.5))
+    assert found["energy_j"] is None
+    assert found["energy_counter_j"] > 1.3 * found["energy_integral_j"]
+
+
+def test_a_device_without_a_counter_has_no_energy():
+    found = watched(FakeNvml(counter=False))
+    assert found["energy_j"] is None
+    assert found["energy_counter_j"] is None
+    assert found["energy_integral_j"] > 0
+
+
+def test_throttling_is_named_with_its_share():
+    assert watched(FakeNvml(reasons=0x4 | 0x40 | 0x1))["throttled"] == {"power_cap": 1.0, "thermal_hardware": 1.0}
+
+
+def test_the_sampler_ends_with_the_window():
+    nvml = FakeNvml()
+    with GpuMonitor(nvml, ["GPU-a"], period=0.01) as monitor:
+        pass
+    assert not monitor.thread.is_alive()
+
+
+def test_a_cpu_has_load_and_memory_and_no_gpus():
+    with Monitor(torch.device("cpu"), []) as monitor:
+        end = time.perf_counter() + 0.1
+        while time.perf_counter() < end:
+            pass
+    found = monitor.result()
+    assert found["gpus"] is None
+    assert 0.3 < found["cpu_load"] < 4
+    assert found["rss_bytes"] > 10**7

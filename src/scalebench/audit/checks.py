@@ -21,6 +21,7 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     timing.ranks_take_turns,
     timing.window_is_long_enough,
     timing.machine_was_free,
+    timing.devices_ran_free,
     comparison.losses_agree,
     comparison.surroundings_agree,
     comparison.repeated_enough,

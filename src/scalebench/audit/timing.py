@@ -7,6 +7,7 @@ SAME = 0.005  # relative difference of figures that are one figure computed twic
 FILLED = 0.02  # part of the window that may lie outside of the steps in it
 TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
 SHORTEST = 1.0  # seconds of a window
+THROTTLED = 0.05  # part of the samples of a GPU
 BUSY = 0.25  # part of the machine's CPU time that others may take before a run
 
 
@@ -143,4 +144,28 @@ def machine_was_free(runs: list[Run]) -> list[Finding]:
                     "Devices that share a core are not whole devices; ask for fewer, or lower execution.threads_per_device.",
                 )
             )
+    return found
+
+
+def devices_ran_free(runs: list[Run]) -> list[Finding]:
+    """No GPU was slowed down by heat or by its power supply for more than a moment; a power cap is told, not blamed."""
+    found = []
+    for run in runs:
+        for rank in run.metrics.ranks:
+            for gpu in rank.get("gpus") or []:
+                slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
+                if not slowed:
+                    continue
+                shares = ", ".join(f"{name} {share:.0%}" for name, share in slowed.items())
+                severity = "note" if set(slowed) == {"power_cap"} else "suspect"
+                advice = "Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks."
+                clock = (
+                    "clock unknown"
+                    if gpu["sm_clock_mhz_mean"] is None
+                    else f"{gpu['sm_clock_mhz_mean']:.0f} MHz on average"
+                )
+                evidence = (
+                    f"a device of rank {rank['rank']} was slowed down in the window: {shares} of the samples, {clock}"
+                )
+                found.append(about(run, "device-throttled", severity, evidence, advice))
     return found

@@ -20,7 +20,11 @@ def fail() -> None:
     if FAULT == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if FAULT == "memory":
-        raise MemoryError("cannot allocate")
+        import torch
+
+        torch.zeros(1 << 50)  # a petabyte and more
+    if FAULT == "terminated":
+        os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(60)  # hang
 
 

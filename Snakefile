@@ -22,6 +22,7 @@ wildcard_constraints:
     campaign=r"[a-z0-9][a-z0-9_-]*",
     cell=r"[a-z0-9][a-z0-9.-]*",
     rep=r"[1-9][0-9]*",
+    comparison=r"[a-z0-9][a-z0-9-]*",
     corpus=r"[a-z0-9][a-z0-9._-]*",
     tokenizer=r"bpe-[0-9]+",
 
@@ -31,6 +32,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/compare.smk"
 
 
 rule all:

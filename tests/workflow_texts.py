@@ -33,3 +33,8 @@ workload:
 work: {steps: 4, warmup_steps: 3, global_batch: 8}
 title: 'Does it scale?'
 """
+
+# A comparison to append to a campaign.
+COMPARE = """compare:
+  - {name: fused, a: {fused_optimizer: false}, b: {fused_optimizer: true}, pairs: 2, null_pairs: 2}
+"""

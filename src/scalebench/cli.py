@@ -88,6 +88,42 @@ def train(args: argparse.Namespace) -> None:
         print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
 
 
+def pairs(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study
+    from scalebench.launch.pairs import run_pairs
+    from scalebench.launch.run import run_cell
+    from scalebench.launch.watch import Interrupted
+
+    study = Study(args.campaign)
+    comparison, a, b = study.comparison(args.comparison)
+    limit = study.campaign.resources.time_limit * 60
+    try:
+        run_pairs(
+            comparison, a, b, args.out, lambda cell, k, out: run_cell(cell, study.name, k, args.tokens, out, limit)
+        )
+    except Interrupted as stopped:
+        print(f"scalebench: {stopped}; pairs that were finished are kept", file=sys.stderr)
+        raise SystemExit(stopped.code) from None
+
+
+def comparison(args: argparse.Namespace) -> None:
+    import json
+
+    from scalebench.analysis.arms import comparison_report
+    from scalebench.campaign.dag import Study
+    from scalebench.record.write import write_json
+    from scalebench.report.charts import draw_comparison
+    from scalebench.report.tables import write_comparison
+
+    study = Study(args.campaign)
+    folder = args.results / study.name
+    found = {name: (a, b, folder / "compare" / name / "pairs.json") for name, (_, a, b) in study.comparisons.items()}
+    report = comparison_report(study.name, found)
+    write_json(folder / "comparison.json", report)
+    write_comparison(json.loads((folder / "comparison.json").read_text()), folder / "tables")
+    draw_comparison(report["comparisons"], folder / "charts")
+
+
 def retry(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
     from scalebench.record.retry import forget
@@ -153,12 +189,13 @@ def chart(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
-    from scalebench.report.inputs import read_inputs
+    from scalebench.report.inputs import read_comparisons, read_inputs
     from scalebench.report.page import write_page
 
     study, runs = _runs(args)
     folder = args.results / study.name
-    write_page(runs, *read_inputs(folder), _findings(folder), folder / "charts", folder / "report.html")
+    comparisons = read_comparisons(folder) if study.comparisons else []
+    write_page(runs, *read_inputs(folder), _findings(folder), comparisons, folder / "charts", folder / "report.html")
 
 
 def _runs(args: argparse.Namespace) -> tuple:
@@ -220,6 +257,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, required=True, help="folder of the run")
     run.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
 
+    ab = on_campaign(stages, "pairs", pairs, "make the pairs of one A/B comparison")
+    ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
+    ab.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
+    ab.add_argument("--out", type=Path, required=True, help="folder of the pairs")
+
     again = on_campaign(
         stages, "retry", retry, "remove the runs that failed, so that the next snakemake makes them anew"
     )
@@ -230,6 +272,7 @@ def parser() -> argparse.ArgumentParser:
         ("collect", collect, "gather all runs into runs.csv"),
         ("findings", findings, "check all runs: findings.json"),
         ("analyse", analyse, "cells.csv and scaling_report.json"),
+        ("comparison", comparison, "comparison.json with its table and chart"),
         ("report", report, "report.html"),
     ):
         on_campaign(stages, name, stage, doc).add_argument("--results", type=Path, default=Path("results"))

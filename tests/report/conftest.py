@@ -9,7 +9,7 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scalebench.analysis.collect import cells_table, runs_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.audit.checks import audit
-from scalebench.report.charts import CHARTS, draw
+from scalebench.report.charts import CHARTS, draw, draw_comparison
 from scalebench.report.inputs import read_inputs
 from scalebench.report.page import write_page
 from scalebench.report.tables import write_tables
@@ -36,10 +36,12 @@ class Results:
             draw(name, *read_inputs(self.folder), self.folder / "charts")
         return self.folder / "charts"
 
-    def page(self) -> Path:
+    def page(self, comparisons: list | None = None) -> Path:
         self.charts()
         out = self.folder / "report.html"
-        write_page(self.runs, *read_inputs(self.folder), self.findings, self.folder / "charts", out)
+        if comparisons:
+            draw_comparison(comparisons, self.folder / "charts")
+        write_page(self.runs, *read_inputs(self.folder), self.findings, comparisons or [], self.folder / "charts", out)
         return out
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalebench.report.answer import answer
+from scalebench.report.answer import answer, compared
 
 
 def shown(value, low=None, high=None, n=3):
@@ -72,3 +72,38 @@ def test_nothing_measured_and_nothing_to_compare():
     alone = report()
     alone["series"][0]["runs"].pop("1x2")
     assert answer(alone).startswith("No answer yet")
+
+
+def ab(claim=None, more=12, **changes):
+    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 8, "floor": 0.01, "detectable": 0.03, "claim": claim}
+    found = {
+        "name": "fused",
+        "a": "x",
+        "b": "y",
+        "status": "ok",
+        "why": None,
+        "estimate": estimate | {"more_pairs": more},
+    }
+    return found | changes
+
+
+def test_a_comparison_claims_what_its_pairs_carry():
+    assert compared(ab("faster")) == (
+        "fused: y is 5.00 % faster than x (95 % interval 1.030 to 1.070, 8 pairs; pairs of A against A differ by 1.0 %)."
+    )
+    text = compared(ab())
+    assert "y and x are not distinguishable" in text
+    assert "An effect of 3.0 % would have been seen four times out of five; 12 more pairs would resolve 2 %" in text
+    assert "these pairs resolve 2 %" in compared(ab(more=0))
+    assert "more than 1,000 pairs" in compared(ab(more=None))
+
+
+def test_a_comparison_that_failed_answers_nothing():
+    text = compared(ab(status="incomparable", why="os: a | b", estimate=None))
+    assert text == "fused: no answer, incomparable (os: a | b)."
+
+
+def test_where_there_is_nothing_but_a_comparison_it_is_the_answer():
+    alone = report()
+    alone["series"][0]["runs"].pop("1x2")
+    assert answer(alone, [ab("faster")]).startswith("fused: y is 5.00 % faster")

@@ -1,10 +1,12 @@
 """Broken input, failing runs, a driver that is killed: what is said, and what is kept."""
 
+import json
 import signal
 import subprocess
 import time
 
 import psutil
+from workflow_texts import COMPARE
 
 REPORT = "results/tiny/report.html"
 
@@ -88,6 +90,24 @@ def test_failed_runs_are_made_anew_on_request(built):
     assert built.planned(report)["train"] == 1
     built.command("scalebench", "retry", "config/campaigns/again.yaml", "--cell", "ddp-n1x1")
     assert built.planned(report)["train"] == 2
+
+
+def test_a_comparison_is_made_in_pairs_and_told(built):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x1]")
+    built.campaign("pairs", text + COMPARE)
+    report = "results/pairs/report.html"
+    built.build(report)
+    found = json.loads((built.root / "results/pairs/comparison.json").read_text())["comparisons"][0]
+    assert found["status"] == "ok", found
+    assert (found["pairs"], found["estimate"]["n"]) == (4, 2)
+    page = (built.root / report).read_text()
+    assert "A against B" in page
+    assert "fused: ddp-n1x1-" in page
+    assert built.planned(report) == {}
+    built.campaign("pairs", text + COMPARE.replace("pairs: 2, null", "pairs: 3, null"))
+    assert built.planned(report) == {"pairs": 1, "comparison": 1, "page": 1}, (
+        "whole pairs are kept by the command itself"
+    )
 
 
 def test_killing_the_driver_loses_no_finished_run(make_copy):

@@ -44,7 +44,7 @@ rule chart:
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
-        chart=r"[^/.]+",
+        chart=r"(?!comparison\b)[^/.]+",  # that one is in compare.smk
     input:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
@@ -80,6 +80,7 @@ rule page:
         findings="results/{campaign}/findings.json",
         table="results/{campaign}/tables/scaling.md",
         charts=expand("results/{{campaign}}/charts/{chart}.svg", chart=CHARTS),
+        comparisons=lambda w: comparison_files(w),
         code=sources("report/page.py", "report/inputs.py", "report/templates/report.html.j2"),
     output:
         report(

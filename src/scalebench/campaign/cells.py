@@ -9,7 +9,17 @@ from functools import cached_property
 from typing import Any
 
 from scalebench.campaign.batch import Batch, resolve
-from scalebench.campaign.config import AXES, SECTIONS, TOKENIZER, Campaign, Execution, Work, Workload, shape_of
+from scalebench.campaign.config import (
+    AXES,
+    SECTIONS,
+    TOKENIZER,
+    Campaign,
+    Comparison,
+    Execution,
+    Work,
+    Workload,
+    shape_of,
+)
 from scalebench.campaign.keys import Section, axis_prefix
 from scalebench.errors import UserError, nearest
 
@@ -93,6 +103,32 @@ def expand(campaign: Campaign) -> list[Cell]:
             )
         cells[cell.slug] = cell
     return list(cells.values())
+
+
+def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
+    """The two cells of an A/B comparison. Raises UserError where they are one, or not the same work on the same devices."""
+    choices = [_given(comparison.a), _given(comparison.b)]
+    named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
+    a, b = (_cell(campaign, choice, named) for choice in choices)
+    place = ("compare", campaign.compare.index(comparison))
+    if a.fingerprint == b.fingerprint:
+        raise UserError(
+            f"compare: the arms of {comparison.name} are the same cell, {a.slug}; give `a` or `b` a key", place
+        )
+    if a.execution.geometry != b.execution.geometry:
+        raise UserError(
+            f"compare: the arms of {comparison.name} have different geometries; pairs run on the same devices. "
+            "Use `vary` for scaling",
+            place,
+        )
+    if tokens_of(a) != tokens_of(b):
+        raise UserError(f"compare: the arms of {comparison.name} have different corpora or tokenizers", place)
+    return a, b
+
+
+def tokens_of(cell: Cell) -> tuple[str, str]:
+    """What the token files of a cell are named after: corpus and tokenizer."""
+    return cell.workload.corpus, cell.workload.tokenizer
 
 
 def find(cells: list[Cell], slug: str) -> Cell:

@@ -208,6 +208,26 @@ Vary = _axis_model(
 Choice = _axis_model("Choice", "Values of some axes.", lambda t: t)
 
 
+class Comparison(Section):
+    """A against B, in pairs: both arms one after the other on the same devices, in random order, each in fresh processes."""
+
+    name: str = Field(
+        description="Names the comparison's folder and its row in the tables.",
+        json_schema_extra={"unit": "none"},
+        pattern=r"^[a-z0-9][a-z0-9-]*$",
+        examples=["buckets"],
+    )
+    a: Choice = key(Choice(), "The arm that is compared with: what differs from the sections above.", "none")
+    b: Choice = key(Choice(), "The arm that is asked about.", "none")
+    pairs: int = key(8, "Pairs of A and B. The interval is over pairs.", "pairs", ge=2)
+    null_pairs: int = key(
+        4,
+        "Pairs of A and A, mixed among the others: what the method sees where there is nothing to see.",
+        "pairs",
+        ge=2,
+    )
+
+
 class Campaign(Section):
     """A question about spreading training over devices, and the runs that answer it."""
 
@@ -222,6 +242,7 @@ class Campaign(Section):
     vary: Vary = key(Vary(), Vary.__doc__, "none")
     cells: list[Choice] = key([], "Further cells, each given by what differs from the sections above.", "none")
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
+    compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     repeats: int = key(
         3, "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.", "runs", ge=1
     )

@@ -5,7 +5,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from scalebench.campaign.cells import Cell, expand, find
+from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
+from scalebench.campaign.config import Comparison
 from scalebench.campaign.corpora import Corpus, CorpusTable, local_files
 from scalebench.campaign.load import CAMPAIGNS, CORPORA, load_campaign, load_corpora
 from scalebench.errors import UserError, nearest
@@ -28,7 +29,9 @@ class Study:
         self.campaign, lines = load_campaign(path)
         try:
             self.cells: list[Cell] = expand(self.campaign)
-            for corpus in dict.fromkeys(cell.workload.corpus for cell in self.cells):
+            self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
+            both = [cell for _, a, b in self.comparisons.values() for cell in (a, b)]
+            for corpus in dict.fromkeys(cell.workload.corpus for cell in [*self.cells, *both]):
                 local_files(corpus, corpus_called(corpus))
         except UserError as error:
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
@@ -39,6 +42,15 @@ class Study:
             return find(self.cells, slug)
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
+
+    def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
+        """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
+        if name in self.comparisons:
+            return self.comparisons[name]
+        there = ", ".join(self.comparisons) or "none"
+        raise UserError(
+            f'{self.path}: there is no comparison "{name}".{nearest(name, self.comparisons)} Comparisons: {there}'
+        )
 
     def priority(self, slug: str, repeat: int) -> int:
         """Jobs with a higher number start first: all first repeats before any second one, cells in random order in each.
@@ -83,4 +95,4 @@ def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:
-    return results / "corpora" / cell.workload.corpus / cell.workload.tokenizer
+    return Path(results, "corpora", *tokens_of(cell))

@@ -5,7 +5,7 @@ from typing import Any
 from scalebench.report.figures import number
 
 
-def answer(report: dict[str, Any]) -> str:
+def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> str:
     """What the intervals carry: which cell is fastest, how the fastest scales. What they do not carry is not claimed."""
     if report["status"] == "invalid_comparison":
         codes = ", ".join(sorted({m["code"] for m in report["mismatches"]}))
@@ -13,6 +13,7 @@ def answer(report: dict[str, Any]) -> str:
     if not report["series"]:
         return "No answer: no run has numbers. See the runs without numbers."
     sentences = [*_fastest(report), *(s for series in _leading(report) if (s := _scaling(series)))]
+    sentences = sentences or [compared(c) for c in comparisons or []]
     return " ".join(sentences) or "No answer yet: there is one cell alone, and nothing to compare it with."
 
 
@@ -86,3 +87,21 @@ def _devices(n: int) -> str:
 
 def _runs(estimate: dict[str, Any]) -> str:
     return f"{estimate['n']} run{'s' if estimate['n'] > 1 else ''} each"
+
+
+def compared(comparison: dict[str, Any]) -> str:
+    """What an A/B comparison carries, in a sentence or two."""
+    name, a, b, e = (comparison[key] for key in ("name", "a", "b", "estimate"))
+    if comparison["status"] != "ok":
+        return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
+    interval = f"95 % interval {number(e['low'], 4)} to {number(e['high'], 4)}, {e['n']} pairs"
+    noise = f"pairs of A against A differ by {number(100 * e['floor'], 2)} %"
+    if e["claim"]:
+        return f"{name}: {b} is {number(100 * abs(e['ratio'] - 1))} % {e['claim']} than {a} ({interval}; {noise})."
+    more = e["more_pairs"]
+    resolved = {0: "these pairs resolve 2 %", None: "more than 1,000 pairs would be needed to resolve 2 %"}
+    return (
+        f"{name}: {b} and {a} are not distinguishable: {number(e['ratio'], 4)} times the tokens/s ({interval}; {noise}). "
+        f"An effect of {number(100 * e['detectable'], 2)} % would have been seen four times out of five; "
+        f"{resolved.get(more, f'{more} more pairs would resolve 2 %')}."
+    )

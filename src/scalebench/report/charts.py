@@ -106,6 +106,43 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[
     _thousands(axes.xaxis)
 
 
+def comparison(axes: Axes, found: list[dict[str, Any]]) -> None:
+    """B over A of every comparison: each pair, the mean with its interval, and what A against A shows by itself."""
+    shown = [c for c in found if c["estimate"]]
+    if not shown:
+        _empty(axes, "no comparison has an estimate")
+        return
+    for i, c in enumerate(shown):
+        e = c["estimate"]
+        axes.plot(
+            e["null_ratios"],
+            [i + 0.22] * len(e["null_ratios"]),
+            "x",
+            ms=5,
+            color="0.45",
+            label="A against A" if i == 0 else None,
+        )
+        axes.plot(
+            e["ratios"], [i] * e["n"], "o", ms=4, mew=0, alpha=0.6, color=COLOURS[0], label="pair" if i == 0 else None
+        )
+        axes.plot(
+            [e["low"], e["high"]],
+            [i - 0.22] * 2,
+            "|-",
+            color="black",
+            ms=9,
+            lw=1.6,
+            label="95 % interval" if i == 0 else None,
+        )
+        axes.plot([e["ratio"]], [i - 0.22], "D", ms=5, color="black", label="mean of pairs" if i == 0 else None)
+    axes.axvline(1, color="0.5", lw=1, ls="--")
+    axes.set_yticks(range(len(shown)), [f"{c['name']}\nn={c['estimate']['n']} pairs" for c in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("tokens/s of B over tokens/s of A")
+    axes.set_title("A against B, in pairs on the same devices")
+
+
 CHARTS: dict[str, Callable[[Axes, pd.DataFrame, pd.DataFrame, dict], None]] = {
     "ranking": ranking,
     "throughput": throughput,
@@ -117,22 +154,29 @@ ROW = {"ranking": 0.3, "step_time": 0.5}  # inches that a cell takes in charts w
 
 def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
+    rows = max(3, int((cells["n"] > 0).sum()))
+    height = 1.4 + ROW[name] * rows if name in ROW else 4.0
+    _write(folder / name, height, lambda axes: CHARTS[name](axes, runs, cells, report))
+
+
+def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
+    """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
+    _write(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
+
+
+def _write(path: Path, height: float, fill: Callable[[Axes], None]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 4.0))
+        figure = Figure(figsize=(6.4, height))
         axes = figure.subplots()
-        CHARTS[name](axes, runs, cells, report)
-        if name in ROW:
-            figure.set_figheight(1.4 + ROW[name] * max(3, int((cells["n"] > 0).sum())))
+        fill(axes)
         handles, labels = axes.get_legend_handles_labels()
         if handles:
-            rows = -(-len(handles) // 3)
-            figure.set_figheight(4.0 + 0.25 * rows)
-            figure.legend(
-                handles, labels, loc="outside lower center", ncols=min(3, len(handles)), frameon=False, fontsize=9
-            )
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-        figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
+            columns = min(4 if len(handles) == 4 else 3, len(handles))
+            figure.set_figheight(height + 0.25 * -(-len(handles) // columns))
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
 
 
 def _line(axes: Axes, i: int, of: int, label: str, points: list[dict], key: str) -> list[float]:

@@ -12,9 +12,19 @@ from scalebench.errors import UserError
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
     """runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError where one is missing."""
     for name in ("runs.csv", "cells.csv", "scaling_report.json"):
-        if not (folder / name).is_file():
-            raise UserError(f"{folder / name}: no such file; make it with: snakemake --cores 2 {folder / name}")
+        _there(folder / name)
     text = {"dtype": {"failures": str, "findings": str}, "keep_default_na": True}
     cells = pd.read_csv(folder / "cells.csv", **text)
     cells[["failures", "findings"]] = cells[["failures", "findings"]].fillna("")
     return pd.read_csv(folder / "runs.csv"), cells, json.loads((folder / "scaling_report.json").read_text())
+
+
+def read_comparisons(folder: Path) -> list[dict[str, Any]]:
+    """The entries of comparison.json. Raises UserError where it is missing."""
+    return json.loads(_there(folder / "comparison.json").read_text())["comparisons"]
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; make it with: snakemake --cores 2 {path}")
+    return path

@@ -11,10 +11,10 @@ from scalebench.audit.finding import Findings
 from scalebench.record.metrics import Metrics
 from scalebench.record.run import Run
 from scalebench.record.write import write_atomic
-from scalebench.report.answer import answer
+from scalebench.report.answer import answer, compared
 from scalebench.report.charts import CHARTS
 from scalebench.report.figures import number, records
-from scalebench.report.tables import FILES_ONLY, HUMAN, human_rows, scaling_rows, split_constant
+from scalebench.report.tables import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
 
 
 def write_page(
@@ -23,12 +23,15 @@ def write_page(
     cells: pd.DataFrame,
     report: dict[str, Any],
     findings: Findings,
+    comparisons: list[dict[str, Any]],
     charts: Path,
     out: Path,
 ) -> None:
     """Write the report of a campaign to `out`. `table` is runs.csv, `charts` the folder of the SVG files."""
     human, constant = split_constant(human_rows(scaling_rows(cells, report)))
     human = human.drop(columns=[HUMAN[name] for name in FILES_ONLY], errors="ignore")
+    scaling = [s for s in report["series"] if s["kind"]]
+    shown = [name for name in CHARTS if name != "speedup" or scaling] + (["comparison"] if comparisons else [])
     environment = Environment(
         loader=PackageLoader("scalebench.report"),
         autoescape=True,
@@ -39,22 +42,24 @@ def write_page(
     environment.filters["number"] = number
     page = environment.get_template("report.html.j2").render(
         report=report,
-        answer=answer(report),
+        answer=answer(report, comparisons),
         columns=list(human.columns),
         rows=human.to_dict("records"),
         constant=constant,
         numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
+        compared=[compared(c) for c in comparisons],
+        comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
         checks=len(findings.checks),
         findings=[(f, f.code not in {g.code for g in findings.findings[:i]}) for i, f in enumerate(findings.findings)],
         marked={f.code for f in findings.findings if f.severity != "note"},
-        charts=[(name, _data_uri(charts / f"{name}.svg")) for name in CHARTS],
+        charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
         captions=CAPTIONS,
         failed=[run for run in runs if not run.ok],
         runs=records(table),
         base=f"{out.parent}/",
         surroundings=_surroundings(runs),
         protocol=_protocol(runs),
-        baselines=[(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
+        baselines=[(s["name"], s["kind"], s["baseline"]) for s in scaling],
     )
     write_atomic(out, page)
 
@@ -65,6 +70,8 @@ CAPTIONS = {
     "the dashed line is the best baseline times the number of devices. Series stand side by side; an interval that leaves "
     "the chart is in the table.",
     "speedup": "Speed-up of each series relative to itself at its smallest world size; the dashed line is ideal.",
+    "comparison": "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval over pairs. "
+    "Crosses: A against A, what the method sees where there is nothing to see.",
     "step_time": "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell.",
 }
 

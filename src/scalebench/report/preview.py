@@ -32,7 +32,8 @@ def show(study: Study) -> str:
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1])
     return (
         f"{campaign.title}\n\n{table}\n\n{len(study.cells)} cells x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run{_not_here(study)}"
+        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run"
+        f"{_comparisons(study)}{_not_here(study)}"
     )
 
 
@@ -46,3 +47,11 @@ def _not_here(study: Study) -> str:
         return ""
     lines = [f"  {reason}: {', '.join(slugs)}" for reason, slugs in against.items()]
     return "\n\nNot applicable on this machine (each is a row that says so):\n" + "\n".join(lines)
+
+
+def _comparisons(study: Study) -> str:
+    lines = [
+        f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"
+        for c, a, b in study.comparisons.values()
+    ]
+    return "\n" + "".join(lines) if lines else ""

@@ -119,7 +119,45 @@ def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> N
     write_atomic(folder / "scaling.csv", rows.to_csv(index=False))
     markdown = human.to_markdown(index=False, disable_numparse=True)
     write_atomic(folder / "scaling.md", f"{markdown}\n\nIn all rows: {everywhere}.\n{_note(report)}")
-    write_atomic(folder / "scaling.tex", _latex(human, report))
+    write_atomic(folder / "scaling.tex", _latex(human, report["title"]))
+
+
+def comparison_rows(report: dict[str, Any]) -> pd.DataFrame:
+    """comparison.json as people read it, a row each."""
+    rows = []
+    for c in report["comparisons"]:
+        e = c["estimate"]
+        ratio = (
+            f"{number(e['ratio'], 4)} [{number(e['low'], 4)}, {number(e['high'], 4)}]"
+            if e
+            else f"{c['status']}: {c['why']}"
+        )
+        rows.append(
+            {
+                "comparison": c["name"],
+                "A": c["a"],
+                "B": c["b"],
+                "B / A, tokens/s [95 %]": ratio,
+                "pairs": str(e["n"]) if e else f"0 of {c['pairs']}",
+                "A / A, noise (%)": number(100 * e["floor"], 2) if e else "",
+                "detectable (%)": number(100 * e["detectable"], 2) if e else "",
+                "claim": (e["claim"] or "none") if e else "",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def write_comparison(report: dict[str, Any], folder: Path) -> None:
+    """Write comparison.csv (plain numbers), .md and .tex."""
+    plain = [
+        {k: c[k] for k in ("name", "a", "b", "status", "why", "pairs")}
+        | {k: v for k, v in (c["estimate"] or {}).items() if not isinstance(v, list)}
+        for c in report["comparisons"]
+    ]
+    human = comparison_rows(report)
+    write_atomic(folder / "comparison.csv", pd.DataFrame(plain).to_csv(index=False))
+    write_atomic(folder / "comparison.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
+    write_atomic(folder / "comparison.tex", _latex(human, f"A/B comparisons of {report['campaign']}"))
 
 
 def _word(value: Any) -> str:
@@ -147,13 +185,13 @@ def _note(report: dict) -> str:
     )
 
 
-def _latex(human: pd.DataFrame, report: dict) -> str:
+def _latex(human: pd.DataFrame, title: str) -> str:
     """A booktabs table; `\\usepackage{booktabs}` is all that it needs."""
     escape = str.maketrans({"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "–": "--"})
     lines = [" & ".join(c.translate(escape) for c in human.columns)]
     lines += [" & ".join(str(v).translate(escape) for v in row) for row in human.itertuples(index=False)]
     body = "\n".join(line + r" \\" for line in lines[1:])
     return (
-        f"% {report['title']}\n\\begin{{tabular}}{{{'l' * len(human.columns)}}}\n\\toprule\n"
+        f"% {title}\n\\begin{{tabular}}{{{'l' * len(human.columns)}}}\n\\toprule\n"
         f"{lines[0]} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
     )

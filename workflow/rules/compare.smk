@@ -1,0 +1,64 @@
+"""A against B: all pairs of a comparison in one job, so that they share their devices; then what they say."""
+
+
+def arms_of(wildcards):
+    return ask(of_campaign(wildcards).comparison, wildcards.comparison)
+
+
+def comparison_files(wildcards):
+    """What the page shows of the campaign's comparisons; nothing where it has none."""
+    names = ("comparison.json", "charts/comparison.svg") if of_campaign(wildcards).comparisons else ()
+    return [RESULTS / wildcards.campaign / name for name in names]
+
+
+rule pairs:
+    message:
+        "Compare in pairs: {wildcards.comparison} of {wildcards.campaign}"
+    input:
+        train=lambda w: ancient(tokens_dir(RESULTS, arms_of(w)[1]) / "train.bin"),
+        tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]) / "tokens.json",
+        code=sources(*MEASURING, "launch/pairs.py"),
+    output:
+        "results/{campaign}/compare/{comparison}/pairs.json",
+    log:
+        "results/{campaign}/logs/pairs-{comparison}.log",
+    params:
+        file=lambda w: of_campaign(w).path,
+        fingerprints=lambda w: [cell.fingerprint for cell in arms_of(w)[1:]],
+        pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
+        tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
+    priority: 0 # after all first repeats of cells
+    threads: lambda w: workflow.cores or 1
+    resources:
+        mem_mb=8000,
+        runtime=lambda w: int(2 * sum([arms_of(w)[0].pairs, arms_of(w)[0].null_pairs]) * of_campaign(w).campaign.resources.time_limit) + 2,
+    shell:
+        "scalebench pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
+        " --out results/{wildcards.campaign}/compare/{wildcards.comparison} > {log} 2>&1"
+
+
+rule comparison:
+    localrule: True
+    message:
+        "What the pairs of {wildcards.campaign} say"
+    input:
+        pairs=lambda w: [RESULTS / w.campaign / "compare" / name / "pairs.json" for name in of_campaign(w).comparisons],
+        code=sources("analysis/arms.py", "report/tables.py", "report/charts.py"),
+    output:
+        json="results/{campaign}/comparison.json",
+        csv="results/{campaign}/tables/comparison.csv",
+        md="results/{campaign}/tables/comparison.md",
+        tex="results/{campaign}/tables/comparison.tex",
+        svg="results/{campaign}/charts/comparison.svg",
+        png="results/{campaign}/charts/comparison.png",
+    log:
+        "results/{campaign}/logs/comparison.log",
+    params:
+        file=lambda w: of_campaign(w).path,
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench comparison {params.file} > {log} 2>&1"
+

@@ -15,6 +15,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
 
     study = Study(args.campaign)
+    study.check_files()
     runs = len(study.cells) * study.campaign.repeats
     print(f"{args.campaign}: valid; {len(study.cells)} cells x {study.campaign.repeats} repeats = {runs} runs")
 
@@ -23,7 +24,9 @@ def campaign_show(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
     from scalebench.report.preview import show
 
-    print(show(Study(args.campaign)))
+    study = Study(args.campaign)
+    study.check_files()
+    print(show(study))
 
 
 def schema(args: argparse.Namespace) -> None:
@@ -77,8 +80,8 @@ def train(args: argparse.Namespace) -> None:
         print(f"scalebench: {stopped}; this run will be made anew", file=sys.stderr)
         raise SystemExit(stopped.code) from None
     except UserError as error:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / LOG).write_text(f"scalebench: {error}\n")
+        if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
+            (args.out / LOG).write_text(f"scalebench: {error}\n")
         raise
     if metrics.failure:
         print(
@@ -135,9 +138,11 @@ def retry(args: argparse.Namespace) -> None:
     gone = forget(args.results / study.name, wanted, anyway=args.cell is not None)
     for folder in gone:
         print(f"removed {folder}")
-    print(
-        f"{len(gone)} run{'' if len(gone) == 1 else 's'} will be made anew by: snakemake --cores 2 {args.results / study.name / 'report.html'}"
-    )
+    if gone:
+        count = f"{len(gone)} run{'' if len(gone) == 1 else 's'}"
+        print(f"{count} will be made anew by: snakemake --cores 2 {args.results / study.name / 'report.html'}")
+    else:
+        print("no run failed: there is nothing to remove")
 
 
 def collect(args: argparse.Namespace) -> None:
@@ -189,26 +194,34 @@ def chart(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
+    from scalebench.report.answer import answer
     from scalebench.report.inputs import read_comparisons, read_inputs
     from scalebench.report.page import write_page
 
     study, runs = _runs(args)
     folder = args.results / study.name
     comparisons = read_comparisons(folder) if study.comparisons else []
-    write_page(runs, *read_inputs(folder), _findings(folder), comparisons, folder / "charts", folder / "report.html")
+    inputs = read_inputs(folder)
+    write_page(runs, *inputs, _findings(folder), comparisons, folder / "charts", folder / "report.html")
+    print(answer(inputs[-1], comparisons))
 
 
 def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.dag import Study
-    from scalebench.record.run import read_run
+    from scalebench.record.run import read_planned
 
     study = Study(args.campaign)
-    return study, [read_run(folder) for folder in study.runs(args.results)]
+    planned = study.planned(args.results)
+    return study, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
 
 
 def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
     from scalebench.audit.finding import Findings
 
+    if not (folder / "findings.json").is_file():
+        raise UserError(
+            f"{folder}/findings.json: no such file; make it with: snakemake --cores 2 {folder}/findings.json"
+        )
     return Findings.model_validate_json((folder / "findings.json").read_text())
 
 

@@ -39,6 +39,11 @@ def by_turns(frame):
     return frame.assign(step_time_s=frame["step_time_s"].mean() * slow.map({True: 1.2, False: 0.8}))
 
 
+def slow(data):
+    """A run whose clock ran three times as long: every figure agrees, but not with the other runs of the cell."""
+    data["window"]["tokens_per_sec_global"] /= 3
+
+
 HOT = {"throttled": {"power_cap": 1.0, "thermal_hardware": 0.4}, "sm_clock_mhz_mean": 1200.0}
 FAULTS = {
     "ledger-differs-from-plan": (set_in("ledger", "consumed_sha256", "f" * 64), None, "invalid"),
@@ -61,6 +66,7 @@ FAULTS = {
     "losses-differ": (None, lambda f: f.assign(loss=f["loss"] * 1.001), "invalid"),
     "machine-busy": (set_in("host", "cpu_busy_before", 0.6), None, "suspect"),
     "cores-shared": (set_in("ranks", 1, "cores", [0]), None, "suspect"),
+    "run-stands-out": (slow, None, "suspect"),
     "device-throttled": (set_in("ranks", 0, lambda r: r | {"gpus": [HOT]}), None, "suspect"),
     "surroundings-differ": (set_in("env", "torch_version", "2"), None, "suspect"),
 }

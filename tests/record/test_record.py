@@ -9,7 +9,8 @@ import pytest
 from synthetic import cells, write_failure, write_run
 
 from scalebench.errors import UserError
-from scalebench.record.run import read_run
+from scalebench.record.retry import forget
+from scalebench.record.run import read_planned, read_run
 from scalebench.record.steps import loss_series, read_steps, window_steps
 from scalebench.record.write import scrub, write_atomic, write_json
 
@@ -81,3 +82,24 @@ def test_scrub_knows_the_places_of_this_machine():
     clean = scrub(text)
     assert clean.startswith("./src and <env>/lib and ")
     assert str(Path.home()) not in clean
+
+
+def test_a_run_that_was_not_planned_there_is_refused(tmp_path):
+    one, two = cells()
+    run = write_run(tmp_path, one)
+    assert read_planned(run.folder, one.slug, 1, one.fingerprint).ok
+    with pytest.raises(UserError, match="is ddp-n1x1/rep1; the campaign plans ddp-n1x2/rep1 there"):
+        read_planned(run.folder, two.slug, 1, two.fingerprint)
+    with pytest.raises(UserError, match="another configuration"):
+        read_planned(run.folder, one.slug, 1, "0")
+
+
+def test_damaged_runs_are_taken_away_too(tmp_path):
+    runs = [write_run(tmp_path / "runs", cells()[0], k) for k in (1, 2, 3)]
+    (runs[0].folder / "training_metrics.json").write_text("{")
+    (runs[1].folder / "steps.csv").write_text("phase\n")
+    (tmp_path / "runs.csv").touch()
+    gone = forget(tmp_path, [run.folder for run in runs])
+    assert gone == [runs[0].folder, runs[1].folder]
+    assert not (tmp_path / "runs.csv").exists()
+    assert runs[2].folder.exists()

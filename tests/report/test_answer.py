@@ -12,13 +12,18 @@ def shown(value, low=None, high=None, n=3):
 def report(speedup=None, relative=None, single=None):
     """ddp on 1 and 2 devices, and fsdp on 2: `speedup` of ddp, `relative` of fsdp to ddp, ddp's two against `single`."""
     run = {"n": 3, "speedup": None, "scaling_efficiency": None, "best_single": None, "speedup_vs_best_single": None}
+    run |= {"findings": [], "tokens_per_sec_global": shown(1000.0, n=speedup["n"] if speedup else 3)}
     efficiency = speedup and shown(speedup["value"] / 2)
     base = run | {"cell": "ddp-n1x1", "devices": 1}
     two = run | {"cell": "ddp-n1x2", "devices": 2, "speedup": speedup, "scaling_efficiency": efficiency}
     if single:
         two |= {"best_single": "ddp-n1x1-t2", "speedup_vs_best_single": single}
-    first = {"cell": "ddp-n1x2", "tokens_per_sec_global": shown(1000.0), "relative_to_fastest": None}
-    second = {"cell": "fsdp-n1x2", "tokens_per_sec_global": shown(500.0), "relative_to_fastest": relative}
+    first = {"cell": "ddp-n1x2", "tokens_per_sec_global": shown(1000.0, n=3), "relative_to_fastest": None}
+    second = {
+        "cell": "fsdp-n1x2",
+        "tokens_per_sec_global": shown(500.0, n=relative["n"] if relative else 3),
+        "relative_to_fastest": relative,
+    }
     return {
         "status": "ok",
         "mismatches": [],
@@ -44,9 +49,10 @@ def test_scaling(speedup, sentence):
 @pytest.mark.parametrize(
     ("relative", "sentence"),
     [
-        (shown(0.5, 0.45, 0.55), "On 2 devices, ddp-n1x2 is fastest with 1,000 tokens/s; the next is fsdp-n1x2 with 0.500 of that"),
-        (shown(0.98, 0.9, 1.06), "On 2 devices, ddp-n1x2 and fsdp-n1x2 are not distinguishable: 0.980 of its 1,000 tokens/s"),
-        (shown(0.5, n=1), "On 2 devices, ddp-n1x2 made the most tokens/s (1,000 tokens/s), but without an interval nothing is claimed (1 run each)"),
+        (shown(0.5, 0.45, 0.55), "On 2 devices, ddp-n1x2 is fastest with 1,000 tokens/s; the next is fsdp-n1x2 with 0.500 times the tokens/s of ddp-n1x2 "
+         "(95 % interval 0.450 to 0.550, 3 runs each)."),
+        (shown(0.98, 0.9, 1.06), "On 2 devices, ddp-n1x2 with 1,000 tokens/s and fsdp-n1x2 are not distinguishable: 0.980 times the tokens/s of ddp-n1x2"),
+        (shown(0.5, n=1), "On 2 devices, ddp-n1x2 made the most, 1,000 tokens/s, but without an interval nothing is claimed (1 and 3 runs)"),
     ],
 )  # fmt: skip
 def test_the_fastest(relative, sentence):
@@ -55,7 +61,19 @@ def test_the_fastest(relative, sentence):
 
 def test_the_fastest_is_held_against_the_best_single_device():
     text = answer(report(shown(1.7, 1.6, 1.8), shown(0.5, 0.45, 0.55), shown(1.02, 0.95, 1.1)))
-    assert "not distinguishable from the best single device, ddp-n1x1-t2: 1.02 times" in text
+    assert "ddp-n1x2 is not distinguishable from the best single device, ddp-n1x1-t2: 1.02 times" in text
+    near = answer(report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06), shown(1.5, 1.4, 1.6)))
+    assert "The best single device is ddp-n1x1-t2; ddp-n1x2 makes 1.50 times its tokens/s" in near
+
+
+def test_the_slowest_is_told_and_findings_are_reservations():
+    given = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
+    last = {"cell": "zero3-n1x2", "tokens_per_sec_global": shown(400.0), "relative_to_fastest": shown(0.4, 0.35, 0.45)}
+    given["ranking"][0]["cells"].append(last)
+    given["series"][0]["runs"]["1x2"]["findings"] = ["machine-busy"]
+    text = answer(given)
+    assert "The slowest is zero3-n1x2 with 0.400 times that (95 % interval 0.350 to 0.450)." in text
+    assert text.endswith("With reservations, see the findings: machine-busy in ddp-n1x2.")
 
 
 def test_invalid_numbers_answer_nothing():

@@ -17,7 +17,7 @@ def test_numbers(value, digits, text):
 
 
 def test_an_interval_or_its_absence_is_always_written():
-    assert estimate({"value": 1.7, "low": 1.6, "high": 1.8, "n": 3}) == "1.70 [1.60, 1.80]"
+    assert estimate({"value": 1.7, "low": 1.6, "high": 1.8, "n": 3}) == "1.70 [1.60,\u00a01.80]"
     assert estimate({"value": 1.7, "low": None, "high": None, "n": 1}) == "1.70 (n=1)"
     assert estimate(None) == "–"
 

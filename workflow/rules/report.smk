@@ -98,4 +98,4 @@ rule page:
         mem_mb=1000,
         runtime=10,
     shell:
-        "scalebench report {params.file} 2> {log}" # it says the answer
+        "scalebench report {params.file} 2> {log}" # the answer goes to the console

@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     timing.devices_ran_free,
     comparison.losses_agree,
     comparison.surroundings_agree,
+    comparison.runs_stay_together,
     comparison.repeated_enough,
 )
 

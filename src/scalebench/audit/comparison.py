@@ -2,14 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
-from scalebench.audit.finding import Finding
+from scalebench.audit.finding import Finding, about
 from scalebench.record.run import Run
 from scalebench.record.steps import loss_series
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
 TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
+APART = 1.25  # ratio of a run's rate and the middle one of its cell
 COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
 CHANGES_NO_SAMPLE = {"execution", "micro_batch", "accumulation"}  # keys that leave samples and updates as they are
 
@@ -60,6 +62,24 @@ def surroundings_agree(runs: list[Run]) -> list[Finding]:
             advice="Something other than the compared keys changed between runs; run all cells again in one environment.",
         )
     ]
+
+
+def runs_stay_together(runs: list[Run]) -> list[Finding]:
+    """Repeats of a cell have nearly the same rate: one that was starved, or not, is shown, never dropped in silence."""
+    found = []
+    for alike in _groups(runs, lambda r: r.metrics.cell):
+        rates = [run.metrics.window.tokens_per_sec_global for run in alike]
+        middle = median(rates)
+        for run, rate in zip(alike, rates, strict=True):
+            if max(rate / middle, middle / rate) > APART:
+                loads = ", ".join(f"{rank['cpu_load']:.2f}" for rank in run.metrics.ranks if "cpu_load" in rank)
+                used = f"; its processes used {loads} cores" if loads else ""
+                evidence = (
+                    f"{rate:,.0f} tokens/s, where the middle of {len(alike)} runs of this cell is {middle:,.0f}{used}"
+                )
+                advice = "Something disturbed this run or the others: make the cell anew on a quiet machine (scalebench retry FILE --cell)."
+                found.append(about(run, "run-stands-out", "suspect", evidence, advice))
+    return found
 
 
 def repeated_enough(runs: list[Run]) -> list[Finding]:

@@ -23,6 +23,7 @@ from scalebench.campaign.config import (
 from scalebench.campaign.keys import Section, axis_prefix
 from scalebench.errors import UserError, nearest
 
+MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 ALWAYS_NAMED = ("strategy", "geometry")  # so that a second strategy or size renames no older cell
 
 
@@ -189,6 +190,11 @@ def _check(cell: Cell) -> None:
             f"workload.model: width {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
         )
     vocabulary = int(re.match(TOKENIZER, cell.workload.tokenizer)[1])
+    if vocabulary > MOST_ENTRIES:
+        raise UserError(
+            f"workload.tokenizer {cell.workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
+            ("workload", "tokenizer"),
+        )
     if vocabulary < 257:
         raise UserError(
             f"workload.tokenizer {cell.workload.tokenizer} is too small: the 256 bytes and end-of-text make bpe-257 the least",

@@ -79,12 +79,15 @@ class Workload(Section):
     )
 
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
 class Optimizer(Section):
     """AdamW; the learning rate is the peak of the schedule."""
 
     name: Literal["adamw"] = key("adamw", "Update rule.", "none")
     learning_rate: float = key(1e-3, "Peak learning rate.", "none", gt=0)
-    betas: Annotated[tuple[float, float], Strict(False)] = key(
+    betas: Annotated[tuple[Decay, Decay], Strict(False)] = key(
         (0.9, 0.95), "Decay of the first and second moment.", "none"
     )
     eps: float = key(1e-8, "Added to the root of the second moment.", "none", gt=0)
@@ -116,11 +119,11 @@ class Work(Section):
         "micro-batches",
         axis="ga",
     )
-    steps: int = key(50, "Timed optimizer steps: the window.", "optimizer steps", ge=2)
-    warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3)
+    steps: int = key(50, "Timed optimizer steps: the window.", "optimizer steps", ge=2, le=10**7)
+    warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
     optimizer: Optimizer = key(Optimizer(), "The optimizer.", "none")
     schedule: Schedule = key(Schedule(), "The learning-rate schedule.", "none")
-    seed: int = key(1, "Seed of the weights and of the order of the samples.", "none", axis="seed", ge=0)
+    seed: int = key(1, "Seed of the weights and of the order of the samples.", "none", axis="seed", ge=0, lt=2**32)
 
 
 class Execution(Section):
@@ -234,7 +237,7 @@ class Campaign(Section):
     title: str = Field(
         description="The question that the campaign answers; heads its report.",
         json_schema_extra={"unit": "none"},
-        min_length=1,
+        pattern=r"\S",
     )
     workload: Workload = key(Workload(), Workload.__doc__, "none")
     work: Work = key(Work(), Work.__doc__, "none")

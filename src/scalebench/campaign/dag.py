@@ -30,9 +30,8 @@ class Study:
         try:
             self.cells: list[Cell] = expand(self.campaign)
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
-            both = [cell for _, a, b in self.comparisons.values() for cell in (a, b)]
-            for corpus in dict.fromkeys(cell.workload.corpus for cell in [*self.cells, *both]):
-                local_files(corpus, corpus_called(corpus))
+            for corpus in dict.fromkeys(cell.workload.corpus for cell in self.cells):
+                corpus_called(corpus)
         except UserError as error:
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
@@ -63,7 +62,18 @@ class Study:
 
     def runs(self, results: Path) -> list[Path]:
         """The folders of all runs, in the order of cells and repeats."""
-        return [run_dir(results, self.name, c.slug, k) for c in self.cells for k in range(1, self.campaign.repeats + 1)]
+        return [folder for folder, *_ in self.planned(results)]
+
+    def planned(self, results: Path) -> list[tuple[Path, Cell, int]]:
+        """Folder, cell and repeat of all runs."""
+        repeats = range(1, self.campaign.repeats + 1)
+        return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in repeats]
+
+    def check_files(self) -> None:
+        """Raises UserError where a corpus of the campaign names files that are not there."""
+        both = [cell for _, a, b in self.comparisons.values() for cell in (a, b)]
+        for corpus in dict.fromkeys(cell.workload.corpus for cell in [*self.cells, *both]):
+            local_files(corpus, corpus_called(corpus))
 
 
 @lru_cache

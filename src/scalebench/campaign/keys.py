@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Section(BaseModel):
     """A group of keys. Unknown keys are refused; values cannot be changed after validation."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def key(default: Any, description: str, unit: str, *, axis: str | None = None, **limits: Any) -> Any:

@@ -77,7 +77,10 @@ def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise UserError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from None
     lines = Lines()
-    data = None if node is None else _build(node, (), lines, path)
+    try:
+        data = None if node is None else _build(node, (), lines, path)
+    except RecursionError:
+        raise UserError(f"{path}: nested too deeply, or an anchor that contains itself") from None
     schema = model.model_json_schema()
     if not isinstance(data, dict):
         raise UserError(
@@ -99,6 +102,10 @@ def _build(node: yaml.Node, place: tuple, lines: Lines, path: Path) -> Any:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             name = key_node.value
+            if not isinstance(name, str):
+                raise UserError(
+                    f"{path}, line {key_node.start_mark.line + 1}: a key must be a word, not a list or a mapping"
+                )
             if name in result:
                 raise UserError(
                     f"{path}, line {key_node.start_mark.line + 1}: {_dotted((*place, name))} is given twice"

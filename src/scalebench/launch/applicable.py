@@ -28,7 +28,7 @@ def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | Non
         return "nn.DataParallel does nothing on a CPU: it calls the module as it is"
     if strategy == "dp" and geometry.devices_per_node == 1:
         return "nn.DataParallel does nothing with one device: it calls the module as it is"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = available_cores()
     if on_cpu and execution.threads_per_device > cores:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
     if on_cpu and precision in ("fp16", "tf32"):
@@ -42,6 +42,11 @@ def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | Non
     if execution.compile:
         return _against_compile(strategy, on_cpu)
     return None
+
+
+def available_cores() -> int:
+    """Logical CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _against_compile(strategy: str, on_cpu: bool) -> str | None:

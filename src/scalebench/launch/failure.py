@@ -54,8 +54,9 @@ def _killed(rank: int, number: int, outcome: Outcome) -> Failure:
 
 def _timeout(request: Request, outcome: Outcome) -> Failure:
     minutes = f"{request.time_limit / 60:.3g} minutes"
+    began = "" if outcome.steps else "; no step had begun"
     if not outcome.hung:
-        return _make("timeout", f"stopped after the time limit of {minutes}", None, outcome)
+        return _make("timeout", f"stopped after the time limit of {minutes}{began}", None, outcome)
     who = "" if outcome.behind is None else f"; rank {outcome.behind} was behind the others"
     return _make(
         "hang", f"no step ended any more, stopped after the time limit of {minutes}{who}", outcome.behind, outcome

@@ -38,6 +38,7 @@ class Outcome:
     tail: list[str]  # the last lines of the log
     hung: bool = False  # at the limit, steps had been made but none for a long time
     behind: int | None = None  # the rank that was behind the others then
+    steps: int = 1  # that all ranks had ended then
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
 
 
@@ -90,7 +91,8 @@ def run_watched(
         copier.join(GRACE)
         for number, handler in previous.items():
             signal.signal(number, handler)
-    return Outcome(process.returncode, timed_out, lines, hung, behind, _memory_kills() - kills)
+    steps = pulse.steps if pulse else 1
+    return Outcome(process.returncode, timed_out, lines, hung, behind, steps, _memory_kills() - kills)
 
 
 def _copy(process: subprocess.Popen, log: Path, lines: list[str], ending: threading.Event) -> None:

@@ -3,16 +3,17 @@
 import shutil
 from pathlib import Path
 
+from scalebench.errors import UserError
 from scalebench.record.run import METRICS, read_run
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]:
-    """Remove the folders of failed runs (of all that are given, with `anyway`); returns what was removed.
+    """Remove the folders of failed or damaged runs (of all that are given, with `anyway`); returns what was removed.
 
     Everything that was computed from them goes as well: Snakemake does not miss an input as long as the file made
     from it is there.
     """
-    gone = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not read_run(folder).ok)]
+    gone = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
     for folder in gone:
         shutil.rmtree(folder)
     for path in campaign.iterdir() if gone else ():
@@ -20,3 +21,12 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return gone
+
+
+def _sound(folder: Path) -> bool:
+    """Whether the folder holds a measured run, with the series that belongs to it."""
+    try:
+        run = read_run(folder)
+        return run.ok and len(run.steps) > 0
+    except (UserError, OSError, ValueError):
+        return False

@@ -39,13 +39,26 @@ class Run:
         path = self.folder / STEPS
         if sha256_of(path) != self.metrics.files.get(STEPS):
             raise UserError(
-                f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); run the cell again"
+                f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
+                f"make it anew: scalebench retry config/campaigns/{self.metrics.campaign}.yaml --cell {self.metrics.cell}"
             )
         return read_steps(path)
 
     @cached_property
     def window(self) -> pd.DataFrame:
         return window_steps(self.steps)
+
+
+def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
+    """The run in `folder`, which must be the one that was planned there. Raises UserError otherwise."""
+    run = read_run(folder)
+    found = (run.metrics.cell, run.metrics.repeat, run.metrics.fingerprint)
+    if found != (cell, repeat, fingerprint):
+        what = f"{run.name}" if found[:2] != (cell, repeat) else "a run of another configuration"
+        raise UserError(
+            f"{folder / METRICS} is {what}; the campaign plans {cell}/rep{repeat} there. Make it anew with snakemake"
+        )
+    return run
 
 
 def read_run(folder: Path) -> Run:

@@ -14,6 +14,7 @@ def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = No
         return "No answer: no run has numbers. See the runs without numbers."
     sentences = [*_fastest(report), *(s for series in _leading(report) if (s := _scaling(series)))]
     sentences = sentences or [compared(c) for c in comparisons or []]
+    sentences += _reservations(report) if sentences else []
     return " ".join(sentences) or "No answer yet: there is one cell alone, and nothing to compare it with."
 
 
@@ -23,21 +24,22 @@ def _fastest(report: dict[str, Any]) -> list[str]:
     if not groups:
         return []
     group = groups[-1]
-    first, second = group["cells"][:2]
-    where = f"On {_devices(group['devices'])}, {first['cell']}"
-    rate = f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
-    relative = second["relative_to_fastest"]
+    first, second, last = (group["cells"][i] for i in (0, 1, -1))
+    where, rate = f"On {_devices(group['devices'])}", f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
+    relative, runs = second["relative_to_fastest"], _runs(second, first)
     if relative["low"] is None:
-        return [
-            f"{where} made the most tokens/s ({rate}), but without an interval nothing is claimed ({_runs(relative)})."
-        ]
-    interval = f"95 % interval {number(relative['low'])} to {number(relative['high'])}, {_runs(relative)}"
+        return [f"{where}, {first['cell']} made the most, {rate}, but without an interval nothing is claimed ({runs})."]
+    interval = f"95 % interval {number(relative['low'])} to {number(relative['high'])}, {runs}"
+    times = f"{number(relative['value'])} times the tokens/s of {first['cell']} ({interval})"
     if relative["high"] >= 1:
-        return [
-            f"{where} and {second['cell']} are not distinguishable: {number(relative['value'])} of its {rate} ({interval})."
-        ]
-    fastest = f"{where} is fastest with {rate}; the next is {second['cell']} with {number(relative['value'])} of that ({interval})."
-    return [fastest, *_against_single(report, first["cell"])]
+        told = [f"{where}, {first['cell']} with {rate} and {second['cell']} are not distinguishable: {times}."]
+    else:
+        told = [f"{where}, {first['cell']} is fastest with {rate}; the next is {second['cell']} with {times}."]
+    slow = last["relative_to_fastest"]
+    if last is not second and slow["high"] is not None and slow["high"] < 1:
+        bounds = f"95 % interval {number(slow['low'])} to {number(slow['high'])}"
+        told.append(f"The slowest is {last['cell']} with {number(slow['value'])} times that ({bounds}).")
+    return told + _against_single(report, first["cell"])
 
 
 def _against_single(report: dict[str, Any], cell: str) -> list[str]:
@@ -49,8 +51,10 @@ def _against_single(report: dict[str, Any], cell: str) -> list[str]:
                 interval = f"95 % interval {number(shown['low'])} to {number(shown['high'])}"
                 times = f"{number(shown['value'])} times its tokens/s ({interval})"
                 if shown["low"] <= 1 <= shown["high"]:
-                    return [f"It is not distinguishable from the best single device, {run['best_single']}: {times}."]
-                return [f"The best single device is {run['best_single']}; the fastest makes {times}."]
+                    return [
+                        f"{cell} is not distinguishable from the best single device, {run['best_single']}: {times}."
+                    ]
+                return [f"The best single device is {run['best_single']}; {cell} makes {times}."]
     return []
 
 
@@ -70,10 +74,12 @@ def _scaling(series: dict[str, Any]) -> str | None:
     if not speedup:
         return None
     who, against = f"{series['name']}: {_devices(last['devices'])}", _devices(base["devices"])
-    value = number(speedup["value"])
+    value, runs = number(speedup["value"]), _runs(last, base)
     if speedup["low"] is None:
-        return f"{who} made {value} times the tokens/s of {against}, but without an interval nothing is claimed ({_runs(speedup)})."
-    interval = f"95 % interval {number(speedup['low'])} to {number(speedup['high'])}, {_runs(speedup)}"
+        return (
+            f"{who} made {value} times the tokens/s of {against}, but without an interval nothing is claimed ({runs})."
+        )
+    interval = f"95 % interval {number(speedup['low'])} to {number(speedup['high'])}, {runs}"
     if speedup["low"] <= 1 <= speedup["high"]:
         return f"{who} and {against} are not distinguishable: {value} times the tokens/s ({interval})."
     verdict = "more" if speedup["low"] > 1 else "less"
@@ -85,8 +91,23 @@ def _devices(n: int) -> str:
     return f"{n} device{'s' if n > 1 else ''}"
 
 
-def _runs(estimate: dict[str, Any]) -> str:
-    return f"{estimate['n']} run{'s' if estimate['n'] > 1 else ''} each"
+def _runs(*points: dict[str, Any]) -> str:
+    """How many runs stand behind the compared cells."""
+    counts = [p["tokens_per_sec_global"]["n"] for p in points]
+    if len(set(counts)) == 1:
+        return f"{counts[0]} run{'s' if counts[0] > 1 else ''} each"
+    return f"{' and '.join(map(str, counts))} runs"
+
+
+def _reservations(report: dict[str, Any]) -> list[str]:
+    """The cells whose numbers carry a finding."""
+    codes: dict[str, list[str]] = {}
+    for series in report["series"]:
+        for run in series["runs"].values():
+            for code in dict.fromkeys(run["findings"]):
+                codes.setdefault(code, []).append(run["cell"])
+    told = "; ".join(f"{code} in {', '.join(cells)}" for code, cells in codes.items())
+    return [f"With reservations, see the findings: {told}."] if told else []
 
 
 def compared(comparison: dict[str, Any]) -> str:

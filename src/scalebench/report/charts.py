@@ -77,11 +77,11 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     for i, row in shown.iterrows():
         values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
         axes.barh(i, row["tokens_per_s"], height=0.55, color=COLOURS[0], alpha=0.3)
-        axes.plot(values, [i] * len(values), "o", ms=3.5, mew=0, color=COLOURS[0])
         if pd.notna(row["tokens_per_s_low"]):
-            axes.plot([row["tokens_per_s_low"], row["tokens_per_s_high"]], [i, i], "|-", color="black", ms=9, lw=1.4)
+            axes.plot([row["tokens_per_s_low"], row["tokens_per_s_high"]], [i, i], "|-", color="black", ms=9, lw=1.2)
+        axes.plot(values, [i] * len(values), "o", ms=4, mew=0.6, mec="white", color=COLOURS[1])
     _rows(axes, shown, shown["cell"], report)
-    most = HEADROOM * shown["tokens_per_s"].max()
+    most = max(HEADROOM * shown["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
     axes.set_title(f"All cells; black: 95 % interval, dots: runs ({_n(cells)})")
@@ -102,7 +102,7 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[
     _rows(axes, shown, [f"{row['cell']}\n{row['steps']:.0f} steps" for _, row in shown.iterrows()], report)
     axes.set_xlim(left=0)
     axes.set_xlabel("step time (ms), maximum over ranks")
-    axes.set_title(f"Optimizer steps: median, 25–75 % (box), 5–95 % (line) ({_n(cells)})")
+    axes.set_title(f"Steps: median, 25–75 % box, 5–95 % line ({_n(cells)})")
     _thousands(axes.xaxis)
 
 

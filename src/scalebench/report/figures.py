@@ -23,7 +23,7 @@ def estimate(shown: dict[str, Any] | None, factor: float = 1.0, digits: int = 3)
     text = number(shown["value"] * factor, digits)
     if shown["low"] is None:
         return f"{text} (n={shown['n']})"
-    return f"{text} [{number(shown['low'] * factor, digits)}, {number(shown['high'] * factor, digits)}]"
+    return f"{text} [{number(shown['low'] * factor, digits)},\u00a0{number(shown['high'] * factor, digits)}]"
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from scalebench.audit.finding import Findings
+from scalebench.audit.finding import Finding, Findings
 from scalebench.record.metrics import Metrics
 from scalebench.record.run import Run
 from scalebench.record.write import write_atomic
@@ -50,7 +50,8 @@ def write_page(
         compared=[compared(c) for c in comparisons],
         comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
         checks=len(findings.checks),
-        findings=[(f, f.code not in {g.code for g in findings.findings[:i]}) for i, f in enumerate(findings.findings)],
+        findings=_grouped(findings),
+        of_run=_of_run(findings),
         marked={f.code for f in findings.findings if f.severity != "note"},
         charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
         captions=CAPTIONS,
@@ -65,20 +66,38 @@ def write_page(
 
 
 CAPTIONS = {
-    "ranking": "Throughput of every cell, the fastest first. Dots are runs, black lines 95 % intervals over runs.",
+    "ranking": "Throughput of every cell, the fastest first. Dots are runs, black lines 95 % intervals over runs; an interval that leaves the "
+    "chart is in the table.",
     "throughput": "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, "
     "the dashed line is the best baseline times the number of devices. Series stand side by side; an interval that leaves "
     "the chart is in the table.",
     "speedup": "Speed-up of each series relative to itself at its smallest world size; the dashed line is ideal.",
     "comparison": "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval over pairs. "
     "Crosses: A against A, what the method sees where there is nothing to see.",
-    "step_time": "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell.",
+    "step_time": "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell; no line below 20 steps.",
 }
 
 
 def _data_uri(path: Path) -> str:
     # As an image, not inline: the ids inside two SVG files cannot get into each other's way.
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def _grouped(findings: Findings) -> list[tuple[tuple[str, str, str], list[Finding]]]:
+    """Findings of one kind together, the gravest first."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for f in findings.findings:
+        groups.setdefault((f.severity, f.code, f.advice), []).append(f)
+    return list(groups.items())
+
+
+def _of_run(findings: Findings) -> dict[str, list[str]]:
+    """Codes of findings, notes aside, by the name of the run."""
+    found: dict[str, list[str]] = {}
+    for f in findings.findings:
+        for run in f.runs if f.severity != "note" else ():
+            found.setdefault(run, []).append(f.code)
+    return found
 
 
 def _every(values: list[Any]) -> str:
@@ -96,9 +115,14 @@ def _protocol(runs: list[Run]) -> list[tuple[str, str]]:
         ("Corpus", [f"{m.data['corpus']} ({m.data['revision'] or m.data['corpus_sha256'][:12]}), tokenizer {m.data['tokenizer']}, licence {m.data['licence']}" for m in metrics]),
         ("Samples", [f"seq_len {m.training_config.seq_len}, global batch {m.training_config.global_batch_size}" for m in metrics]),
         ("Steps", [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]),
-        ("Optimizer", [f"{w['optimizer']['name']}, learning rate {w['optimizer']['learning_rate']:g} ({w['schedule']['name']}), clipping at {w['optimizer']['max_grad_norm']:g}, seed {w['seed']}" for w in work]),
+        ("Optimizer", [f"{w['optimizer']['name']}, learning rate {w['optimizer']['learning_rate']:g} ({w['schedule']['name']}), {_clipping(w)}, seed {w['seed']}" for w in work]),
     ]  # fmt: skip
     return [(name, _every(values)) for name, values in rows if values]
+
+
+def _clipping(work: dict[str, Any]) -> str:
+    norm = work["optimizer"]["max_grad_norm"]
+    return f"clipping at {norm:g}" if norm else "no clipping"
 
 
 def _rows(metrics: Metrics) -> int:

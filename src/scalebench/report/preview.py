@@ -5,7 +5,7 @@ from collections import defaultdict
 from tabulate import tabulate
 
 from scalebench.campaign.dag import Study
-from scalebench.launch.applicable import reason_against
+from scalebench.launch.applicable import available_cores, reason_against
 from scalebench.launch.devices import cuda_devices
 
 
@@ -28,13 +28,28 @@ def show(study: Study) -> str:
             ]
         )
     runs = len(study.cells) * campaign.repeats
+    hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
+    cells = f"{len(study.cells)} cell{'s' if len(study.cells) > 1 else ''}"
     headers = ["cell", "global = micro x accum. x world", "tokens/step", "warm-up", "steps", "tokens/run", "processes"]
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1])
     return (
-        f"{campaign.title}\n\n{table}\n\n{len(study.cells)} cells x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run"
-        f"{_comparisons(study)}{_not_here(study)}"
+        f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
+        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
+        f"{_comparisons(study)}{_on_cpu(study)}{_not_here(study)}"
     )
+
+
+def _on_cpu(study: Study) -> str:
+    """What cells without a CUDA device run on, and where they have to share it."""
+    cores, slow = available_cores(), []
+    if cuda_devices() or all(cell.execution.device == "cuda" for cell in study.cells):
+        return ""
+    for cell in study.cells:
+        geometry, threads = cell.execution.geometry, cell.execution.threads_per_device
+        if geometry.nodes == 1 and geometry.devices_per_node * threads > cores:
+            slow.append(cell.slug)
+    shared = f" These share them, which is no scaling: {', '.join(slow)}" if slow else ""
+    return f"\n\nNo CUDA device is visible: devices are processes on the {cores} cores of this machine.{shared}"
 
 
 def _not_here(study: Study) -> str:

@@ -32,8 +32,8 @@ HUMAN = {
     "n": "n",
     "kind": "scaling",
     "speedup": "speed-up [95 %]",
-    "scaling_efficiency": "efficiency",
-    "speedup_vs_best_single": "vs best single",
+    "scaling_efficiency": "efficiency [95 %]",
+    "speedup_vs_best_single": "vs best single [95 %]",
     "tokens_per_s_per_device": "tokens/s/device",
     "mfu": "MFU",
     "step_time_p50_s": "step p50 (ms)",
@@ -53,8 +53,6 @@ CONFIGURED = tuple(
 )
 # Plain figures: column -> what they are multiplied with for people.
 PLAIN = {
-    "scaling_efficiency": 1,
-    "speedup_vs_best_single": 1,
     "tokens_per_s_per_device": 1,
     "mfu": 1,
     "step_time_p50_s": 1e3,
@@ -81,6 +79,7 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
         for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
             shown = run.get(name) or {}
             row |= {name: shown.get("value"), f"{name}_low": shown.get("low"), f"{name}_high": shown.get("high")}
+            row[f"{name}_n"] = shown.get("n")
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -95,8 +94,11 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
         text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
         if n:
             text["tokens_per_s"] = estimate(_estimate(row, "tokens_per_s"), digits=4)
-            text["speedup"] = "1 (baseline)" if row["baseline"] == row["cell"] else estimate(_estimate(row, "speedup"))
+            for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
+                text[name] = estimate(_estimate(row, name))
+            text["speedup"] = "1 (baseline)" if row["baseline"] == row["cell"] else text["speedup"]
         else:
+            text |= dict.fromkeys(("speedup", "scaling_efficiency", "speedup_vs_best_single"), "")
             text["tokens_per_s"] = row["failures"].replace("|", "/")
         text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
         shown.append({HUMAN[name]: text[name] for name in HUMAN})
@@ -173,13 +175,18 @@ def _times(value: float | None, factor: float) -> float | None:
 def _estimate(row: dict, name: str) -> dict[str, Any] | None:
     if row[name] is None:
         return None
-    return {"value": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"], "n": row["n"]}
+    return {
+        "value": row[name],
+        "low": row[f"{name}_low"],
+        "high": row[f"{name}_high"],
+        "n": row.get(f"{name}_n", row["n"]),
+    }
 
 
 def _note(report: dict) -> str:
     baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"] if s["kind"]) or "none"
     return (
-        f"\n{report['title']} Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per "
+        f"\nIntervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per "
         f"device. Speed-up is relative to the same series at its smallest world size ({baselines}); "
         "rates are all tokens over all time of the windows. A dash: not known, or too few steps (p95 needs 20).\n"
     )
@@ -187,7 +194,7 @@ def _note(report: dict) -> str:
 
 def _latex(human: pd.DataFrame, title: str) -> str:
     """A booktabs table; `\\usepackage{booktabs}` is all that it needs."""
-    escape = str.maketrans({"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "–": "--"})
+    escape = str.maketrans({"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "–": "--", "\u00a0": "~"})
     lines = [" & ".join(c.translate(escape) for c in human.columns)]
     lines += [" & ".join(str(v).translate(escape) for v in row) for row in human.itertuples(index=False)]
     body = "\n".join(line + r" \\" for line in lines[1:])

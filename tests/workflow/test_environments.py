@@ -26,6 +26,7 @@ def copy(make_copy):
     copy.env |= {
         "STUB_CALLS": str(copy.root / "calls"),
         "STUB_JOBS": str(copy.root / "jobs"),
+        "ACTIVE": "none",
         "PATH": f"{STUBS}:{copy.env['PATH']}",
     }
     return copy
@@ -65,3 +66,13 @@ def test_without_the_option_no_environment_is_asked_for(copy, done):
     calls = (copy.root / "calls").read_text()
     copy.dry("results/tiny/report.html")
     assert (copy.root / "calls").read_text() == calls
+
+
+def test_jobs_run_in_the_container_that_was_named(copy, done):
+    (copy.root / "scalebench.sif").touch()
+    (copy.root / "calls").write_text("")
+    target = "results/corpora/prose/corpus.json"
+    copy.build("--sdm", "apptainer", "--apptainer-args=--nv", "--config", "container=scalebench.sif", "--", target)
+    call = (copy.root / "calls").read_text()
+    assert f"exec --home {copy.root} --nv" in call
+    assert " scalebench.sif bash -c" in call

@@ -100,6 +100,7 @@ class Side:
 
     @property
     def submissions(self) -> int:
+        """How often sbatch was called in the last drive."""
         return len((self.stub / "jobs").read_text().splitlines()) - 1
 
     def start(self) -> float:
@@ -118,6 +119,7 @@ class Side:
 
 
 def campaign(root: Path, runs: int) -> Side:
+    """A copy of this repository with a campaign of so many runs, whose corpus is there already."""
     for name in ("src", "workflow", "config", "profiles", "envs"):
         shutil.copytree(REPOSITORY / name, root / name)
     shutil.copy(REPOSITORY / "Snakefile", root)
@@ -130,16 +132,20 @@ def campaign(root: Path, runs: int) -> Side:
 
 
 def flat(root: Path, runs: int) -> Side:
+    """As many jobs with nothing to read and nothing to ask."""
     (root / "out").mkdir(parents=True)
     (root / "Snakefile").write_text(FLAT.format(jobs=runs))
     return Side(root, ["--", "all"])
 
 
 def main() -> int:
+    """Drive both sides in turn, then start a job of each in turn; exit code 1 where a wanted ratio is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2000, help="a multiple of 20")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
+    if asked.jobs < 20 or asked.jobs % 20:
+        parser.error(f"--jobs {asked.jobs} is not a multiple of 20, the runs of one seed")
     with tempfile.TemporaryDirectory() as folder:
         sides = {
             "campaign": campaign(Path(folder) / "ours", asked.jobs),

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lock
+.PHONY: demo test lock envs conda-lock
 demo: $(READY)
 	snakemake --cores 2
 	@echo
@@ -27,3 +27,17 @@ lock:
 	fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && $$fresh/bin/pip install --editable '.[test]' && \
 	{ echo '# Every package of the environment, exactly; written by `make lock`.'; \
 	  $$fresh/bin/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > envs/requirements.lock && rm -rf $$fresh
+
+# After `make lock`: write envs/<stage>.yaml anew, in the environment that the lock describes.
+envs: $(READY)
+	python envs/generate.py
+
+# On a machine with conda and its channels: what envs/<stage>.yaml came to, by address and checksum, and what pip added.
+PLATFORM ?= linux-64
+STAGES ?= driver data train trace report
+conda-lock:
+	@command -v conda >/dev/null || { echo "make conda-lock needs conda (docs/environments.md)"; exit 2; }
+	set -e; for stage in $(STAGES); do fresh=$$(mktemp -d); \
+	    conda env create --quiet --file envs/$$stage.yaml --prefix $$fresh/env; \
+	    conda list --explicit --md5 --prefix $$fresh/env > envs/$$stage.$(PLATFORM).lock.txt; \
+	    $$fresh/env/bin/python -m pip list --format freeze > envs/$$stage.$(PLATFORM).pip.txt; rm -rf $$fresh; done

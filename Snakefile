@@ -1,5 +1,6 @@
 """Contents page. What is measured stands in config/campaigns/; how it is done, in workflow/rules/ and src/scalebench/."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,9 +14,16 @@ from scalebench.errors import UserError, nearest
 min_version("9.27")
 
 RESULTS = Path("results")
+# Where environments and containers find the package that is to be measured: envs/*.post-deploy.sh, envs/apptainer.def.
+os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
 
 
 report: "workflow/report/workflow.rst"
+
+
+if "container" in config:  # only used with `--sdm apptainer`
+
+    container: config["container"]
 
 
 wildcard_constraints:

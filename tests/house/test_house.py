@@ -121,7 +121,9 @@ def test_the_launcher_and_the_analysis_need_no_torch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("pattern", ["src/**/*.py", "tests/**/*.py", "workflow/**/*.smk", "benchmarks/**/*.py"])
+@pytest.mark.parametrize(
+    "pattern", ["src/**/*.py", "tests/**/*.py", "workflow/**/*.smk", "benchmarks/**/*.py", "envs/*.py"]
+)
 def test_no_file_does_too_much(pattern, repository):
     for path in repository.glob(pattern):
         assert len(path.read_text().splitlines()) <= 400, path
@@ -134,8 +136,10 @@ def test_every_module_says_what_it_is_for():
 
 def test_style():
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "-q", "src", "tests", "benchmarks"], capture_output=True
+        [sys.executable, "-m", "ruff", "check", "-q", "src", "tests", "benchmarks", "envs"], capture_output=True
     )
     assert done.returncode == 0, done.stdout.decode()
-    done = subprocess.run([sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks"])
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks", "envs"]
+    )
     assert done.returncode == 0, "run: ruff format"

@@ -17,7 +17,7 @@ class Copy:
 
     def __init__(self, root: Path, repository: Path, sentences: list[str]) -> None:
         self.root = root
-        for name in ("src", "workflow", "config", "profiles"):
+        for name in ("src", "workflow", "config", "profiles", "envs"):
             shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         shutil.copy(repository / "Snakefile", root)
         (root / "prose.txt").write_text("\n".join(sentences))

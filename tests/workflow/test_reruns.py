@@ -1,5 +1,6 @@
 """Each artifact is rebuilt when, and only when, its inputs change. The real Snakemake decides."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -71,6 +72,17 @@ def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):
 
 def test_reformatting_the_campaign_runs_nothing(built, edit):
     edit("config/campaigns/tiny.yaml", REFORMATTED)
+    assert built.planned(REPORT) == Counter()
+
+
+def test_naming_an_environment_runs_nothing(built, edit):
+    """Results from before a rule named one, or from before its file changed, stay: only `--sdm conda` looks at it."""
+    edit("envs/report.yaml", append="# edited\n")
+    assert built.planned(REPORT) == Counter()
+    for path in (built.root / "workflow/rules").glob("*.smk"):
+        name = str(path.relative_to(built.root))
+        edit(name, re.sub(r' +conda:\n +"[^"]+"\n', "", path.read_text()))
+        assert "conda:" not in path.read_text()
     assert built.planned(REPORT) == Counter()
 
 

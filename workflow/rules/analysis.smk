@@ -12,6 +12,8 @@ rule collect:
         "results/{campaign}/runs.csv",
     log:
         "results/{campaign}/logs/collect.log",
+    conda:
+        "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
     threads: 1
@@ -33,6 +35,8 @@ rule findings:
         "results/{campaign}/findings.json",
     log:
         "results/{campaign}/logs/findings.log",
+    conda:
+        "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
     threads: 1
@@ -56,6 +60,8 @@ rule analyse:
         scaling="results/{campaign}/scaling_report.json",
     log:
         "results/{campaign}/logs/analyse.log",
+    conda:
+        "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
         title=lambda w: of_campaign(w).campaign.title,

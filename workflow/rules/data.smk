@@ -17,6 +17,8 @@ rule fetch:
         description="results/corpora/{corpus}/corpus.json",
     log:
         "results/corpora/{corpus}/fetch.log",
+    conda:
+        "../../envs/data.yaml"
     params:
         row=lambda w: ask(corpus_called, w.corpus).model_dump_json(),
     threads: 1
@@ -38,6 +40,8 @@ rule tokenizer:
         "results/corpora/{corpus}/{tokenizer}/tokenizer.json",
     log:
         "results/corpora/{corpus}/{tokenizer}/tokenizer.log",
+    conda:
+        "../../envs/data.yaml"
     threads: 2
     resources:
         mem_mb=4000,
@@ -61,6 +65,8 @@ rule tokenise:
         description="results/corpora/{corpus}/{tokenizer}/tokens.json",
     log:
         "results/corpora/{corpus}/{tokenizer}/tokenise.log",
+    conda:
+        "../../envs/data.yaml"
     threads: 2
     resources:
         mem_mb=4000,

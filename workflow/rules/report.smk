@@ -31,6 +31,8 @@ rule table:
         tex="results/{campaign}/tables/scaling.tex",
     log:
         "results/{campaign}/logs/table.log",
+    conda:
+        "../../envs/report.yaml"
     threads: 1
     resources:
         mem_mb=1000,
@@ -60,6 +62,8 @@ rule chart:
         png="results/{campaign}/charts/{chart}.png",
     log:
         "results/{campaign}/logs/chart-{chart}.log",
+    conda:
+        "../../envs/report.yaml"
     threads: 1
     resources:
         mem_mb=1000,
@@ -91,6 +95,8 @@ rule page:
         ),
     log:
         "results/{campaign}/logs/report.log",
+    conda:
+        "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
     threads: 1

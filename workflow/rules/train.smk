@@ -18,6 +18,8 @@ rule train:
         launcher="results/{campaign}/runs/{cell}/rep{rep}/launcher_metadata.json",
     log:
         "results/{campaign}/runs/{cell}/rep{rep}/train.log",
+    conda:
+        "../../envs/train.yaml"
     params:
         file=lambda w: of_campaign(w).path,
         # The whole configuration in one word: this cell is trained again when it changes, and only then.

@@ -1,0 +1,161 @@
+"""A campaign of 2,000 jobs on a Slurm that answers at once, against a flat DAG of 2,000 jobs on the same one.
+
+The commands of Slurm are stubs: what is measured is the driver (submissions, time, memory), and then the start of one job
+on its node, which reads the Snakefile again before it trains.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sides import in_turn, ratios, show
+
+REPOSITORY = Path(__file__).parents[1]
+SECONDS_WANTED, TIME_WANTED, MEMORY_WANTED = 2.0, 3.0, 2.0
+CAMPAIGN = """title: What do many jobs cost?
+work: {{global_batch: 16}}
+vary:
+  geometry: [1x1, 1x2]
+  seed: {seeds}
+repeats: 10
+"""
+FLAT = """
+rule all:
+    input: [f"out/{{i}}.txt" for i in range({jobs})]
+rule train:
+    output: "out/{{i}}.txt"
+    shell: "scalebench {{output}}"
+"""
+RUN = 'mkdir -p "results/large/runs/$1/rep$2"; for f in training_metrics.json steps.csv launcher_metadata.json; do : > "results/large/runs/$1/rep$2/$f"; done'
+# One script under all names. sbatch finishes the job on the spot, knowing it by the wildcards in the command.
+STUB = """#!/bin/bash
+case "${0##*/}" in
+sbatch)
+    wrapped="${@: -1}"; exec 9< "$STUB/jobs"; flock 9
+    n=$(wc -l < "$STUB/jobs"); echo "$n|COMPLETED" >> "$STUB/jobs"; flock --unlock 9; echo "$n"
+    [ "$n" = 1 ] && echo "${wrapped#--wrap=}" > "$STUB/first"
+    if [[ "$*" =~ cell=([^,\\'\\ ]+),rep=([0-9]+) ]]; then set -- "${BASH_REMATCH[@]:1}"; RUN
+    elif [[ "$*" =~ i=([0-9]+) ]]; then mkdir -p out; : > "out/${BASH_REMATCH[1]}.txt"; fi ;;
+squeue) cat "$STUB/jobs" ;;
+scontrol) echo "MinJobAge = 300 sec" ;;
+srun) while [ "${1#-}" != "$1" ]; do shift; done; exec "$@" ;;
+scalebench) date +%s.%N > "$STUB/started"; exit 1 ;;
+esac
+""".replace("RUN", RUN)
+NAMES = ("sbatch", "squeue", "sacct", "scontrol", "srun", "scalebench", "sinfo", "sacctmgr", "sshare", "scancel")
+
+
+class Side:
+    """A workflow with a Slurm of its own."""
+
+    def __init__(self, root: Path, targets: list[str]) -> None:
+        self.root, self.targets, self.peaks = root, targets, []
+        self.stub = root / "stub"
+        self.stub.mkdir(parents=True)
+        (self.stub / "jobs").write_text("0|COMPLETED\n")
+        for name in NAMES:
+            (self.stub / name).write_text(STUB)
+            (self.stub / name).chmod(0o755)
+        self.env = os.environ | {
+            "PATH": f"{self.stub}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(root / "src"),
+            "STUB": str(self.stub),
+        }
+
+    def drive(self) -> float:
+        """Seconds from the start of Snakemake to its end, when all jobs have been submitted and seen to end."""
+        for name in ("results/large", "out", ".snakemake"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        (self.stub / "jobs").write_text("0|COMPLETED\n")
+        # --cores sizes nothing here; a rule may ask for it.
+        options = "--executor slurm --cores 2 --jobs 100 --slurm-status-command squeue --latency-wait 0"
+        options += " --slurm-init-seconds-before-status-checks 1 --default-resources slurm_partition=gpu"
+        with (self.root / "said").open("w") as said:
+            began = time.perf_counter()
+            command = ["snakemake", *options.split(), *self.targets]
+            process = subprocess.Popen(command, cwd=self.root, env=self.env, stdout=said, stderr=said)
+            _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"the driver failed:\n{(self.root / 'said').read_text()[-2000:]}")
+        self.peaks.append(used.ru_maxrss / 1024)
+        return seconds
+
+    @property
+    def submissions(self) -> int:
+        """How often sbatch was called in the last drive."""
+        return len((self.stub / "jobs").read_text().splitlines()) - 1
+
+    def start(self) -> float:
+        """Seconds from the first line of the first job's script to the first line of what it is there for."""
+        # The driver that would tell it which files to wait for has ended.
+        script = re.sub(r"--wait-for-files(-file)? '[^']*'", "", (self.stub / "first").read_text())
+        (self.stub / "started").unlink(missing_ok=True)
+        began = time.time()
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.root, env=self.env | {"SLURM_JOB_ID": "1"}, capture_output=True,
+        )  # fmt: skip
+        if not (self.stub / "started").exists():
+            sys.exit(f"the job did not start:\n{done.stderr.decode()[-2000:]}")
+        return float((self.stub / "started").read_text()) - began
+
+
+def campaign(root: Path, runs: int) -> Side:
+    """A copy of this repository with a campaign of so many runs, whose corpus is there already."""
+    for name in ("src", "workflow", "config", "profiles", "envs"):
+        shutil.copytree(REPOSITORY / name, root / name)
+    shutil.copy(REPOSITORY / "Snakefile", root)
+    (root / "config/campaigns/large.yaml").write_text(CAMPAIGN.format(seeds=list(range(1, runs // 20 + 1))))
+    tokens = root / "results/corpora/python-docs/bpe-2048"
+    tokens.mkdir(parents=True)
+    for name in ("../corpus.json", "../documents.parquet", "tokenizer.json", "train.bin", "val.bin", "tokens.json"):
+        (tokens / name).write_text("there already")
+    return Side(root, ["--until", "train", "--", "results/large/runs.csv"])
+
+
+def flat(root: Path, runs: int) -> Side:
+    """As many jobs with nothing to read and nothing to ask."""
+    (root / "out").mkdir(parents=True)
+    (root / "Snakefile").write_text(FLAT.format(jobs=runs))
+    return Side(root, ["--", "all"])
+
+
+def main() -> int:
+    """Drive both sides in turn, then start a job of each in turn; exit code 1 where a wanted ratio is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2000, help="a multiple of 20")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    if asked.jobs < 20 or asked.jobs % 20:
+        parser.error(f"--jobs {asked.jobs} is not a multiple of 20, the runs of one seed")
+    with tempfile.TemporaryDirectory() as folder:
+        sides = {
+            "campaign": campaign(Path(folder) / "ours", asked.jobs),
+            "flat": flat(Path(folder) / "flat", asked.jobs),
+        }
+        seconds = in_turn({name: side.drive for name, side in sides.items()}, asked.rounds)
+        for name, side in sides.items():
+            print(f"{name}: {side.submissions:,} submissions; driver's peak memory {max(side.peaks):.0f} MiB")
+            if side.submissions != asked.jobs:
+                sys.exit(f"{asked.jobs:,} submissions were expected")
+        time_ratio = show("driver's time, campaign / flat", ratios(seconds["campaign"], seconds["flat"]))
+        memory_ratio = show("driver's memory, campaign / flat", ratios(sides["campaign"].peaks, sides["flat"].peaks))
+        starts = in_turn({name: side.start for name, side in sides.items()}, 3 * asked.rounds)
+        show("start of a job, campaign / flat", ratios(starts["campaign"], starts["flat"]))
+        ours = show(
+            "seconds of a job's start that are the Snakefile's",
+            [a - b for a, b in zip(starts["campaign"], starts["flat"], strict=True)],
+        )
+    return 0 if time_ratio <= TIME_WANTED and memory_ratio <= MEMORY_WANTED and ours <= SECONDS_WANTED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

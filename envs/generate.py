@@ -1,0 +1,94 @@
+"""Writes envs/<stage>.yaml: what a stage needs, at the versions of pyproject.toml and of envs/requirements.lock.
+
+`make envs` runs it in the environment that the lock describes, since what a package brings along stands in its metadata.
+A conda channel gives Python, pip and setuptools; everything else comes from pip, so that the very same files are installed as by
+`make demo`. The package itself is installed by the script beside each file, without what it would bring along.
+"""
+
+import sys
+import tomllib
+from fnmatch import fnmatch
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ENVS = Path(__file__).parent
+CONDA = {"python": "3.11.7", "pip": "24.0", "setuptools": "80.9.0"}
+READING = ["pydantic", "PyYAML"]  # campaigns
+# Stage -> dependencies of pyproject.toml. tests/envs/test_generated.py compares them with what the stage's code imports.
+STAGES = {
+    "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "tqdm"],
+    "data": [*READING, "datasets", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
+    "train": [*READING, "torch", "transformers", "deepspeed", "numpy", "pandas", "psutil", "tqdm"],
+    "report": [*READING, "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"],
+}
+STAGES["trace"] = STAGES["train"]  # a trace is a training under Nsight Systems, which comes with the machine
+PLATFORM = {"python_version": "3.11", "python_full_version": CONDA["python"], "sys_platform": "linux",
+            "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix",
+            "implementation_name": "cpython", "platform_python_implementation": "CPython"}  # fmt: skip
+HEADER = "# The {stage} stage: written by `make envs` from pyproject.toml and envs/requirements.lock (docs/environments.md).\n"
+DEPLOY = """#!/bin/sh
+# Written by `make envs`. Snakemake runs it in the new environment: the package of this checkout and nothing that it would
+# bring along, editable, so that an edit of src/ is what runs. The Snakefile says where the checkout is.
+set -eu
+python -m pip install --no-deps --no-build-isolation --editable "${SCALEBENCH_ROOT:?the Snakefile sets it to the folder of the repository}"
+"""
+
+
+def pinned(lines: list[str]) -> dict[str, str]:
+    """Canonical name -> `name==version` of every requirement; SystemExit on one that is not exact."""
+    found = {}
+    for line in lines:
+        wanted = Requirement(line)
+        versions = list(wanted.specifier)
+        if len(versions) != 1 or versions[0].operator != "==" or versions[0].version.endswith("*"):
+            sys.exit(f'"{line}" is not an exact version; write {wanted.name}==<version>')
+        found[canonicalize_name(wanted.name)] = f"{wanted.name}=={versions[0].version}"
+    return found
+
+
+def brought_along(names: list[str]) -> set[str]:
+    """Canonical names of the packages and of all that they need, by the metadata of what is installed."""
+    seen: set[tuple[str, str]] = set()
+    waiting = [(canonicalize_name(name), "") for name in names]
+    while waiting:
+        name, extra = one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        try:
+            lines = requires(name) or []
+        except PackageNotFoundError:
+            continue  # whoever asks misses it, if it stands in the lock
+        for wanted in map(Requirement, lines):
+            if wanted.marker is None or wanted.marker.evaluate(PLATFORM | {"extra": extra}):
+                waiting += [(canonicalize_name(wanted.name), each) for each in ("", *wanted.extras)]
+    return {name for name, _ in seen}
+
+
+def files(root: Path) -> dict[str, str]:
+    """Name -> text of every file to write for the repository `root`. SystemExit where the sources disagree."""
+    direct = pinned(tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"])
+    locked = pinned([x for x in (root / "envs/requirements.lock").read_text().splitlines() if not x.startswith("#")])
+    for name, pin in direct.items():
+        if locked.get(name, "").lower() != pin.lower():
+            sys.exit(f"pyproject.toml asks for {pin}, the lock has {locked.get(name, 'nothing')}; run: make lock")
+    texts = {}
+    for stage, patterns in STAGES.items():
+        chosen = [name for pattern in patterns for name in direct if fnmatch(name, canonicalize_name(pattern))]
+        # What the lock does not have is left to pip: CUDA libraries, whose exact versions stand in torch's metadata.
+        pins = sorted(locked[name] for name in brought_along(chosen) & set(locked))
+        conda = "".join(f"  - {name}={version}\n" for name, version in CONDA.items())
+        pip = "".join(f"    - {pin}\n" for pin in sorted(pins, key=str.lower))
+        texts[f"{stage}.yaml"] = (
+            f"{HEADER.format(stage=stage)}channels:\n  - conda-forge\n  - nodefaults\ndependencies:\n{conda}  - pip:\n{pip}"
+        )
+        texts[f"{stage}.post-deploy.sh"] = DEPLOY
+    return texts
+
+
+if __name__ == "__main__":
+    for name, text in files(ENVS.parent).items():
+        (ENVS / name).write_text(text)

@@ -19,9 +19,9 @@ CONDA = {"python": "3.11.7", "pip": "24.0", "setuptools": "80.9.0"}
 READING = ["pydantic", "PyYAML"]  # campaigns
 # Stage -> dependencies of pyproject.toml. tests/envs/test_generated.py compares them with what the stage's code imports.
 STAGES = {
-    "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "tqdm"],
+    "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],
     "data": [*READING, "datasets", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
-    "train": [*READING, "torch", "transformers", "deepspeed", "numpy", "pandas", "psutil", "tqdm"],
+    "train": [*READING, "torch", "transformers", "deepspeed", "numpy", "pandas", "psutil", "nvidia-ml-py", "tqdm"],
     "report": [*READING, "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"],
 }
 STAGES["trace"] = STAGES["train"]  # a trace is a training under Nsight Systems, which comes with the machine

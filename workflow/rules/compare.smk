@@ -22,6 +22,8 @@ rule pairs:
         "results/{campaign}/compare/{comparison}/pairs.json",
     log:
         "results/{campaign}/logs/pairs-{comparison}.log",
+    conda:
+        "../../envs/train.yaml"
     params:
         file=lambda w: of_campaign(w).path,
         fingerprints=lambda w: [cell.fingerprint for cell in arms_of(w)[1:]],
@@ -53,6 +55,8 @@ rule comparison:
         png="results/{campaign}/charts/comparison.png",
     log:
         "results/{campaign}/logs/comparison.log",
+    conda:
+        "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
     threads: 1

@@ -7,6 +7,7 @@ from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
 from scalebench.campaign.dag import corpus_called, study, tokens_dir
+from scalebench.campaign.job import job
 from scalebench.campaign.sources import MEASURING, sources
 from scalebench.errors import UserError, nearest
 

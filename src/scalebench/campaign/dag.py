@@ -11,7 +11,7 @@ from scalebench.campaign.load import CAMPAIGNS, CORPORA, load_campaign, load_cor
 from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-RESERVED = ("corpora", "published")  # folders of results/ that are no campaign's
+RESERVED = ("corpora", "published", "slurm-logs")  # folders of results/ that are no campaign's
 
 
 class Study:

@@ -37,13 +37,18 @@ def provenance(command_line: str) -> dict[str, Any]:
             "os": platform.platform(),
             "cpu_busy_before": psutil.cpu_percent(interval=0.3) / 100,  # by others: nothing of this run has started
         },
-        "hardware": {
-            "cpu_model": _cpu_model(),
-            "cpu_count": os.cpu_count(),
-            "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "memory_bytes": psutil.virtual_memory().total,
-        },
+        "hardware": hardware(),
         "scheduler": {"type": "slurm", **scheduler} if scheduler else None,
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """This machine: on a cluster each node says it of itself."""
+    return {
+        "cpu_model": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
     }
 
 

@@ -31,7 +31,7 @@ SOUND = (("n1", "GPU-a"), ("n1", "GPU-b"), ("n2", "GPU-c"), ("n2", "GPU-d"))
     ],
 )
 def test_worlds(ranks, hosts, reason):
-    found = reason_against(CELL, places(*ranks), hosts)
+    found = reason_against(2, 2, places(*ranks), hosts)
     assert found == reason if reason is None else reason in found
 
 

@@ -62,7 +62,7 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
 def recorded(job: str) -> dict[str, str]:
     """What the record repeats of Slurm's description of a job: no user, no paths."""
     facts = describe(job, patience=(0,))
-    return {name: facts[theirs] for name, theirs in RECORDED.items() if facts.get(theirs)}
+    return {name: facts[theirs] for name, theirs in RECORDED.items() if facts.get(theirs, "(null)") != "(null)"}
 
 
 def steps(job: str) -> list[str]:

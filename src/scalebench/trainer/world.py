@@ -16,19 +16,20 @@ def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = (
 
     `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
     """
-    reason = reason_against(cell, places, hosts)
+    reason = reason_against(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
     if reason:
         raise WrongWorld(reason)
 
 
-def reason_against(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()) -> str | None:
-    """What is wrong with a world; None where it is the one of `cell`."""
-    geometry, per_node = cell.execution.geometry, cell.processes_per_node
-    if len(places) != geometry.nodes * per_node:
-        return f"{geometry.nodes * per_node} ranks were asked for, {len(places)} came up"
+def reason_against(
+    nodes: int, per_node: int, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()
+) -> str | None:
+    """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each."""
+    if len(places) != nodes * per_node:
+        return f"{nodes * per_node} ranks were asked for, {len(places)} came up"
     ranks = Counter(short(place["host"]) for place in places)
-    if len(ranks) != geometry.nodes:
-        return f"{geometry.nodes} nodes were asked for, the ranks are on {len(ranks)}: {', '.join(sorted(ranks))}"
+    if len(ranks) != nodes:
+        return f"{nodes} nodes were asked for, the ranks are on {len(ranks)}: {', '.join(sorted(ranks))}"
     uneven = {host: n for host, n in ranks.items() if n != per_node}
     if uneven:
         return f"{per_node} ranks per node were asked for; there are " + ", ".join(

@@ -10,6 +10,7 @@ from scalebench.campaign.dag import corpus_called, study, tokens_dir
 from scalebench.campaign.job import job
 from scalebench.campaign.sources import MEASURING, sources
 from scalebench.errors import UserError, nearest
+from scalebench.launch.polling import guard
 
 min_version("9.27")
 
@@ -32,6 +33,10 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
+
+
+onstart:
+    ask(guard, workflow.executor_settings)
 
 
 rule all:

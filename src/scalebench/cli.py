@@ -161,6 +161,18 @@ def report(args: argparse.Namespace) -> None:
     write_page(runs, *read_inputs(folder), _findings(folder), folder / "charts", folder / "report.html")
 
 
+def cluster_check(args: argparse.Namespace) -> None:
+    from scalebench.launch.preflight import check
+
+    checks = check(args.profile, args.results)
+    for one in checks:
+        print(one)
+    wrong = sum(not one.ok for one in checks)
+    if wrong:
+        print(f"\n{wrong} thing{'' if wrong == 1 else 's'} to mend before a campaign is sent here", file=sys.stderr)
+        raise SystemExit(1)
+
+
 def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.dag import Study
     from scalebench.record.run import read_run
@@ -219,6 +231,16 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
     run.add_argument("--out", type=Path, required=True, help="folder of the run")
     run.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
+
+    cluster = stages.add_parser("cluster", help="look at a Slurm cluster before a campaign is sent there")
+    preflight = command(
+        cluster.add_subparsers(required=True, metavar="WHAT"),
+        "check",
+        cluster_check,
+        "try what a campaign needs of the cluster, on compute nodes too",
+    )
+    preflight.add_argument("--profile", type=Path, default=Path("slurm"), help="the profile's folder")
+    preflight.add_argument("--results", type=Path, default=Path("results"))
 
     again = on_campaign(
         stages, "retry", retry, "remove the runs that failed, so that the next snakemake makes them anew"

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from scalebench.campaign.sources import MEASURING, code_sha256
+from scalebench.launch.inventory import inventory
 from scalebench.record.write import scrub
 
 PACKAGES = ("scalebench", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
@@ -49,6 +50,7 @@ def hardware() -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
+        **inventory(),
     }
 
 

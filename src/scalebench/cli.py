@@ -88,6 +88,28 @@ def train(args: argparse.Namespace) -> None:
         print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
 
 
+def together(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study, tokens_dir
+    from scalebench.launch.run import run_cell
+    from scalebench.launch.watch import Interrupted
+
+    study = Study(args.campaign)
+    limit = study.campaign.resources.time_limit * 60
+    for cell in sorted(study.cells, key=lambda c: -study.priority(c.slug, args.repeat)):
+        print(f"{cell.slug}/rep{args.repeat}", flush=True)
+        try:
+            run_cell(cell, study.name, args.repeat, tokens_dir(args.results, cell), args.out / cell.slug, limit)
+        except Interrupted as stopped:
+            print(f"scalebench: {stopped}; this repeat will be made anew", file=sys.stderr)
+            raise SystemExit(stopped.code) from None
+
+
+def adopt(args: argparse.Namespace) -> None:
+    from scalebench.record.adopt import adopt as copy_run
+
+    copy_run(args.made, args.out)
+
+
 def retry(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
     from scalebench.record.retry import forget
@@ -231,6 +253,16 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
     run.add_argument("--out", type=Path, required=True, help="folder of the run")
     run.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
+
+    pair = on_campaign(stages, "together", together, "make one run of every cell, one after the other")
+    pair.add_argument("--repeat", type=int, default=1)
+    pair.add_argument("--results", type=Path, default=Path("results"), help="where the corpora are")
+    pair.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    taken = command(
+        stages, "adopt", adopt, "put a run that was made together with others where a run of its own would be"
+    )
+    taken.add_argument("made", type=Path, help="folder of the run")
+    taken.add_argument("--out", type=Path, required=True)
 
     cluster = stages.add_parser("cluster", help="look at a Slurm cluster before a campaign is sent there")
     preflight = command(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from synthetic import campaign, cells
 
-from scalebench.campaign.job import job
+from scalebench.campaign.job import job, job_together
 from scalebench.launch import cluster, slurm
 from scalebench.launch.slurm import Allocation
 
@@ -75,6 +75,12 @@ def test_cores_and_memory_are_the_campaigns():
     asked = job(cell(TWO_NODES), campaign(resources={"cpus_per_device": 8, "memory_per_device": 60.5}).resources)
     assert (asked.cpus_per_task, asked.mem_mb) == (32, 242_000)
     assert job(cell(ONE_GPU), campaign(resources={"exclusive": False}).resources).options == "--no-kill"
+
+
+def test_cells_together_ask_for_the_largest_and_the_time_of_all():
+    asked = job_together([cell(kind) for kind in (TWO_NODES, CPU_ONLY, ONE_GPU)], campaign().resources)
+    assert (asked.nodes, asked.gres, asked.runtime) == (2, "gpu:4", 51)
+    assert job_together([cell(CPU_ONLY)], campaign().resources).gres == ""
 
 
 def test_srun_assumes_nothing_from_the_job(monkeypatch, tmp_path):

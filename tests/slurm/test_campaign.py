@@ -13,14 +13,16 @@ from workflow_texts import TINY
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
 BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]\n  strategy: [ddp, zero2]")
+PAIRED = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "resources: {same_allocation: true}\n"
 ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
-SLOW = ENDLESS + "resources: {time_limit: 0.5}\n"
+SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
 BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
     "  steps: 4", "  steps: 4\n  optimizer: {learning_rate: 1.0e+30, max_grad_norm: 0}"
 )
 RUNS = [
     f"results/both/runs/{strategy}-n{geometry}/rep1" for strategy in ("ddp", "zero2") for geometry in ("2x1", "1x2")
 ]
+PAIR = [f"results/paired/runs/ddp-n{geometry}/rep1" for geometry in ("2x1", "1x2")]
 FAILING = ["results/slow/runs/ddp-n2x1/rep1", "results/broken/runs/ddp-n2x1/rep1"]
 
 
@@ -30,10 +32,10 @@ def metrics(checkout, run: str) -> dict:
 
 @pytest.fixture(scope="module")
 def made(checkout):
-    """Three campaigns sent at once: four runs that measure, one that is too slow, one whose loss is not finite."""
-    for name, text in (("both", BOTH), ("slow", SLOW), ("broken", BROKEN)):
+    """Sent at once: four runs that measure, two in one allocation, one that is too slow, one whose loss is not finite."""
+    for name, text in (("both", BOTH), ("paired", PAIRED), ("slow", SLOW), ("broken", BROKEN)):
         checkout.campaign(name, text)
-    targets = [f"{run}/training_metrics.json" for run in FAILING]
+    targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
     done = checkout.snakemake("results/both/findings.json", "results/both/runs.csv", *targets, *QUICK, limit=330)
     assert done.returncode == 0, done.stderr[-6000:]
     return checkout
@@ -59,6 +61,14 @@ def test_a_run_has_numbers_and_says_where_it_ran(made, run):
     assert set(found["hardware"]["nodes"]) == {rank["host"] for rank in found["ranks"]}
 
 
+def test_cells_that_are_compared_in_one_allocation_are_one_job(made):
+    found = [metrics(made, run) for run in PAIR]
+    assert [run["status"] for run in found] == ["ok", "ok"]
+    assert len({run["scheduler"]["job_id"] for run in found}) == 1
+    nodes = [{rank["host"] for rank in run["ranks"]} for run in found]
+    assert nodes[1] < nodes[0], "the smaller one is on a node of the larger one"
+
+
 def test_one_and_two_nodes_do_the_same_work(made):
     findings = json.loads((made.root / "results/both/findings.json").read_text())["findings"]
     assert [f for f in findings if f["severity"] == "invalid"] == []
@@ -75,7 +85,7 @@ def test_nothing_of_this_machine_or_its_user_is_in_the_record(made):
 def test_a_run_that_is_too_slow_is_a_row(made):
     failure = metrics(made, FAILING[0])["failure"]
     assert failure["class"] == "timeout"
-    assert "time limit of 0.5 minutes" in failure["reason"]
+    assert "time limit of 0.4 minutes" in failure["reason"]
 
 
 def test_a_run_that_fails_on_a_node_is_a_row_with_the_rank_s_last_lines(made):

@@ -179,6 +179,11 @@ class Resources(Section):
         "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a GPU.",
         "cores",
     )
+    same_allocation: bool = key(
+        False,
+        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired comparisons.",
+        "none",
+    )
     exclusive: bool = key(
         True, "On a cluster, whole nodes for each run: what others do beside it would be measured as well.", "none"
     )

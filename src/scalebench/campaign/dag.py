@@ -64,6 +64,12 @@ def study(name: str) -> Study:
     return Study(path)
 
 
+def in_one_allocation() -> list[str]:
+    """The campaigns whose repeats are one job each. Seen in their text: a campaign that is broken must not disturb others."""
+    pattern = re.compile(r"^[^#\n]*\bsame_allocation:\s*[Tt]rue\b", re.MULTILINE)
+    return [path.stem for path in sorted(CAMPAIGNS.glob("*.yaml")) if pattern.search(path.read_text(errors="replace"))]
+
+
 def corpus_called(name: str) -> Corpus:
     """The row of the table of corpora. Raises UserError with the nearest name where there is none."""
     table = _corpora().root

@@ -1,5 +1,6 @@
 """What a cell asks of a cluster: nodes, devices, cores, memory, time. One job per run, whatever its size."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalebench.campaign.cells import Cell
@@ -49,4 +50,17 @@ def job(cell: Cell, resources: Resources) -> Job:
         mem_mb=round(resources.memory_per_device * 1000) * geometry.devices_per_node,
         runtime=int(resources.time_limit) + SPARE_MINUTES,
         options=f"{ALWAYS} --exclusive" if resources.exclusive else ALWAYS,
+    )
+
+
+def job_together(cells: Sequence[Cell], resources: Resources) -> Job:
+    """The request for one run of each of `cells`, one after the other: room for the largest, time for all."""
+    jobs = [job(cell, resources) for cell in cells]
+    return Job(
+        nodes=max(j.nodes for j in jobs),
+        gres=max((j.gres for j in jobs), key=lambda gres: int(gres.rpartition(":")[2] or 0)),
+        cpus_per_task=max(j.cpus_per_task for j in jobs),
+        mem_mb=max(j.mem_mb for j in jobs),
+        runtime=sum(j.runtime for j in jobs),
+        options=jobs[0].options,
     )

@@ -1,15 +1,18 @@
 """Contents page. What is measured stands in config/campaigns/; how it is done, in workflow/rules/ and src/scalebench/."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.dag import corpus_called, study, tokens_dir
+from scalebench.campaign.dag import corpus_called, in_one_allocation, study, tokens_dir
+from scalebench.campaign.job import job, job_together
 from scalebench.campaign.sources import MEASURING, sources
 from scalebench.errors import UserError, nearest
+from scalebench.launch.polling import guard
 
 min_version("9.27")
 
@@ -38,9 +41,14 @@ wildcard_constraints:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/together.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
+
+
+onstart:
+    ask(guard, workflow.executor_settings)
 
 
 rule all:

@@ -127,6 +127,28 @@ def comparison(args: argparse.Namespace) -> None:
     draw_comparison(report["comparisons"], folder / "charts")
 
 
+def together(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study, tokens_dir
+    from scalebench.launch.run import run_cell
+    from scalebench.launch.watch import Interrupted
+
+    study = Study(args.campaign)
+    limit = study.campaign.resources.time_limit * 60
+    for cell in sorted(study.cells, key=lambda c: -study.priority(c.slug, args.repeat)):
+        print(f"{cell.slug}/rep{args.repeat}", flush=True)
+        try:
+            run_cell(cell, study.name, args.repeat, tokens_dir(args.results, cell), args.out / cell.slug, limit)
+        except Interrupted as stopped:
+            print(f"scalebench: {stopped}; this repeat will be made anew", file=sys.stderr)
+            raise SystemExit(stopped.code) from None
+
+
+def adopt(args: argparse.Namespace) -> None:
+    from scalebench.record.adopt import adopt as copy_run
+
+    copy_run(args.made, args.out)
+
+
 def retry(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
     from scalebench.record.retry import forget
@@ -206,6 +228,18 @@ def report(args: argparse.Namespace) -> None:
     print(answer(inputs[-1], comparisons))
 
 
+def cluster_check(args: argparse.Namespace) -> None:
+    from scalebench.launch.preflight import check
+
+    checks = check(args.profile, args.results)
+    for one in checks:
+        print(one)
+    wrong = sum(not one.ok for one in checks)
+    if wrong:
+        print(f"\n{wrong} thing{'' if wrong == 1 else 's'} to mend before a campaign is sent here", file=sys.stderr)
+        raise SystemExit(1)
+
+
 def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.dag import Study
     from scalebench.record.run import read_planned
@@ -274,6 +308,26 @@ def parser() -> argparse.ArgumentParser:
     ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
     ab.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
     ab.add_argument("--out", type=Path, required=True, help="folder of the pairs")
+
+    pair = on_campaign(stages, "together", together, "make one run of every cell, one after the other")
+    pair.add_argument("--repeat", type=int, default=1)
+    pair.add_argument("--results", type=Path, default=Path("results"), help="where the corpora are")
+    pair.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    taken = command(
+        stages, "adopt", adopt, "put a run that was made together with others where a run of its own would be"
+    )
+    taken.add_argument("made", type=Path, help="folder of the run")
+    taken.add_argument("--out", type=Path, required=True)
+
+    cluster = stages.add_parser("cluster", help="look at a Slurm cluster before a campaign is sent there")
+    preflight = command(
+        cluster.add_subparsers(required=True, metavar="WHAT"),
+        "check",
+        cluster_check,
+        "try what a campaign needs of the cluster, on compute nodes too",
+    )
+    preflight.add_argument("--profile", type=Path, default=Path("slurm"), help="the profile's folder")
+    preflight.add_argument("--results", type=Path, default=Path("results"))
 
     again = on_campaign(
         stages, "retry", retry, "remove the runs that failed, so that the next snakemake makes them anew"

@@ -118,3 +118,23 @@ def test_the_gravest_come_first(sound):
     sound[1] = rewrite(sound[1], set_in("window", "tokens_per_sec_global", 1.0))
     severities = [f.severity for f in audit("synthetic", sound).findings]
     assert severities == sorted(severities, key=["invalid", "suspect", "note"].index)
+
+
+def test_a_world_of_another_geometry_is_found(tmp_path):
+    """Two ranks of a cell of two nodes that both ran on one."""
+    from synthetic import cells, rewrite, write_run
+
+    from scalebench.audit.work import world_is_the_geometry
+
+    def on_nodes(*hosts):
+        def change(data):
+            for rank, host in zip(data["ranks"], hosts, strict=True):
+                rank["host"] = host
+
+        return change
+
+    run = write_run(tmp_path, cells(vary={"geometry": ["2x1"]})[0])
+    assert world_is_the_geometry([rewrite(run, on_nodes("n1", "n2"))]) == []
+    (finding,) = world_is_the_geometry([rewrite(run, on_nodes("n1", "n1"))])
+    assert (finding.code, finding.severity) == ("wrong-world", "invalid")
+    assert "2 nodes were asked for, the ranks are on 1: n1" in finding.evidence

@@ -1,5 +1,6 @@
 """Real runs: real processes, gloo, torchrun. Each takes some seconds, so those that several tests look at are shared."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def run_tiny(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
     def run(program: str = "scalebench.trainer", limit: float = 120, **keys) -> Run:
         out = tmp_path_factory.mktemp("run") / "rep1"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PYTHONPATH", str(FAULTS))
+            patch.setenv("PYTHONPATH", str(FAULTS), prepend=os.pathsep)
             run_cell(tiny_cell(**keys), "tiny", 1, tokens, out, limit, program)
         return read_run(out)
 

@@ -5,6 +5,17 @@ def arms_of(wildcards):
     return ask(of_campaign(wildcards).comparison, wildcards.comparison)
 
 
+def asked_in_pairs(what):
+    """A resource: `what` all pairs of a comparison, one after the other, ask of a cluster."""
+
+    def answer(wildcards):
+        comparison, a, b = arms_of(wildcards)
+        pairs = comparison.pairs + comparison.null_pairs
+        return getattr(job_together([a, b] * pairs, of_campaign(wildcards).campaign.resources), what)
+
+    return answer
+
+
 def comparison_files(wildcards):
     """What the page shows of the campaign's comparisons; nothing where it has none."""
     names = ("comparison.json", "charts/comparison.svg") if of_campaign(wildcards).comparisons else ()
@@ -30,10 +41,17 @@ rule pairs:
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
     priority: 0 # after all first repeats of cells
-    threads: lambda w: workflow.cores or 1
+    threads: lambda w: workflow.resource_settings.cores or 1
     resources:
-        mem_mb=8000,
-        runtime=lambda w: int(2 * sum([arms_of(w)[0].pairs, arms_of(w)[0].null_pairs]) * of_campaign(w).campaign.resources.time_limit) + 2,
+        nodes=asked_in_pairs("nodes"),
+        tasks=asked_in_pairs("nodes"),
+        mpi=asked_in_pairs("mpi"),
+        tasks_per_gpu=0,
+        gres=asked_in_pairs("gres"),
+        cpus_per_task=asked_in_pairs("cpus_per_task"),
+        mem_mb=asked_in_pairs("mem_mb"),
+        runtime=asked_in_pairs("runtime"),
+        slurm_extra=asked_in_pairs("options"),
     shell:
         "scalebench pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
         " --out results/{wildcards.campaign}/compare/{wildcards.comparison} > {log} 2>&1"

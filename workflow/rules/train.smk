@@ -1,8 +1,13 @@
-"""One timed run: one repeat of one cell, in fresh processes, alone on the machine."""
+"""One timed run: one repeat of one cell, in fresh processes, alone on the machine or in a job of its own on a cluster."""
 
 
 def tokens_of(wildcards):
     return tokens_dir(RESULTS, cell_of(wildcards))
+
+
+def asked(what):
+    """A resource: `what` the run asks of a cluster. Nothing of it counts on a single machine."""
+    return lambda wildcards: getattr(job(cell_of(wildcards), of_campaign(wildcards).campaign.resources), what)
 
 
 rule train:
@@ -28,10 +33,19 @@ rule train:
         batch=lambda w: str(cell_of(w).batch),
     # Repeat by repeat, cells in random order within one: a machine that drifts favours no cell.
     priority: lambda w: of_campaign(w).priority(w.cell, int(w.rep))
-    threads: lambda w: workflow.cores or 1 # all of them: nothing else may run beside a measurement
+    # All of this machine: nothing else may run beside a measurement. On a cluster cpus_per_task says it.
+    threads: lambda w: workflow.resource_settings.cores or 1
     resources:
-        mem_mb=8000,
-        runtime=lambda w: int(of_campaign(w).campaign.resources.time_limit) + 2,
+        # One launcher a node is one task a node. tasks_per_gpu=0 keeps the plugin from asking for tasks per GPU as well.
+        nodes=asked("nodes"),
+        tasks=asked("nodes"),
+        mpi=asked("mpi"),
+        tasks_per_gpu=0,
+        gres=asked("gres"),
+        cpus_per_task=asked("cpus_per_task"),
+        mem_mb=asked("mem_mb"),
+        runtime=asked("runtime"),
+        slurm_extra=asked("options"),
     shell:
         "scalebench train {params.file} {wildcards.cell} --repeat {wildcards.rep} --fingerprint {params.fingerprint}"
         " --tokens {params.tokens} --out results/{wildcards.campaign}/runs/{wildcards.cell}/rep{wildcards.rep}"

@@ -11,6 +11,7 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     work.tokens_are_the_batches,
     work.batch_arithmetic,
     work.text_was_whole,
+    work.world_is_the_geometry,
     traffic.traffic_is_the_strategys,
     traffic.precision_is_what_ran,
     traffic.updates_are_the_steps,

@@ -3,6 +3,7 @@
 from scalebench.audit.finding import Finding, about, devices
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import Run
+from scalebench.trainer.world import reason_against
 
 
 def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
@@ -94,3 +95,24 @@ def text_was_whole(runs: list[Run]) -> list[Finding]:
             advice="Times are not touched by it; convert the files for a corpus that you want to learn from.",
         )
     ]
+
+
+def world_is_the_geometry(runs: list[Run]) -> list[Finding]:
+    """The ranks ran on as many nodes and devices as the cell has, each device once."""
+    found = []
+    for run in runs:
+        execution = run.metrics.config["execution"]
+        nodes, devices = map(int, execution["geometry"].split("x"))
+        per_node = 1 if execution["strategy"] == "dp" else devices
+        reason = reason_against(nodes, per_node, run.metrics.ranks)
+        if reason:
+            found.append(
+                about(
+                    run,
+                    "wrong-world",
+                    "invalid",
+                    reason,
+                    "The figures are those of another geometry; run the cell again on the nodes that it asks for.",
+                )
+            )
+    return found

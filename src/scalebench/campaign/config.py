@@ -177,6 +177,20 @@ class Resources(Section):
     """What one run may take. Changing these re-runs nothing."""
 
     time_limit: float = key(15, "A run that takes longer is stopped and recorded as `timeout`.", "minutes", gt=0)
+    cpus_per_device: Derivable = key(
+        "derive",
+        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a GPU.",
+        "cores",
+    )
+    same_allocation: bool = key(
+        False,
+        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired comparisons.",
+        "none",
+    )
+    exclusive: bool = key(
+        True, "On a cluster, whole nodes for each run: what others do beside it would be measured as well.", "none"
+    )
+    memory_per_device: float = key(8, "What a run asks of a cluster for each device.", "GB", gt=0)
 
 
 SECTIONS: dict[str, type[Section]] = {"workload": Workload, "work": Work, "execution": Execution}

@@ -12,7 +12,7 @@ from scalebench.campaign.load import CAMPAIGNS, CORPORA, load_campaign, load_cor
 from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-RESERVED = ("corpora", "published")  # folders of results/ that are no campaign's
+RESERVED = ("corpora", "published", "slurm-logs")  # folders of results/ that are no campaign's
 
 
 class Study:
@@ -84,6 +84,12 @@ def study(name: str) -> Study:
         names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
         raise UserError(f'there is no campaign "{name}" ({path}).{nearest(name, names)} Campaigns: {", ".join(names)}')
     return Study(path)
+
+
+def in_one_allocation() -> list[str]:
+    """The campaigns whose repeats are one job each. Seen in their text: a campaign that is broken must not disturb others."""
+    pattern = re.compile(r"^[^#\n]*\bsame_allocation:\s*[Tt]rue\b", re.MULTILINE)
+    return [path.stem for path in sorted(CAMPAIGNS.glob("*.yaml")) if pattern.search(path.read_text(errors="replace"))]
 
 
 def corpus_called(name: str) -> Corpus:

@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+from scalebench.launch.slurm import verdict
 from scalebench.launch.watch import Outcome
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.trainer.request import Request
@@ -26,11 +27,16 @@ def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     """The class and the cause of a failed attempt."""
     if outcome.timed_out:
         return _timeout(request, outcome)
+    said = verdict(outcome.tail)
+    if said and said[0] == "node_fail":  # ranks that lost their peers have reported a crash
+        return _make(*said, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
     for report in sorted(reports, key=lambda r: r["time"]):
         if report["class"] != "crash":
             return _make(report["class"], report["reason"], report["rank"], outcome)
+    if said:
+        return _make(*said, None, outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
     # torchrun lists its root cause last, and before it the ranks that it has itself ended with SIGTERM.
     killed = [(rank, -code) for rank, code in ended if code < 0 and code != -signal.SIGTERM] or [

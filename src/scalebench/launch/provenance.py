@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from scalebench.campaign.sources import MEASURING, code_sha256
+from scalebench.launch.inventory import inventory
 from scalebench.record.write import scrub
 
 PACKAGES = ("scalebench", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
@@ -37,13 +38,19 @@ def provenance(command_line: str) -> dict[str, Any]:
             "os": platform.platform(),
             "cpu_busy_before": psutil.cpu_percent(interval=0.3) / 100,  # by others: nothing of this run has started
         },
-        "hardware": {
-            "cpu_model": _cpu_model(),
-            "cpu_count": os.cpu_count(),
-            "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "memory_bytes": psutil.virtual_memory().total,
-        },
+        "hardware": hardware(),
         "scheduler": {"type": "slurm", **scheduler} if scheduler else None,
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """This machine: on a cluster each node says it of itself."""
+    return {
+        "cpu_model": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        **inventory(),
     }
 
 

@@ -6,18 +6,21 @@ import sys
 import time
 import uuid
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
-from scalebench.launch import local
+from scalebench.launch import cluster, local
 from scalebench.launch.applicable import reason_against
 from scalebench.launch.devices import cuda_devices
 from scalebench.launch.failure import failed, failure
+from scalebench.launch.node import NODE
 from scalebench.launch.provenance import provenance, variables
 from scalebench.launch.pulse import Pulse
-from scalebench.launch.watch import Outcome, run_watched
+from scalebench.launch.slurm import Allocation, allocation, recorded, signal_steps
+from scalebench.launch.watch import Outcome, Remote, run_watched
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
@@ -37,6 +40,7 @@ def run_cell(
     started = datetime.now(UTC)
     SamplePlan(TokenFile(tokens, "train", cell.workload.seq_len).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    nodes = allocation()
     attempt = _begin(out, run_id)
     request = Request(
         campaign=campaign,
@@ -48,12 +52,13 @@ def run_cell(
         run_id=run_id,
         started=time.time(),
         time_limit=time_limit,
+        hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
         | provenance(" ".join(["scalebench", *sys.argv[1:]])),
     )
     request.write(attempt / "request.json")
     try:
-        metrics, outcome = _attempt(request, attempt, out / LOG, program)
+        metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
         _publish(request, metrics, outcome, attempt, out)
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
@@ -72,15 +77,22 @@ def _begin(out: Path, run_id: str) -> Path:
     return attempt
 
 
-def _attempt(request: Request, attempt: Path, log: Path, program: str) -> tuple[Metrics, Outcome | None]:
+def _attempt(
+    request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
+) -> tuple[Metrics, Outcome | None]:
     cell = request.cell
-    reason = reason_against(cell, cuda_devices())
+    reason = reason_against(cell, cuda_devices(), len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
     pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
     try:
-        command = local.command(cell, attempt / "request.json", program)
-        outcome = run_watched(command, local.environment(cell, pulse.path), log, request.time_limit, pulse)
+        if nodes:
+            command = cluster.command(cell, attempt / "request.json", nodes, cluster.free_port(nodes.job), program)
+            env, remote = cluster.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
+        else:
+            command = local.command(cell, attempt / "request.json", program)
+            env, remote = local.environment(cell, pulse.path), None
+        outcome = run_watched(command, env, log, request.time_limit, pulse, remote)
     finally:
         pulse.close()
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
@@ -92,7 +104,7 @@ def _attempt(request: Request, attempt: Path, log: Path, program: str) -> tuple[
 def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attempt: Path, out: Path) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
-    metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}})
+    metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _seen(metrics, attempt))
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
     (out / LOG).touch()
@@ -108,6 +120,16 @@ def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attemp
             (attempt / name).replace(out / name)
 
 
+def _seen(metrics: Metrics, attempt: Path) -> dict:
+    """What is known of job and nodes at the end: how long it has taken, what each node is."""
+    scheduler = metrics.scheduler
+    if scheduler and "job_id" in scheduler:
+        scheduler = scheduler | recorded(scheduler["job_id"])
+    files = sorted(attempt.glob(NODE.format(host="*")))
+    nodes = {path.name.split(".", 1)[1].removesuffix(".json"): json.loads(path.read_text()) for path in files}
+    return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
+
+
 def _launcher_metadata(request: Request, metrics: Metrics, outcome: Outcome | None, out: Path) -> dict:
     """launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()
@@ -119,7 +141,7 @@ def _launcher_metadata(request: Request, metrics: Metrics, outcome: Outcome | No
         "slurm": metrics.scheduler or {},
         "env": {k: v for k, v in recorded.items() if "NCCL" not in k},
         "nccl_env": {k: v for k, v in recorded.items() if "NCCL" in k},
-        "launcher": "torchrun",
+        "launcher": "srun torchrun" if "nodes" in metrics.hardware else "torchrun",
         "exit_code": outcome.exit_code if outcome else None,
         "timed_out": outcome.timed_out if outcome else None,
     }

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +43,20 @@ class Outcome:
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
 
 
+@dataclass(frozen=True)
+class Remote:
+    """How to reach the processes of a command that are not its children: on other nodes, or under another parent."""
+
+    signal: Callable[[str], None]  # send all of them a signal, by its name without SIG
+
+
 def run_watched(
-    command: list[str], env: dict[str, str], log: Path, limit: float, pulse: Pulse | None = None
+    command: list[str],
+    env: dict[str, str],
+    log: Path,
+    limit: float,
+    pulse: Pulse | None = None,
+    remote: Remote | None = None,
 ) -> Outcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
@@ -78,7 +91,7 @@ def run_watched(
                 timed_out = True
                 if pulse and pulse.steps and pulse.still > STUCK * limit:
                     hung, behind = True, pulse.behind()
-                _ask_for_stacks(process)
+                _ask_for_stacks(process, remote)
                 break
             try:
                 process.wait(POLL)
@@ -87,7 +100,11 @@ def run_watched(
     finally:
         if process.poll() is None:
             ending.set()  # what ranks and launcher say about being stopped by us explains nothing
+            if remote:
+                remote.signal("TERM")
         _end(process)
+        if remote:
+            remote.signal("KILL")
         copier.join(GRACE)
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -108,9 +125,11 @@ def _copy(process: subprocess.Popen, log: Path, lines: list[str], ending: thread
                 print(clean, flush=True)
 
 
-def _ask_for_stacks(process: subprocess.Popen) -> None:
+def _ask_for_stacks(process: subprocess.Popen, remote: Remote | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
-    for rank in psutil.Process(process.pid).children():
+    if remote:
+        remote.signal("USR1")
+    for rank in () if remote else psutil.Process(process.pid).children():
         with contextlib.suppress(psutil.Error):
             rank.send_signal(signal.SIGUSR1)
     time.sleep(POLL)

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = "3.0"
-FailureClass = Literal["oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "not_applicable"]
+FailureClass = Literal[
+    "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable"
+]
 
 
 class Part(BaseModel):

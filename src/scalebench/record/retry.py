@@ -16,8 +16,10 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]
     gone = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
     for folder in gone:
         shutil.rmtree(folder)
+        # Made together with other cells: all of that repeat is made anew, so that it stays a pair.
+        shutil.rmtree(campaign / "together" / folder.name, ignore_errors=True)
     for path in campaign.iterdir() if gone else ():
-        if path.name in ("runs", "logs", "traces"):
+        if path.name in ("runs", "logs", "traces", "together"):
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return gone

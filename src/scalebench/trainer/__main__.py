@@ -15,6 +15,8 @@ from pathlib import Path  # noqa: E402
 from scalebench.record.write import scrub, write_json  # noqa: E402
 from scalebench.trainer.request import FAILURE, Request  # noqa: E402
 
+KNOWN = {"NotFinite": "nan", "WrongWorld": "wrong_world"}  # own exceptions
+
 
 def main(path: Path) -> None:
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
@@ -46,8 +48,8 @@ def report(error: BaseException, out: Path) -> None:
 def classify(error: BaseException) -> str:
     """The class of a failure. Only what says that memory ran out is out of memory; an illegal access is a crash."""
     name, text = type(error).__name__, str(error)
-    if name == "NotFinite":
-        return "nan"
+    if name in KNOWN:
+        return KNOWN[name]
     if name == "MemoryError" or "DefaultCPUAllocator: can't allocate memory" in text:
         return "host_oom"
     if name == "OutOfMemoryError" or "CUDA error: out of memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text:

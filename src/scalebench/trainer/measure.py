@@ -31,7 +31,7 @@ def measure(request: Request, began: float) -> Session:
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
-    session = Session(request.cell, patience=request.time_limit)
+    session = Session(request.cell, patience=request.time_limit, hosts=request.hosts)
     measure_in(session, request, began)
     return session
 

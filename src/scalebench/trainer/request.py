@@ -1,7 +1,7 @@
 """What the launcher hands to every rank. Imports no torch."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ class Request:
     started: float  # seconds since the epoch, of the launcher
     time_limit: float  # seconds for the whole run
     provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
+    hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
 
     @cached_property
     def cell(self) -> Cell:

@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from scalebench.campaign.cells import Cell
+from scalebench.trainer.world import WrongWorld, check
 
 SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
 
@@ -21,13 +23,16 @@ SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
 class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
-    def __init__(self, cell: Cell, patience: float) -> None:
-        """Join the world. `patience`: seconds after which a collective that a rank never joins is an error."""
+    def __init__(self, cell: Cell, patience: float, hosts: Sequence[str] = ()) -> None:
+        """Join the world. `patience`: seconds after which a collective that a rank never joins is an error.
+
+        `hosts`: the nodes that it must be on, where they are known. Raises WrongWorld where it is not what `cell` asks for.
+        """
         self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
         wanted = cell.execution.geometry.nodes * cell.processes_per_node
         if self.world != wanted:
-            raise RuntimeError(f"{wanted} ranks were asked for, but {self.world} came up")
+            raise WrongWorld(f"{wanted} ranks were asked for, but {self.world} came up")
         self.host = socket.gethostname()
         self.cores: list[int] = []
         self.device = self._device(cell)
@@ -40,6 +45,8 @@ class Session:
             timeout=timedelta(seconds=patience),
             device_id=self.device if self.device.type == "cuda" else None,
         )
+        # Before anything is timed: the ranks are where they were asked for, and every device is there once.
+        check(cell, self.gather(self.place), hosts)
 
     def _device(self, cell: Cell) -> torch.device:
         wanted, there = cell.execution.device, torch.cuda.is_available()
@@ -78,6 +85,8 @@ class Session:
             "devices": self.uuids or ["cpu"],
             "device_name": self._gpus[0].name if self._gpus else "cpu",
             "cores": self.cores,
+            "backend": dist.get_backend(),
+            "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpus else "GLOO_SOCKET_IFNAME"),
         }
 
     def gather(self, value: object) -> list:

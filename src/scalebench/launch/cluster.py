@@ -1,0 +1,84 @@
+"""Ranks on the nodes of a Slurm allocation: srun starts one launcher on each, which becomes that node's torchrun."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from scalebench.campaign.cells import Cell
+from scalebench.launch import local
+from scalebench.launch.slurm import Allocation
+
+FIRST_PORT, PORTS = 20_000, 12_000  # below the ports that systems hand out by themselves
+KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF")
+
+
+def command(cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM) -> list[str]:
+    """The srun line: one task on each of the cell's nodes, the first ones of the allocation.
+
+    Everything is said: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
+    """
+    nodes = cell.execution.geometry.nodes
+    return [
+        *("srun", "--kill-on-bad-exit=1"),  # one rank that fails ends all nodes
+        *(f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"),
+        f"--cpus-per-task={allocation.cores_per_node}",
+        f"--nodelist={','.join(allocation.hosts[:nodes])}",
+        *(sys.executable, "-m", "scalebench.launch.node", str(request), str(port), program),
+    ]
+
+
+def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
+    """The torchrun line of one node: the nodes meet on the first one."""
+    return [
+        *(sys.executable, "-m", "torch.distributed.run"),
+        *(f"--nnodes={cell.execution.geometry.nodes}", f"--nproc-per-node={cell.processes_per_node}"),
+        *("--rdzv-backend=c10d", f"--rdzv-endpoint={first}:{port}", f"--rdzv-id={run_id}"),
+        *local.options(request),
+        *("-m", program, str(request)),
+    ]
+
+
+def environment(cell: Cell, pulse: Path) -> dict[str, str]:
+    """As on one machine, less what an allocation would make srun assume."""
+    return {
+        name: value
+        for name, value in local.environment(cell, pulse).items()
+        if name in KEPT or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
+    }
+
+
+def free_port(job: str) -> int:
+    """The port on which the nodes meet: from the job's number, so that two jobs on one node differ; the next free one."""
+    for offset in range(100):
+        port = FIRST_PORT + (int(job) + offset) % PORTS
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port near {FIRST_PORT + int(job) % PORTS} on {socket.gethostname()}")
+
+
+def interface(hosts: list[str]) -> str | None:
+    """The network interface from which this node reaches the others; None where there are none or they are unknown.
+
+    Not the one of the node's own name, which many systems let point to themselves (127.0.1.1).
+    """
+    import psutil
+
+    here = os.uname().nodename.split(".")[0]
+    others = [host for host in hosts if host.split(".")[0] != here]
+    for host in others:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            try:
+                way.connect((host, 9))  # nothing is sent: the system only chooses a way
+            except OSError:
+                continue
+            own = way.getsockname()[0]
+        for name, addresses in psutil.net_if_addrs().items():
+            if any(address.address == own for address in addresses):
+                return name
+    return None

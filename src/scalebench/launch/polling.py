@@ -1,0 +1,91 @@
+"""Before Snakemake submits: will it ever hear that a job has ended, and does it send secrets along?"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import MutableMapping
+from typing import Any
+
+from scalebench.errors import UserError
+from scalebench.launch.slurm import ask
+
+LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
+SECRET = re.compile(
+    r"TOKEN(?!IZERS)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE|_KEY$|_PAT$|^SSH_|^XAUTHORITY$"
+)
+
+
+def guard(settings: Any) -> None:
+    """What must hold before the first job is submitted; `settings` are those of Snakemake's executor.
+
+    Takes what looks like a secret out of this process' environment, all of which would go along with every job. Raises
+    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say.
+    """
+    if not hasattr(settings, "status_command"):  # another executor than the Slurm plugin's, or a job of it
+        return
+    withheld = withhold(os.environ)
+    if withheld:
+        print(f"not sent to compute nodes, nor given to this workflow's local steps: {', '.join(withheld)}")
+    interval = settings.init_seconds_before_status_checks
+    reason = reason_against(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
+    if reason:
+        raise UserError(f"nothing was submitted: {reason}")
+
+
+def reason_against(command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool) -> str | None:
+    """Why Snakemake would not hear of the end of its jobs; None where it would.
+
+    `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the cluster's
+    MinJobAge; `accounts`: whether sacct answers; `sacct`: whether it is installed, in which case the plugin prefers it.
+    """
+    if accounts:
+        return None
+    remembered = age is not None and age >= LOOKS * interval
+    if command == "squeue" and remembered:
+        return None
+    setting = "slurm-init-seconds-before-status-checks"
+    if command == "squeue":
+        fits = "unknown" if age is None else f"{age} s"
+        fix = f"set {setting} to {max(1, (age or 0) // LOOKS)} or less in profiles/slurm/profile.v9+.yaml"
+        return (
+            f"the cluster forgets a job {fits} after its end (MinJobAge), Snakemake looks every {interval} s and wants "
+            f"{LOOKS * interval} s; {fix}"
+        )
+    if not sacct:
+        return None  # the plugin then takes squeue
+    return (
+        'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for its '
+        "jobs for ever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
+    )
+
+
+def config() -> dict[str, str]:
+    """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
+    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", ask("scontrol", "show", "config"), re.MULTILINE))
+
+
+def min_job_age() -> int | None:
+    """Seconds for which the cluster remembers a job that has ended."""
+    found = re.match(r"\d+", config().get("MinJobAge", ""))
+    return int(found[0]) if found else None
+
+
+def has_sacct() -> bool:
+    return shutil.which("sacct") is not None
+
+
+def accounting() -> bool:
+    """Whether sacct answers."""
+    try:
+        return subprocess.run(["sacct", "-n", "-X", "-j", "1"], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def withhold(environment: MutableMapping[str, str]) -> list[str]:
+    """Remove the variables whose names look like secrets; returns the names."""
+    names = sorted(name for name in environment if SECRET.search(name.upper()))
+    for name in names:
+        del environment[name]
+    return names

@@ -1,0 +1,96 @@
+"""The Slurm allocation that this process is in: its nodes, its state, its steps, and what Slurm says about failures."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalebench.errors import UserError
+from scalebench.record.metrics import FailureClass
+
+PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that restarts is back by then
+# What the record says about the job: name -> Slurm's.
+RECORDED = {"job_id": "JobId", "state": "JobState", "reason": "Reason", "nodelist": "NodeList", "nnodes": "NumNodes",
+            "partition": "Partition", "elapsed": "RunTime", "time_limit": "TimeLimit", "tres": "TRES", "restarts": "Restarts",
+            "qos": "QOS", "features": "Features"}  # fmt: skip
+# What srun and slurmstepd print when Slurm itself ends a run.
+VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
+    (r"Node failure on (\S+)", "node_fail", "node {0} was lost during the run"),
+    (r"NODE FAILURE", "node_fail", "a node was lost during the run"),
+    (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", "Slurm killed the run: it took more memory than it had asked for"),
+    (r"exceeded (?:job |step )?memory limit", "host_oom", "Slurm killed the run: it took more memory than it had asked for"),
+    (r"DUE TO TIME LIMIT", "timeout", "Slurm's time limit came before the campaign's"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Nodes that Slurm has given to this job."""
+
+    job: str
+    hosts: tuple[str, ...]
+    cores_per_node: int
+
+
+def allocation() -> Allocation | None:
+    """The allocation around this process; None outside of one. Raises UserError where Slurm does not answer about it."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or shutil.which("srun") is None:
+        return None
+    facts = describe(job)
+    if not facts:
+        raise UserError(
+            f"Slurm does not answer about job {job}, which this process is in: try `scontrol show job {job}`"
+        )
+    hosts = ask("scontrol", "show", "hostnames", facts["NodeList"]).split()
+    return Allocation(job, tuple(hosts), max(1, int(facts["NumCPUs"]) // len(hosts)))
+
+
+def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
+    """Slurm's description of a job, by Slurm's names; empty where it gives none."""
+    for seconds in patience:
+        time.sleep(seconds)
+        text = ask("scontrol", "show", "job", "--oneliner", job)
+        if text:
+            return dict(re.findall(r"(\S+?)=(\S*)", text))
+    return {}
+
+
+def recorded(job: str) -> dict[str, str]:
+    """What the record repeats of Slurm's description of a job: no user, no paths."""
+    facts = describe(job, patience=(0,))
+    return {name: facts[theirs] for name, theirs in RECORDED.items() if facts.get(theirs, "(null)") != "(null)"}
+
+
+def steps(job: str) -> list[str]:
+    """The job's steps that srun has started and that still run."""
+    ids = ask("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
+    return [step for step in ids if step.rsplit(".", 1)[-1].isdigit()]
+
+
+def signal_steps(job: str, name: str) -> None:
+    """Send a signal to all processes of the job's steps, on all nodes; the batch script is no step."""
+    for step in steps(job):
+        ask("scancel", f"--signal={name}", step)
+
+
+def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
+    """What Slurm says was the end of a run, as class and reason; None where it says nothing."""
+    for pattern, kind, reason in VERDICTS:
+        for line in lines:
+            found = re.search(pattern, line)
+            if found:
+                return kind, reason.format(*(group.strip("[],:;") for group in found.groups()))
+    return None
+
+
+def ask(*command: str) -> str:
+    """What a command prints; nothing where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

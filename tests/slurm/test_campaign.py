@@ -1,0 +1,129 @@
+"""Real campaigns through `snakemake --profile slurm`: what is measured, what fails, what is lost."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from slurm_tools import environment
+from workflow_texts import TINY
+
+# Looks at the queue every second, and everything is seen at once: no NFS here.
+QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
+BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]\n  strategy: [ddp, zero2]")
+PAIRED = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "resources: {same_allocation: true}\n"
+ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
+SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
+BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
+    "  steps: 4", "  steps: 4\n  optimizer: {learning_rate: 1.0e+30, max_grad_norm: 0}"
+)
+RUNS = [
+    f"results/both/runs/{strategy}-n{geometry}/rep1" for strategy in ("ddp", "zero2") for geometry in ("2x1", "1x2")
+]
+PAIR = [f"results/paired/runs/ddp-n{geometry}/rep1" for geometry in ("2x1", "1x2")]
+FAILING = ["results/slow/runs/ddp-n2x1/rep1", "results/broken/runs/ddp-n2x1/rep1"]
+
+
+def metrics(checkout, run: str) -> dict:
+    return json.loads((checkout.root / run / "training_metrics.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def made(checkout):
+    """Sent at once: four runs that measure, two in one allocation, one that is too slow, one whose loss is not finite."""
+    for name, text in (("both", BOTH), ("paired", PAIRED), ("slow", SLOW), ("broken", BROKEN)):
+        checkout.campaign(name, text)
+    targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
+    done = checkout.snakemake("results/both/findings.json", "results/both/runs.csv", *targets, *QUICK, limit=330)
+    assert done.returncode == 0, done.stderr[-6000:]
+    return checkout
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_has_numbers_and_says_where_it_ran(made, run):
+    found = metrics(made, run)
+    assert found["status"] == "ok", found["failure"]
+    nodes = int("2x1" in run) + 1
+    assert len(found["ranks"]) == 2
+    assert len({rank["host"] for rank in found["ranks"]}) == nodes
+    assert {rank["backend"] for rank in found["ranks"]} == {"gloo"}
+    assert {rank["interface"] for rank in found["ranks"]} == {"eth0" if nodes == 2 else None}
+    scheduler = found["scheduler"]
+    assert scheduler["job_id"].isdigit()
+    assert scheduler["nodelist"] == ("n[1-2]" if nodes == 2 else scheduler["nodelist"])
+    assert scheduler["nnodes"] == str(nodes)
+    assert scheduler["partition"] == "gpu"
+    assert scheduler["state"] == "RUNNING"
+    assert scheduler["reason"] == "None"
+    assert scheduler["elapsed"].startswith("00:0")
+    assert set(found["hardware"]["nodes"]) == {rank["host"] for rank in found["ranks"]}
+
+
+def test_cells_that_are_compared_in_one_allocation_are_one_job(made):
+    found = [metrics(made, run) for run in PAIR]
+    assert [run["status"] for run in found] == ["ok", "ok"]
+    assert len({run["scheduler"]["job_id"] for run in found}) == 1
+    nodes = [{rank["host"] for rank in run["ranks"]} for run in found]
+    assert nodes[1] < nodes[0], "the smaller one is on a node of the larger one"
+
+
+def test_one_and_two_nodes_do_the_same_work(made):
+    findings = json.loads((made.root / "results/both/findings.json").read_text())["findings"]
+    assert [f for f in findings if f["severity"] == "invalid"] == []
+    assert (pd.read_csv(made.root / "results/both/runs.csv")["status"] == "ok").all()
+
+
+def test_nothing_of_this_machine_or_its_user_is_in_the_record(made):
+    for run in RUNS:
+        text = "".join(p.read_text() for p in (made.root / run).glob("*.json"))
+        assert str(made.root) not in text
+        assert str(Path.home()) + "/" not in text
+
+
+def test_a_run_that_is_too_slow_is_a_row(made):
+    failure = metrics(made, FAILING[0])["failure"]
+    assert failure["class"] == "timeout"
+    assert "time limit of 0.4 minutes" in failure["reason"]
+
+
+def test_a_run_that_fails_on_a_node_is_a_row_with_the_rank_s_last_lines(made):
+    failure = metrics(made, FAILING[1])["failure"]
+    assert failure["class"] == "nan"
+    assert failure["rank"] in (0, 1)
+    assert any("NotFinite" in line for line in failure["log_tail"])
+
+
+def test_nothing_is_left_running(made):
+    assert made.cluster.run("squeue", "--noheader").stdout == ""
+
+
+def test_a_node_that_is_lost_is_a_row(made):
+    """Power cut of the second node in the middle of a run; it comes back afterwards."""
+    made.campaign("lost", ENDLESS)
+    run = made.root / "results/lost/runs/ddp-n2x1/rep1"
+    target = str((run / "training_metrics.json").relative_to(made.root))
+    driver = subprocess.Popen(
+        made.command("snakemake", "--profile", "slurm", target, *QUICK, limit=150),
+        cwd=made.root,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not ((run / "train.log").exists() and "window:" in (run / "train.log").read_text()):
+            assert time.monotonic() < deadline, driver.poll()
+            time.sleep(0.2)
+        made.cluster.crash("n2")
+        said, _ = driver.communicate(timeout=120)
+    finally:
+        made.cluster.boot("n2")
+        driver.kill()
+    assert driver.returncode == 0, said[-5000:]
+    found = metrics(made, "results/lost/runs/ddp-n2x1/rep1")
+    assert found["failure"]["class"] == "node_fail"
+    assert "n2" in found["failure"]["reason"]
+    assert found["failure"]["log_tail"]

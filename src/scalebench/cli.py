@@ -162,7 +162,9 @@ def retry(args: argparse.Namespace) -> None:
         print(f"removed {folder}")
     if gone:
         count = f"{len(gone)} run{'' if len(gone) == 1 else 's'}"
-        print(f"{count} will be made anew by: snakemake --cores 2 {args.results / study.name / 'report.html'}")
+        print(
+            f"{count} will be made anew by the next snakemake that builds {args.results / study.name / 'report.html'}"
+        )
     else:
         print("no run failed: there is nothing to remove")
 

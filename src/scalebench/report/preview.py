@@ -61,7 +61,9 @@ def _not_here(study: Study) -> str:
     if not against:
         return ""
     lines = [f"  {reason}: {', '.join(slugs)}" for reason, slugs in against.items()]
-    return "\n\nNot applicable on this machine (each is a row that says so):\n" + "\n".join(lines)
+    return "\n\nThis machine by itself cannot run these (each is a row that says so); a cluster may:\n" + "\n".join(
+        lines
+    )
 
 
 def _comparisons(study: Study) -> str:

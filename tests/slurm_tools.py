@@ -69,7 +69,7 @@ class Checkout:
 
     def __init__(self, root: Path, cluster: Cluster, repository: Path, sentences: list[str]) -> None:
         self.root, self.cluster = root, cluster
-        for name in ("src", "workflow", "config", "profiles"):
+        for name in ("src", "workflow", "config", "profiles", "envs"):
             shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         shutil.copy(repository / "Snakefile", root)
         (root / "slurm").symlink_to("profiles/slurm")

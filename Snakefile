@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from snakemake.utils import min_version

@@ -7,7 +7,14 @@ def tokens_of(wildcards):
 
 def asked(what):
     """A resource: `what` the run asks of a cluster. Nothing of it counts on a single machine."""
-    return lambda wildcards: getattr(job(cell_of(wildcards), of_campaign(wildcards).campaign.resources), what)
+    return lambda wildcards: getattr(job_of(wildcards.campaign, wildcards.cell), what)
+
+
+@lru_cache
+def job_of(campaign, cell):
+    """One request for all the resources that name parts of it."""
+    found = ask(study, campaign)
+    return job(ask(found.cell, cell), found.campaign.resources)
 
 
 rule train:

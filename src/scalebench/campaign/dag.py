@@ -2,7 +2,7 @@
 
 import random
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
@@ -36,7 +36,13 @@ class Study:
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
 
+    @cached_property
+    def _by_slug(self) -> dict[str, Cell]:
+        return {cell.slug: cell for cell in self.cells}
+
     def cell(self, slug: str) -> Cell:
+        if slug in self._by_slug:  # asked several times for each of a thousand jobs
+            return self._by_slug[slug]
         try:
             return find(self.cells, slug)
         except UserError as error:
@@ -56,9 +62,16 @@ class Study:
 
         The order depends on the names alone, so that it is the same in every invocation.
         """
-        slugs = sorted(cell.slug for cell in self.cells)
-        random.Random(f"{self.name} {repeat}").shuffle(slugs)
-        return (self.campaign.repeats - repeat) * len(slugs) + slugs.index(slug) + 1
+        places = self._orders.setdefault(repeat, {})
+        if not places:
+            slugs = sorted(cell.slug for cell in self.cells)
+            random.Random(f"{self.name} {repeat}").shuffle(slugs)
+            places |= {name: place for place, name in enumerate(slugs, start=1)}
+        return (self.campaign.repeats - repeat) * len(places) + places[slug]
+
+    @cached_property
+    def _orders(self) -> dict[int, dict[str, int]]:
+        return {}
 
     def runs(self, results: Path) -> list[Path]:
         """The folders of all runs, in the order of cells and repeats."""

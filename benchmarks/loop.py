@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
@@ -23,7 +24,7 @@ from scalebench.campaign.dag import study
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
 from scalebench.model.gpt2 import build
-from scalebench.strategy import strategy_class
+from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
 from scalebench.trainer.window import Clock, run_steps
@@ -51,17 +52,8 @@ def write_tokens(folder: Path, cell: Cell) -> Path:
 def compare(cell: Cell, folder: Path) -> int:
     os.environ["MASTER_PORT"] = str(free_port())
     session = Session(cell, patience=60)
-    file = TokenFile(folder, "train", cell.workload.seq_len)
     strategy = strategy_class("ddp")(cell, build(cell), session.device)
-    batches = Batches(file, SamplePlan(file.samples, cell.batch.global_, 1), cell.batch, session.shares, session.device)
-    done = 0
-
-    def measured() -> float:
-        nonlocal done
-        began = time.perf_counter()
-        run_steps(strategy, batches, done, STEPS, Clock(session.device))
-        done += STEPS
-        return time.perf_counter() - began
+    measured = measured_side(strategy, cell, folder, session, STEPS)
 
     module, optimizer = strategy.module, strategy.optimizer
     flat, length = np.memmap(folder / "train.bin", dtype="<u2", mode="r"), cell.workload.seq_len
@@ -82,6 +74,22 @@ def compare(cell: Cell, folder: Path) -> int:
     seconds = in_turn({"measured": measured, "bare": bare}, ROUNDS)
     median = show("measured / bare", ratios(seconds["measured"], seconds["bare"]))
     return 0 if median <= WANTED else 1
+
+
+def measured_side(strategy: Strategy, cell: Cell, folder: Path, session: Session, steps: int) -> Callable[[], float]:
+    """A side that makes `steps` steps in the trainer's own loop, and returns their seconds."""
+    file = TokenFile(folder, "train", cell.workload.seq_len)
+    batches = Batches(file, SamplePlan(file.samples, cell.batch.global_, 1), cell.batch, session.shares, session.device)
+    done = 0
+
+    def side() -> float:
+        nonlocal done
+        began = time.perf_counter()
+        run_steps(strategy, batches, done, steps, Clock(session.device))
+        done += steps
+        return time.perf_counter() - began
+
+    return side
 
 
 def free_port() -> int:

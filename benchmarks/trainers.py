@@ -17,23 +17,19 @@ os.environ |= {"WANDB_DISABLED": "true", "TOKENIZERS_PARALLELISM": "false"}
 
 import numpy as np
 import torch
-from loop import free_port, write_tokens
+from loop import free_port, measured_side, write_tokens
 from sides import in_turn, ratios, show
 from torch.nn.utils import clip_grad_norm_
 from transformers import Trainer, TrainingArguments
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
-from scalebench.corpus.plan import SamplePlan
-from scalebench.corpus.reader import TokenFile
 from scalebench.model.counts import count
 from scalebench.model.gpt2 import build
 from scalebench.strategy import strategy_class
 from scalebench.strategy.optimizer import make_optimizer
-from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
 from scalebench.trainer.summary import utilization
-from scalebench.trainer.window import Clock, run_steps
 
 CUDA = torch.cuda.is_available()
 ROUNDS, STEPS, WARM = (5, 20, 5) if CUDA else (5, 4, 2)
@@ -59,7 +55,7 @@ def compare(cell: Cell, folder: Path, session: Session) -> float:
     """Seconds of STEPS optimizer steps on each side; returns our time over that of the faster of the others."""
     device, batch, length = session.device, cell.batch, cell.workload.seq_len
     sides = {
-        "scalebench": ours(cell, folder, session),
+        "scalebench": measured_side(strategy_class("single")(cell, build(cell), device), cell, folder, session, STEPS),
         "minimal": minimal(cell, device),
         "Trainer": trainers(cell, folder),
     }
@@ -75,22 +71,6 @@ def compare(cell: Cell, folder: Path, session: Session) -> float:
         print(f"{side}: {rate:,.0f} tokens/s{'' if mfu is None else f', MFU {mfu:.1%}'}")
     best = min(("minimal", "Trainer"), key=lambda side: sorted(seconds[side])[ROUNDS // 2])
     return show(f"{batch} samples of {length}: scalebench / {best}", ratios(seconds["scalebench"], seconds[best]))
-
-
-def ours(cell: Cell, folder: Path, session: Session) -> Callable[[], float]:
-    file = TokenFile(folder, "train", cell.workload.seq_len)
-    strategy = strategy_class("single")(cell, build(cell), session.device)
-    batches = Batches(file, SamplePlan(file.samples, cell.batch.global_, 1), cell.batch, session.shares, session.device)
-    done = 0
-
-    def side() -> float:
-        nonlocal done
-        began = time.perf_counter()
-        run_steps(strategy, batches, done, STEPS, Clock(session.device))
-        done += STEPS
-        return time.perf_counter() - began
-
-    return side
 
 
 def minimal(cell: Cell, device: torch.device) -> Callable[[], float]:

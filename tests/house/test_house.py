@@ -14,7 +14,7 @@ from scalebench.campaign.sources import MEASURING, PACKAGE, sources
 # trainer and launcher write and everybody below reads.
 ORDER = ["campaign", "corpus", "model", "strategy", "record", "trainer", "launch", "audit", "analysis", "report"]
 EVERYWHERE = ("errors.py", "progress.py")
-# Rule -> the function of cli.py that its command calls, where the names differ.
+# Rule -> the function of cli/ that its command calls, where the names differ.
 COMMANDS = {"fetch": "corpus_fetch", "tokenizer": "corpus_tokenizer", "tokenise": "corpus_tokenise", "page": "report"}
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
@@ -43,7 +43,8 @@ def listed(rule: str) -> set[str]:
 def used(rule: str) -> set[str]:
     """The package's files that the rule's command imports, transitively."""
     name = COMMANDS.get(rule, rule)
-    functions = {n.name: n for n in ast.parse((PACKAGE / "cli.py").read_text()).body if isinstance(n, ast.FunctionDef)}
+    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "cli").glob("*.py")]
+    functions = {n.name: n for tree in trees for n in tree.body if isinstance(n, ast.FunctionDef)}
     wanted, entries = [functions[name]], set()
     while wanted:
         function = wanted.pop()
@@ -65,7 +66,7 @@ def in_repository(monkeypatch, repository):
 
 
 def test_rooms_import_only_rooms_above_them():
-    assert {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()} == set(ORDER)
+    assert {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()} == {*ORDER, "cli"}
     for place, room in enumerate(ORDER):
         for path in (PACKAGE / room).rglob("*.py"):
             direct = re.findall(r"^\s*(?:from|import) scalebench\.(\w+)", path.read_text(), re.MULTILINE)

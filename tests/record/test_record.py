@@ -99,7 +99,9 @@ def test_damaged_runs_are_taken_away_too(tmp_path):
     (runs[0].folder / "training_metrics.json").write_text("{")
     (runs[1].folder / "steps.csv").write_text("phase\n")
     (tmp_path / "runs.csv").touch()
+    pair = write_run(tmp_path / "compare/fused/pair1", cells()[0])
     gone = forget(tmp_path, [run.folder for run in runs])
     assert gone == [runs[0].folder, runs[1].folder]
     assert not (tmp_path / "runs.csv").exists()
     assert runs[2].folder.exists()
+    assert pair.folder.exists(), "what was measured stays, comparisons too"

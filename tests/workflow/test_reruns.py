@@ -62,7 +62,7 @@ def test_touching_does_nothing(built):
         ("strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
         ("launch/watch.py", AFTER_TRAINING + Counter(train=2)),
         ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, tokenise=1)),
-        ("cli.py", Counter()),
+        ("cli/conclude.py", Counter()),
     ],
 )
 def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):

@@ -30,7 +30,7 @@ class Study:
         try:
             self.cells: list[Cell] = expand(self.campaign)
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
-            for corpus in dict.fromkeys(cell.workload.corpus for cell in self.cells):
+            for corpus in self._corpora:
                 corpus_called(corpus)
         except UserError as error:
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
@@ -84,9 +84,14 @@ class Study:
 
     def check_files(self) -> None:
         """Raises UserError where a corpus of the campaign names files that are not there."""
-        both = [cell for _, a, b in self.comparisons.values() for cell in (a, b)]
-        for corpus in dict.fromkeys(cell.workload.corpus for cell in [*self.cells, *both]):
+        for corpus in self._corpora:
             local_files(corpus, corpus_called(corpus))
+
+    @property
+    def _corpora(self) -> list[str]:
+        """The corpora of all cells, those of comparisons among them."""
+        paired = [cell for _, a, b in self.comparisons.values() for cell in (a, b)]
+        return list(dict.fromkeys(cell.workload.corpus for cell in [*self.cells, *paired]))
 
 
 @lru_cache

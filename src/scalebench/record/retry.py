@@ -6,6 +6,8 @@ from pathlib import Path
 from scalebench.errors import UserError
 from scalebench.record.run import METRICS, read_run
 
+MEASURED = ("runs", "together", "compare", "traces", "logs")  # folders of a campaign that nothing can compute anew
+
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]:
     """Remove the folders of failed or damaged runs (of all that are given, with `anyway`); returns what was removed.
@@ -19,7 +21,7 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]
         # Made together with other cells: all of that repeat is made anew, so that it stays a pair.
         shutil.rmtree(campaign / "together" / folder.name, ignore_errors=True)
     for path in campaign.iterdir() if gone else ():
-        if path.name in ("runs", "logs", "traces", "together"):
+        if path.name in MEASURED:
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return gone

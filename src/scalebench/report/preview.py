@@ -6,7 +6,7 @@ from tabulate import tabulate
 
 from scalebench.campaign.dag import Study
 from scalebench.launch.applicable import available_cores, reason_against
-from scalebench.launch.devices import cuda_devices
+from scalebench.launch.devices import Gpu, cuda_devices
 
 
 def show(study: Study) -> str:
@@ -27,7 +27,7 @@ def show(study: Study) -> str:
                 batch.world,
             ]
         )
-    runs = len(study.cells) * campaign.repeats
+    runs, gpus = len(study.cells) * campaign.repeats, cuda_devices()
     hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
     cells = f"{len(study.cells)} cell{'s' if len(study.cells) > 1 else ''}"
     headers = ["cell", "global = micro x accum. x world", "tokens/step", "warm-up", "steps", "tokens/run", "processes"]
@@ -35,14 +35,14 @@ def show(study: Study) -> str:
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
         f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
-        f"{_comparisons(study)}{_on_cpu(study)}{_not_here(study)}"
+        f"{_comparisons(study)}{_on_cpu(study, gpus)}{_not_here(study, gpus)}"
     )
 
 
-def _on_cpu(study: Study) -> str:
+def _on_cpu(study: Study, gpus: list[Gpu]) -> str:
     """What cells without a CUDA device run on, and where they have to share it."""
     cores, slow = available_cores(), []
-    if cuda_devices() or all(cell.execution.device == "cuda" for cell in study.cells):
+    if gpus or all(cell.execution.device == "cuda" for cell in study.cells):
         return ""
     for cell in study.cells:
         geometry, threads = cell.execution.geometry, cell.execution.threads_per_device
@@ -52,9 +52,9 @@ def _on_cpu(study: Study) -> str:
     return f"\n\nNo CUDA device is visible: devices are processes on the {cores} cores of this machine.{shared}"
 
 
-def _not_here(study: Study) -> str:
+def _not_here(study: Study, gpus: list[Gpu]) -> str:
     """The cells that this machine cannot run, by reason."""
-    gpus, against = cuda_devices(), defaultdict(list)
+    against = defaultdict(list)
     for cell in study.cells:
         if reason := reason_against(cell, gpus):
             against[reason].append(cell.slug)

@@ -1,0 +1,5 @@
+"""`python -m scalebench.cli`."""
+
+from scalebench.cli import main
+
+main()

@@ -1,0 +1,122 @@
+"""From runs to conclusions: the tables of runs and cells, findings, charts, the report."""
+
+import argparse
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command, on_campaign
+from scalebench.errors import UserError, nearest
+
+# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def collect(args: argparse.Namespace) -> None:
+    from scalebench.analysis.collect import runs_table
+    from scalebench.record.write import write_atomic
+
+    study, runs = _runs(args)
+    write_atomic(args.results / study.name / "runs.csv", runs_table(runs).to_csv(index=False))
+
+
+def findings(args: argparse.Namespace) -> None:
+    from scalebench.audit.checks import audit
+    from scalebench.record.write import write_json
+
+    study, runs = _runs(args)
+    found = audit(study.name, runs)
+    write_json(args.results / study.name / "findings.json", found.model_dump(mode="json"))
+    for f in found.findings:
+        print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
+
+
+def analyse(args: argparse.Namespace) -> None:
+    from scalebench.analysis.collect import cells_table
+    from scalebench.analysis.scaling import scaling_report
+    from scalebench.record.write import write_atomic, write_json
+
+    study, runs = _runs(args)
+    folder = args.results / study.name
+    found = _findings(folder)
+    write_atomic(folder / "cells.csv", cells_table(runs, found).to_csv(index=False))
+    write_json(folder / "scaling_report.json", scaling_report(study.name, study.campaign.title, runs, found))
+
+
+def comparison(args: argparse.Namespace) -> None:
+    from scalebench.analysis.arms import comparison_report
+    from scalebench.campaign.dag import Study
+    from scalebench.record.write import write_json
+    from scalebench.report.charts import draw_comparison
+    from scalebench.report.tables import write_comparison
+
+    study = Study(args.campaign)
+    folder = args.results / study.name
+    found = {name: (a, b, folder / "compare" / name / "pairs.json") for name, (_, a, b) in study.comparisons.items()}
+    report = comparison_report(study.name, found)
+    write_json(folder / "comparison.json", report)
+    write_comparison(report, folder / "tables")
+    draw_comparison(report["comparisons"], folder / "charts")
+
+
+def table(args: argparse.Namespace) -> None:
+    from scalebench.report.inputs import read_inputs
+    from scalebench.report.tables import write_tables
+
+    _, cells, report = read_inputs(args.folder)
+    write_tables(cells, report, args.folder / "tables")
+
+
+def chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts import CHARTS, draw
+    from scalebench.report.inputs import read_inputs
+
+    if args.chart not in CHARTS:
+        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+    draw(args.chart, *read_inputs(args.folder), args.folder / "charts")
+
+
+def report(args: argparse.Namespace) -> None:
+    from scalebench.report.answer import answer
+    from scalebench.report.inputs import read_comparisons, read_inputs
+    from scalebench.report.page import write_page
+
+    study, runs = _runs(args)
+    folder = args.results / study.name
+    comparisons = read_comparisons(folder) if study.comparisons else []
+    inputs = read_inputs(folder)
+    write_page(runs, *inputs, _findings(folder), comparisons, folder / "charts", folder / "report.html")
+    print(answer(inputs[-1], comparisons))
+
+
+def _runs(args: argparse.Namespace) -> tuple:
+    from scalebench.campaign.dag import Study
+    from scalebench.record.run import read_planned
+
+    study = Study(args.campaign)
+    planned = study.planned(args.results)
+    return study, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
+
+
+def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
+    from scalebench.audit.finding import Findings
+
+    if not (folder / "findings.json").is_file():
+        raise UserError(
+            f"{folder}/findings.json: no such file; make it with: snakemake --cores 2 {folder}/findings.json"
+        )
+    return Findings.model_validate_json((folder / "findings.json").read_text())
+
+
+def add(stages: Group) -> None:
+    for name, stage, doc in (
+        ("collect", collect, "gather all runs into runs.csv"),
+        ("findings", findings, "check all runs: findings.json"),
+        ("analyse", analyse, "cells.csv and scaling_report.json"),
+        ("comparison", comparison, "comparison.json with its table and chart"),
+        ("report", report, "report.html"),
+    ):
+        on_campaign(stages, name, stage, doc).add_argument("--results", type=Path, default=Path("results"))
+    command(stages, "table", table, "the scaling table as CSV, Markdown and LaTeX").add_argument(
+        "folder", type=Path, help="results/<campaign>"
+    )
+    charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
+    charts.add_argument("chart", help="ranking, throughput, speedup or step_time")
+    charts.add_argument("folder", type=Path, help="results/<campaign>")

@@ -1,0 +1,155 @@
+"""Runs: make them, move them, take them away, and see whether a cluster can make them."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command, on_campaign
+from scalebench.errors import UserError
+
+# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def train(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study
+    from scalebench.launch.run import run_cell
+    from scalebench.record.run import LOG
+
+    try:
+        study = Study(args.campaign)
+        cell = study.cell(args.cell)
+        if args.fingerprint and args.fingerprint != cell.fingerprint:
+            raise UserError(
+                f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again"
+            )
+        limit = study.campaign.resources.time_limit * 60
+        with _stoppable("this run will be made anew"):
+            metrics = run_cell(cell, study.name, args.repeat, args.tokens, args.out, limit)
+    except UserError as error:
+        if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
+            (args.out / LOG).write_text(f"scalebench: {error}\n")
+        raise
+    if metrics.failure:
+        print(
+            f"{args.cell}/rep{args.repeat}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr
+        )
+    else:
+        print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+
+
+@contextmanager
+def _stoppable(consequence: str) -> Iterator[None]:
+    """End with the signal's exit code, and say what becomes of the work, where a run was stopped."""
+    from scalebench.launch.watch import Interrupted
+
+    try:
+        yield
+    except Interrupted as stopped:
+        print(f"scalebench: {stopped}; {consequence}", file=sys.stderr)
+        raise SystemExit(stopped.code) from None
+
+
+def pairs(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study
+    from scalebench.launch.pairs import run_pairs
+    from scalebench.launch.run import run_cell
+
+    study = Study(args.campaign)
+    comparison, a, b = study.comparison(args.comparison)
+    limit = study.campaign.resources.time_limit * 60
+    with _stoppable("pairs that were finished are kept"):
+        run_pairs(
+            comparison, a, b, args.out, lambda cell, k, out: run_cell(cell, study.name, k, args.tokens, out, limit)
+        )
+
+
+def together(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study, tokens_dir
+    from scalebench.launch.run import run_cell
+
+    study = Study(args.campaign)
+    limit = study.campaign.resources.time_limit * 60
+    for cell in sorted(study.cells, key=lambda c: -study.priority(c.slug, args.repeat)):
+        print(f"{cell.slug}/rep{args.repeat}", flush=True)
+        with _stoppable("this repeat will be made anew"):
+            run_cell(cell, study.name, args.repeat, tokens_dir(args.results, cell), args.out / cell.slug, limit)
+
+
+def adopt(args: argparse.Namespace) -> None:
+    from scalebench.record.adopt import adopt as copy_run
+
+    copy_run(args.made, args.out)
+
+
+def retry(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study
+    from scalebench.record.retry import forget
+
+    study = Study(args.campaign)
+    if args.cell:
+        study.cell(args.cell)
+    wanted = [folder for folder in study.runs(args.results) if args.cell in (None, folder.parent.name)]
+    gone = forget(args.results / study.name, wanted, anyway=args.cell is not None)
+    for folder in gone:
+        print(f"removed {folder}")
+    if gone:
+        count = f"{len(gone)} run{'' if len(gone) == 1 else 's'}"
+        print(
+            f"{count} will be made anew by the next snakemake that builds {args.results / study.name / 'report.html'}"
+        )
+    else:
+        print("no run failed: there is nothing to remove")
+
+
+def cluster_check(args: argparse.Namespace) -> None:
+    from scalebench.launch.preflight import check
+
+    checks = check(args.profile, args.results)
+    for one in checks:
+        print(one)
+    wrong = sum(not one.ok for one in checks)
+    if wrong:
+        print(f"\n{wrong} thing{'' if wrong == 1 else 's'} to mend before a campaign is sent here", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def add(stages: Group) -> None:
+    run = on_campaign(stages, "train", train, "make one run of one cell")
+    run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
+    run.add_argument("--repeat", type=int, default=1)
+    run.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
+    run.add_argument("--out", type=Path, required=True, help="folder of the run")
+    run.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
+
+    ab = on_campaign(stages, "pairs", pairs, "make the pairs of one A/B comparison")
+    ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
+    ab.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
+    ab.add_argument("--out", type=Path, required=True, help="folder of the pairs")
+
+    pair = on_campaign(stages, "together", together, "make one run of every cell, one after the other")
+    pair.add_argument("--repeat", type=int, default=1)
+    pair.add_argument("--results", type=Path, default=Path("results"), help="where the corpora are")
+    pair.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    taken = command(
+        stages, "adopt", adopt, "put a run that was made together with others where a run of its own would be"
+    )
+    taken.add_argument("made", type=Path, help="folder of the run")
+    taken.add_argument("--out", type=Path, required=True)
+
+    cluster = stages.add_parser("cluster", help="look at a Slurm cluster before a campaign is sent there")
+    preflight = command(
+        cluster.add_subparsers(required=True, metavar="WHAT"),
+        "check",
+        cluster_check,
+        "try what a campaign needs of the cluster, on compute nodes too",
+    )
+    preflight.add_argument("--profile", type=Path, default=Path("slurm"), help="the profile's folder")
+    preflight.add_argument("--results", type=Path, default=Path("results"))
+
+    again = on_campaign(
+        stages, "retry", retry, "remove the runs that failed, so that the next snakemake makes them anew"
+    )
+    again.add_argument("--cell", help="remove all runs of this cell instead, measured ones too")
+    again.add_argument("--results", type=Path, default=Path("results"))

@@ -13,6 +13,7 @@ from scalebench.record.steps import loss_series
 TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 APART = 1.25  # ratio of a run's rate and the middle one of its cell
 COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
+SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # of a GPU, as nvidia-smi prints them
 CHANGES_NO_SAMPLE = {"execution", "micro_batch", "accumulation"}  # keys that leave samples and updates as they are
 
 
@@ -47,7 +48,7 @@ def surroundings_agree(runs: list[Run]) -> list[Finding]:
     """All runs of a campaign have the same code, versions, environment variables and hardware."""
     seen: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        for field, value in _surroundings(run):
+        for field, value in surroundings(run):
             seen[field].add(str(value))
     different = {field: sorted(values) for field, values in seen.items() if len(values) > 1}
     if not different:
@@ -112,10 +113,17 @@ def _training_identity(run: Run) -> str:
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
-def _surroundings(run: Run) -> Iterator[tuple[str, Any]]:
+def surroundings(run: Run) -> Iterator[tuple[str, Any]]:
+    """What was around a run and is never part of what a campaign compares: field and value."""
     metrics = run.metrics
+    hardware, gpus = metrics.hardware, metrics.hardware.get("gpus", [])
     yield "code", metrics.code_sha256
     yield from metrics.env.items()
-    yield from ((name, metrics.hardware[name]) for name in ("cpu_model", "cpu_count", "memory_bytes"))
+    yield "cpu_model", hardware["cpu_model"]
+    yield "cpu_count", hardware["cpu_count"]
+    yield "memory_gib", round(hardware["memory_bytes"] / 2**30)  # nodes of one kind differ by some pages
+    yield from ((name, hardware[name]) for name in ("cuda_driver", "container", "modules") if name in hardware)
+    yield from ((f"gpu {name}", sorted({gpu[name] for gpu in gpus})) for name in SETTINGS if gpus)
     yield "device", sorted({r["device_name"] for r in metrics.ranks})
     yield "os", metrics.host["os"]
+    yield "launcher", (metrics.scheduler or {}).get("type", "local")

@@ -1,0 +1,157 @@
+"""What a series shows: guards, verdicts, comparability, recommendation, and published figures digit for digit."""
+
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scalebench.analysis.guards import verdict
+from scalebench.analysis.recommend import recommend
+from scalebench.analysis.scaling import scaling_report
+from scalebench.audit.checks import audit
+
+# Published by the project that trained GPT-2 on 1, 2 and 4 V100 with a fixed global batch of 16: devices -> tokens/s.
+V100 = {1: 29600.05, 2: 57289.31, 4: 100791.44}
+V100_WALL = {1: 1017.61, 2: 522.01, 4: 296.10}
+
+
+def report(runs):
+    return scaling_report("synthetic", "Does it scale?", runs, audit("synthetic", runs))
+
+
+def sizes(tmp_path, times, repeats=3, spread=0.02):
+    """One series: devices -> seconds a step."""
+    found = cells(vary={"geometry": [f"1x{n}" for n in times]})
+    return [
+        write_run(tmp_path, c, k, times[c.batch.world], spread=spread) for c in found for k in range(1, repeats + 1)
+    ]
+
+
+def points(found):
+    return {p["devices"]: p for p in found["series"][0]["runs"].values()}
+
+
+def of_rates(tmp_path, rates, wall=None):
+    """Runs, one a size, whose windows have exactly these tokens/s."""
+    runs = []
+    for run in sizes(tmp_path, dict.fromkeys(rates, 0.1), repeats=1, spread=0):
+        devices = len(run.metrics.ranks)
+
+        def change(data, devices=devices):
+            window = data["window"]
+            window["tokens_per_sec_global"] = rates[devices]
+            window["wall_time_sec"] = window["tokens_processed_global"] / rates[devices]
+            data["total_wall_time_sec"] = (wall or dict.fromkeys(rates, 1.0))[devices]
+
+        runs.append(rewrite(run, change))
+    return runs
+
+
+def test_the_published_v100_figures_come_out_digit_for_digit(tmp_path):
+    found = points(report(of_rates(tmp_path, V100, V100_WALL)))
+    assert found[2]["speedup"]["value"] == pytest.approx(1.935446, abs=5e-7)
+    assert found[2]["scaling_efficiency"]["value"] == pytest.approx(0.967723, abs=5e-7)
+    assert found[4]["speedup"]["value"] == pytest.approx(3.405110, abs=5e-7)
+    assert found[4]["scaling_efficiency"]["value"] == pytest.approx(0.851278, abs=5e-7)
+    assert found[4]["speedup_by_job_wall_time"]["value"] == pytest.approx(3.437, abs=5e-4), "the other clock is named"
+    assert found[4]["speedup"]["low"] is None
+    assert found[4]["speedup"]["n"] == 1
+    assert found[4]["verdict"] is None, "one run carries no verdict"
+
+
+def test_the_published_t4_figures_come_out_when_ranks_are_added_up(tmp_path):
+    """The 4-GPU file has the rate of a rank, 11,213.47 tokens/s: times four it is the published 3.473 and 0.868."""
+    found = points(report(of_rates(tmp_path, {1: 12914.91, 4: 4 * 11213.47})))
+    assert round(found[4]["speedup"]["value"], 3) == 3.473
+    assert round(found[4]["scaling_efficiency"]["value"], 3) == 0.868
+
+
+def test_a_speed_up_above_the_number_of_devices_is_a_finding(tmp_path):
+    found = report(sizes(tmp_path, {1: 0.1, 2: 0.04}))
+    assert [f["code"] for f in found["findings"]] == ["super-linear"]
+    assert "super-linear" in points(found)[2]["findings"]
+    assert points(found)[1]["findings"] == []
+
+
+def test_a_little_above_is_none(tmp_path):
+    assert report(sizes(tmp_path, {1: 0.1, 2: 0.0496}))["findings"] == []
+
+
+def test_more_devices_and_slower_is_a_finding(tmp_path):
+    found = report(sizes(tmp_path, {1: 0.1, 2: 0.06, 4: 0.08}))
+    assert [(f["code"], f["cells"]) for f in found["findings"]] == [("slower-with-more", ["ddp-n1x4"])]
+    assert found["series"][0]["law"]["fraction"] is not None, "both sizes are faster than one device"
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "words"),
+    [
+        (0.4, 0.5, 0.6, "low"),
+        (0.72, 0.75, 0.8, "good"),
+        (0.9, 0.95, 1.0, "excellent"),
+        (0.6, 0.75, 0.9, "between low and excellent"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(low, value, high, words):
+    efficiency = {"low": low, "value": value, "high": high}
+    assert verdict(efficiency, {"high": 4 * high}) == words
+    assert verdict(efficiency, {"high": 0.99}) == "slower than the baseline"
+    assert verdict(efficiency | {"low": None, "high": None}, {"high": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda d: d["env"].update(torch_version="2.11.0"), "torch_version"),
+        (lambda d: d.update(code_sha256="f" * 64), "code"),
+        (lambda d: d["env"].update(NCCL_DEBUG="INFO"), "NCCL_DEBUG"),
+        (lambda d: d.update(scheduler={"type": "slurm"}), "launcher"),
+        (lambda d: d["hardware"].update(cpu_model="another"), "cpu_model"),
+        (lambda d: d["model"].update(parameters=1), "parameters"),
+        (lambda d: d["dtypes"].update(products="bfloat16"), "dtype of products"),
+    ],
+)
+def test_no_ratio_over_an_undeclared_difference(tmp_path, change, field):
+    runs = sizes(tmp_path, {1: 0.1, 2: 0.06})
+    runs = [rewrite(run, change) if len(run.metrics.ranks) == 2 else run for run in runs]
+    found = report(runs)
+    point = points(found)[2]
+    assert point["incomparable"] == [field]
+    assert point["speedup"] is point["scaling_efficiency"] is point["verdict"] is None
+    assert "incomparable-baseline" in point["findings"]
+    if field != "dtype of products":  # strategies may differ in their dtypes, sizes may not
+        assert point["best_single"] is None
+        assert point["best_single_incomparable"] == [field]
+
+
+def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
+    found = cells(vary={"strategy": ["ddp", "zero1", "zero2"], "geometry": ["1x2"]})
+    times = {"ddp": 0.1, "zero1": 0.12, "zero2": 0.15}
+    runs = [write_run(tmp_path, c, k, times[c.execution.strategy]) for c in found for k in (1, 2, 3)]
+    runs = [rewrite(r, lambda d: d["env"].update(torch_version="2")) if "zero1" in r.metrics.cell else r for r in runs]
+    group = report(runs)["ranking"][0]
+    assert [(c["strategy"], c["incomparable"]) for c in group["cells"]] == [
+        ("ddp", []), ("zero1", ["torch_version"]), ("zero2", []),
+    ]  # fmt: skip
+    assert group["cells"][1]["relative_to_fastest"] is None
+    assert group["recommendation"]["runner_up"] == "zero2-n1x2"
+
+
+def entry(strategy, value, low, high):
+    relative = None if value == 1 else {"value": value, "low": low, "high": high, "n": 5}
+    return {"cell": f"{strategy}-n1x4", "strategy": strategy, "relative_to_fastest": relative}
+
+
+def test_the_simpler_of_two_that_nothing_tells_apart_is_recommended():
+    found = recommend([entry("zero2", 1, 0, 0), entry("ddp", 0.99, 0.97, 1.01), entry("single", 0.5, 0.49, 0.51)])
+    assert found == {
+        "cell": "ddp-n1x4",
+        "fastest": "zero2-n1x4",
+        "within_noise": ["zero2-n1x4"],
+        "runner_up": "zero2-n1x4",
+    }
+
+
+def test_the_fastest_is_recommended_where_the_interval_tells_it_apart():
+    found = recommend([entry("zero3", 1, 0, 0), entry("ddp", 0.95, 0.93, 0.97)])
+    assert (found["cell"], found["runner_up"]) == ("zero3-n1x4", "ddp-n1x4")
+    assert recommend([entry("zero3", 1, 0, 0), entry("ddp", 0.95, None, None)]) is None
+    assert recommend([entry("zero3", 1, 0, 0)]) is None

@@ -14,6 +14,7 @@ from scalebench.campaign.job import job, job_together
 from scalebench.campaign.sources import MEASURING, sources
 from scalebench.errors import UserError, nearest
 from scalebench.launch.polling import guard
+from scalebench.report.gallery import GALLERY, charts_of, tables_of
 
 min_version("9.27")
 

@@ -189,7 +189,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
         collectives={"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}},
         dtypes={"products": "float32", "float32_matmul": "highest"},
         ranks=[
-            {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r]}
+            {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r], "cpu_load": 0.9}
             for r in range(batch.world)
         ],
         total_wall_time_sec=wall + 10,

@@ -52,7 +52,7 @@ def used(rule: str) -> set[str]:
             if isinstance(node, ast.ImportFrom) and node.module.startswith("scalebench."):
                 base = PACKAGE.joinpath(*node.module.split(".")[1:])
                 inside = [base / f"{alias.name}.py" for alias in node.names]
-                entries |= {p for p in (base.with_suffix(".py"), *inside) if p.is_file()}
+                entries |= {p for p in (base.with_suffix(".py"), base / "__init__.py", *inside) if p.is_file()}
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 wanted.append(functions[node.func.id])
     return {

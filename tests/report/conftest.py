@@ -41,7 +41,11 @@ class Results:
         out = self.folder / "report.html"
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
-        write_page(self.runs, *read_inputs(self.folder), self.findings, comparisons or [], self.folder / "charts", out)
+        inputs = read_inputs(self.folder)
+        drawn = [
+            name for name in CHARTS if name not in ("batch_size", "seq_len")
+        ]  # what the workflow draws for a campaign of sizes
+        write_page(self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out)
         return out
 
 

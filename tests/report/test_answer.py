@@ -18,17 +18,23 @@ def report(speedup=None, relative=None, single=None):
     two = run | {"cell": "ddp-n1x2", "devices": 2, "speedup": speedup, "scaling_efficiency": efficiency}
     if single:
         two |= {"best_single": "ddp-n1x1-t2", "speedup_vs_best_single": single}
-    first = {"cell": "ddp-n1x2", "tokens_per_sec_global": shown(1000.0, n=3), "relative_to_fastest": None}
+    first = {
+        "cell": "ddp-n1x2",
+        "tokens_per_sec_global": shown(1000.0, n=3),
+        "relative_to_fastest": None,
+        "incomparable": [],
+    }
     second = {
         "cell": "fsdp-n1x2",
         "tokens_per_sec_global": shown(500.0, n=relative["n"] if relative else 3),
         "relative_to_fastest": relative,
+        "incomparable": [],
     }
     return {
         "status": "ok",
         "mismatches": [],
         "series": [{"name": "ddp", "baseline": "ddp-n1x1", "runs": {"1x1": base, "1x2": two}}],
-        "ranking": [{"devices": 2, "cells": [first, second] if relative else [first]}],
+        "ranking": [{"devices": 2, "cells": [first, second] if relative else [first], "recommendation": None}],
     }
 
 
@@ -68,7 +74,12 @@ def test_the_fastest_is_held_against_the_best_single_device():
 
 def test_the_slowest_is_told_and_findings_are_reservations():
     given = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
-    last = {"cell": "zero3-n1x2", "tokens_per_sec_global": shown(400.0), "relative_to_fastest": shown(0.4, 0.35, 0.45)}
+    last = {
+        "cell": "zero3-n1x2",
+        "tokens_per_sec_global": shown(400.0),
+        "relative_to_fastest": shown(0.4, 0.35, 0.45),
+        "incomparable": [],
+    }
     given["ranking"][0]["cells"].append(last)
     given["series"][0]["runs"]["1x2"]["findings"] = ["machine-busy"]
     text = answer(given)
@@ -125,3 +136,20 @@ def test_where_there_is_nothing_but_a_comparison_it_is_the_answer():
     alone = report()
     alone["series"][0]["runs"].pop("1x2")
     assert answer(alone, [ab("faster")]).startswith("fused: y is 5.00 % faster")
+
+
+def test_the_simpler_of_two_that_nothing_tells_apart_is_recommended():
+    found = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
+    found["ranking"][0]["recommendation"] = {"cell": "fsdp-n1x2", "fastest": "ddp-n1x2", "runner_up": "ddp-n1x2"}
+    assert "Recommended: fsdp-n1x2, the simplest" in answer(found)
+    found["ranking"][0]["recommendation"] = {"cell": "ddp-n1x2", "fastest": "ddp-n1x2", "runner_up": "fsdp-n1x2"}
+    assert "Recommended" not in answer(found), "the ranking has said it"
+
+
+def test_an_incomparable_cell_is_named_and_never_ranked():
+    found = report(shown(1.7, 1.6, 1.8), shown(0.5, 0.4, 0.6))
+    third = {"cell": "zero2-n1x2", "tokens_per_sec_global": shown(900.0), "relative_to_fastest": None}
+    found["ranking"][0]["cells"].insert(1, third | {"incomparable": ["torch_version"]})
+    text = answer(found)
+    assert "the next is fsdp-n1x2" in text
+    assert "zero2-n1x2 is incomparable with it: torch_version differs." in text

@@ -8,7 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from scalebench.report.charts import CHARTS, STYLE, draw
+from scalebench.report.charts import CHARTS, PANELS, draw
+from scalebench.report.charts.style import STYLE
 from scalebench.report.inputs import read_inputs
 
 
@@ -20,22 +21,30 @@ def figure(results):
         with matplotlib.rc_context(STYLE):
             drawn = Figure(figsize=(6.4, 4))
             FigureCanvasAgg(drawn)
-            CHARTS[name](drawn.subplots(), *read_inputs(results.folder))
+            panels = PANELS.get(name, 1)
+            axes = drawn.subplots(1, panels)
+            CHARTS[name](axes if panels == 1 else list(axes), *read_inputs(results.folder))
             drawn.draw_without_rendering()
         return drawn
 
     return make
 
 
-@pytest.mark.parametrize("name", CHARTS)
+UNITS = {
+    "ranking": "tokens/s", "throughput": "tokens/s", "speedup": "ratio", "efficiency": "part of", "step_time": "(ms)",
+    "job_time": "(s)", "memory": "(MB)", "utilization": "(%)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNITS)
 def test_units_and_n_are_written(figure, name):
     axes = figure(name).axes[0]
     words = " ".join([axes.get_xlabel(), axes.get_ylabel(), axes.get_title()])
-    assert {"ranking": "tokens/s", "throughput": "tokens/s", "step_time": "(ms)", "speedup": "ratio"}[name] in words
+    assert UNITS[name] in words
     assert "n=3" in axes.get_title()
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("name", UNITS)
 def test_no_two_labels_overlap_and_none_is_cut(figure, name):
     drawn = figure(name)
     axes = drawn.axes[0]
@@ -85,4 +94,4 @@ def test_thin_results_are_drawn_too(fixture, request):
     charts = request.getfixturevalue(fixture).charts()
     for name in CHARTS:
         with Image.open(charts / f"{name}.png") as image:
-            assert image.size[0] == 960
+            assert image.size[0] == {1: 960, 2: 1260}[PANELS.get(name, 1)]

@@ -1,36 +1,35 @@
 """Telling it: the table, the charts, the page."""
 
-CHARTS = ("ranking", "throughput", "speedup", "step_time")
-
-
 def drawn_by(wildcards):
     """The code of a chart; a name that no chart has ends Snakemake with a message."""
-    if wildcards.chart not in CHARTS:
-        print(f'there is no chart "{wildcards.chart}".{nearest(wildcards.chart, CHARTS)} Charts: {", ".join(CHARTS)}', file=sys.stderr)
+    if wildcards.chart not in GALLERY:
+        print(f'there is no chart "{wildcards.chart}".{nearest(wildcards.chart, GALLERY)} Charts: {", ".join(GALLERY)}', file=sys.stderr)
         sys.exit(2)
-    return sources("report/charts.py", "report/inputs.py")
+    return sources("report/charts/__init__.py", "report/inputs.py")
 
 
 rule table:
     localrule: True
     message:
-        "Write the scaling table of {wildcards.campaign}"
+        "Write the table {wildcards.table} of {wildcards.campaign}"
+    wildcard_constraints:
+        table="scaling|strong|weak",
     input:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
-        code=sources("report/tables.py", "report/inputs.py"),
+        code=sources("report/tables.py", "report/series.py", "report/inputs.py"),
     output:
-        csv="results/{campaign}/tables/scaling.csv",
+        csv="results/{campaign}/tables/{table}.csv",
         md=report(
-            "results/{campaign}/tables/scaling.md",
+            "results/{campaign}/tables/{table}.md",
             caption="../report/scaling.rst",
             category="{campaign}",
-            labels={"what": "scaling table"},
+            labels={"what": "table {table}"},
         ),
-        tex="results/{campaign}/tables/scaling.tex",
+        tex="results/{campaign}/tables/{table}.tex",
     log:
-        "results/{campaign}/logs/table.log",
+        "results/{campaign}/logs/table-{table}.log",
     conda:
         "../../envs/report.yaml"
     threads: 1
@@ -38,7 +37,7 @@ rule table:
         mem_mb=1000,
         runtime=10,
     shell:
-        "scalebench table results/{wildcards.campaign} > {log} 2>&1"
+        "scalebench table {wildcards.table} results/{wildcards.campaign} > {log} 2>&1"
 
 
 rule chart:
@@ -82,8 +81,8 @@ rule page:
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
         findings="results/{campaign}/findings.json",
-        table="results/{campaign}/tables/scaling.md",
-        charts=expand("results/{{campaign}}/charts/{chart}.svg", chart=CHARTS),
+        tables=lambda w: [f"results/{w.campaign}/tables/{table}.md" for table in tables_of(of_campaign(w))],
+        charts=lambda w: [f"results/{w.campaign}/charts/{chart}.svg" for chart in charts_of(of_campaign(w))],
         comparisons=lambda w: comparison_files(w),
         code=sources("report/page.py", "report/inputs.py", "report/templates/report.html.j2"),
     output:

@@ -49,6 +49,7 @@ MEASURED: dict[str, Callable[[Metrics], Any]] = {
     "loss_first": lambda m: m.window.train_loss_first,
     "loss_last": lambda m: m.window.train_loss_last,
     "mfu": lambda m: m.utilization.mfu,
+    "device_load": lambda m: _load(m),
     "joules_per_token": lambda m: m.energy.joules_per_token,
     "skipped_steps": lambda m: m.window.skipped_optimizer_steps,
     "state_bytes": lambda m: m.memory.state_bytes,
@@ -138,6 +139,9 @@ def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
                 "joules_per_token": _joules_per_token(measured),
                 "startup_s": _median(measured, "startup_s"),
                 "warmup_s": _median(measured, "warmup_s"),
+                "window_s": _median(measured, "wall_time_s"),
+                "total_wall_time_s": _median_of([run.metrics.total_wall_time_sec for run in measured]),
+                "device_load": _median_of([load for run in measured if (load := _load(run.metrics)) is not None]),
                 "data_wait_share": _median(measured, "data_wait_share"),
                 "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
                 "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
@@ -151,7 +155,21 @@ def _largest(runs: list[Run], name: str) -> float | None:
 
 
 def _median(runs: list[Run], name: str) -> float | None:
-    return statistics.median(MEASURED[name](run.metrics) for run in runs) if runs else None
+    return _median_of([MEASURED[name](run.metrics) for run in runs])
+
+
+def _median_of(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _load(metrics: Metrics) -> float | None:
+    """Which part of the window the devices were busy: by NVML; on a CPU, cores used of cores given. None where unknown."""
+    gpus = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
+    if gpus:
+        return None if None in gpus else sum(gpus) / len(gpus)
+    if metrics.ranks[0]["device_name"] != "cpu" or "cpu_load" not in metrics.ranks[0]:
+        return None
+    return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
 
 
 def _scaled_mfu(runs: list[Run], rate: Estimate | None) -> float | None:

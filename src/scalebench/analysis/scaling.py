@@ -93,6 +93,7 @@ def _describe(name: str, members: list[Measured], cells: dict[str, Measured], fi
     alike = [c for c in members if not points[c.values["geometry"]]["incomparable"]]
     return {
         "name": name,
+        "strategy": base.values["strategy"],
         "kind": kind,
         "protocol": same,
         "baseline": base.cell,

@@ -58,10 +58,14 @@ def comparison(args: argparse.Namespace) -> None:
 
 def table(args: argparse.Namespace) -> None:
     from scalebench.report.inputs import read_inputs
+    from scalebench.report.series import write_series
     from scalebench.report.tables import write_tables
 
     _, cells, report = read_inputs(args.folder)
-    write_tables(cells, report, args.folder / "tables")
+    if args.table == "scaling":
+        write_tables(cells, report, args.folder / "tables")
+    else:
+        write_series(report, args.table, args.folder / "tables")
 
 
 def chart(args: argparse.Namespace) -> None:
@@ -75,6 +79,7 @@ def chart(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     from scalebench.report.answer import answer
+    from scalebench.report.gallery import charts_of
     from scalebench.report.inputs import read_comparisons, read_inputs
     from scalebench.report.page import write_page
 
@@ -82,7 +87,8 @@ def report(args: argparse.Namespace) -> None:
     folder = args.results / study.name
     comparisons = read_comparisons(folder) if study.comparisons else []
     inputs = read_inputs(folder)
-    write_page(runs, *inputs, _findings(folder), comparisons, folder / "charts", folder / "report.html")
+    drawn = charts_of(study)
+    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", folder / "report.html")
     print(answer(inputs[-1], comparisons))
 
 
@@ -114,9 +120,9 @@ def add(stages: Group) -> None:
         ("report", report, "report.html"),
     ):
         on_campaign(stages, name, stage, doc).add_argument("--results", type=Path, default=Path("results"))
-    command(stages, "table", table, "the scaling table as CSV, Markdown and LaTeX").add_argument(
-        "folder", type=Path, help="results/<campaign>"
-    )
+    tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
+    tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
+    tables.add_argument("folder", type=Path, help="results/<campaign>")
     charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
-    charts.add_argument("chart", help="ranking, throughput, speedup or step_time")
+    charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
     charts.add_argument("folder", type=Path, help="results/<campaign>")

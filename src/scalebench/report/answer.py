@@ -20,11 +20,11 @@ def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = No
 
 def _fastest(report: dict[str, Any]) -> list[str]:
     """The ranking at the largest number of devices at which there is more than one cell."""
-    groups = [g for g in report["ranking"] if len(g["cells"]) > 1]
+    groups = [g for g in report["ranking"] if len(_comparable(g)) > 1]
     if not groups:
         return []
     group = groups[-1]
-    first, second, last = (group["cells"][i] for i in (0, 1, -1))
+    first, second, last = (_comparable(group)[i] for i in (0, 1, -1))
     where, rate = f"On {_devices(group['devices'])}", f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
     relative, runs = second["relative_to_fastest"], _runs(second, first)
     if relative["low"] is None:
@@ -39,7 +39,31 @@ def _fastest(report: dict[str, Any]) -> list[str]:
     if last is not second and slow["high"] is not None and slow["high"] < 1:
         bounds = f"95 % interval {number(slow['low'])} to {number(slow['high'])}"
         told.append(f"The slowest is {last['cell']} with {number(slow['value'])} times that ({bounds}).")
-    return told + _against_single(report, first["cell"])
+    return told + _against_single(report, first["cell"]) + _recommended(group) + _left_out(group)
+
+
+def _comparable(group: dict[str, Any]) -> list[dict[str, Any]]:
+    return [entry for entry in group["cells"] if not entry["incomparable"]]
+
+
+def _recommended(group: dict[str, Any]) -> list[str]:
+    """Only where it says more than the ranking: a simpler cell that nothing tells from the fastest."""
+    advice = group["recommendation"]
+    if not advice or advice["cell"] == advice["fastest"]:
+        return []
+    return [
+        f"Recommended: {advice['cell']}, the simplest of those that are not distinguishable from the fastest; "
+        f"runner-up: {advice['runner_up']}."
+    ]
+
+
+def _left_out(group: dict[str, Any]) -> list[str]:
+    """Cells of that size that may not be compared, and why."""
+    return [
+        f"{entry['cell']} is incomparable with it: {', '.join(entry['incomparable'])} differ{'' if len(entry['incomparable']) > 1 else 's'}."
+        for entry in group["cells"]
+        if entry["incomparable"]
+    ]
 
 
 def _against_single(report: dict[str, Any], cell: str) -> list[str]:

@@ -12,8 +12,9 @@ from scalebench.record.metrics import Metrics
 from scalebench.record.run import Run
 from scalebench.record.write import write_atomic
 from scalebench.report.answer import answer, compared
-from scalebench.report.charts import CHARTS
 from scalebench.report.figures import number, records
+from scalebench.report.gallery import COMPARISON, GALLERY
+from scalebench.report.series import KINDS, law_sentences, series_human
 from scalebench.report.tables import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
 
 
@@ -24,14 +25,16 @@ def write_page(
     report: dict[str, Any],
     findings: Findings,
     comparisons: list[dict[str, Any]],
+    drawn: list[str],
     charts: Path,
     out: Path,
 ) -> None:
-    """Write the report of a campaign to `out`. `table` is runs.csv, `charts` the folder of the SVG files."""
+    """Write the report of a campaign to `out`. `table` is runs.csv; `drawn` are charts, `charts` the folder of their SVG files."""
     human, constant = split_constant(human_rows(scaling_rows(cells, report)))
     human = human.drop(columns=[HUMAN[name] for name in FILES_ONLY], errors="ignore")
     scaling = [s for s in report["series"] if s["kind"]]
-    shown = [name for name in CHARTS if name != "speedup" or scaling] + (["comparison"] if comparisons else [])
+    shown = {name: GALLERY[name].caption for name in drawn if GALLERY[name].shown(cells, report)}
+    shown |= {"comparison": COMPARISON} if comparisons else {}
     environment = Environment(
         loader=PackageLoader("scalebench.report"),
         autoescape=True,
@@ -40,6 +43,7 @@ def write_page(
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    every = [*findings.findings, *(Finding.model_validate(f) for f in report["findings"])]
     page = environment.get_template("report.html.j2").render(
         report=report,
         answer=answer(report, comparisons),
@@ -47,14 +51,15 @@ def write_page(
         rows=human.to_dict("records"),
         constant=constant,
         numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
+        by_kind=_by_kind(report),
         compared=[compared(c) for c in comparisons],
         comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
         checks=len(findings.checks),
-        findings=_grouped(findings),
-        of_run=_of_run(findings),
-        marked={f.code for f in findings.findings if f.severity != "note"},
+        findings=_grouped(every),
+        of_run=_of_run(every),
+        marked={f.code for f in every if f.severity != "note"},
         charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
-        captions=CAPTIONS,
+        captions=shown,
         failed=[run for run in runs if not run.ok],
         runs=records(table),
         base=f"{out.parent}/",
@@ -65,17 +70,10 @@ def write_page(
     write_atomic(out, page)
 
 
-CAPTIONS = {
-    "ranking": "Throughput of every cell, the fastest first. Dots are runs, black lines 95 % intervals over runs; an interval that leaves the "
-    "chart is in the table.",
-    "throughput": "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, "
-    "the dashed line is the best baseline times the number of devices. Series stand side by side; an interval that leaves "
-    "the chart is in the table.",
-    "speedup": "Speed-up of each series relative to itself at its smallest world size; the dashed line is ideal.",
-    "comparison": "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval over pairs. "
-    "Crosses: A against A, what the method sees where there is nothing to see.",
-    "step_time": "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell; no line below 20 steps.",
-}
+def _by_kind(report: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]], list[str]]]:
+    """Strong and weak scaling, each where there is some: rows of the table, sentences on its laws."""
+    there = [kind for kind in KINDS if any(s["kind"] == kind for s in report["series"])]
+    return [(kind, series_human(report, kind).to_dict("records"), law_sentences(report, kind)) for kind in there]
 
 
 def _data_uri(path: Path) -> str:
@@ -83,18 +81,18 @@ def _data_uri(path: Path) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
-def _grouped(findings: Findings) -> list[tuple[tuple[str, str, str], list[Finding]]]:
+def _grouped(findings: list[Finding]) -> list[tuple[tuple[str, str, str], list[Finding]]]:
     """Findings of one kind together, the gravest first."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for f in findings.findings:
+    for f in findings:
         groups.setdefault((f.severity, f.code, f.advice), []).append(f)
     return list(groups.items())
 
 
-def _of_run(findings: Findings) -> dict[str, list[str]]:
+def _of_run(findings: list[Finding]) -> dict[str, list[str]]:
     """Codes of findings, notes aside, by the name of the run."""
     found: dict[str, list[str]] = {}
-    for f in findings.findings:
+    for f in findings:
         for run in f.runs if f.severity != "note" else ():
             found.setdefault(run, []).append(f.code)
     return found

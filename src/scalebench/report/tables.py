@@ -45,6 +45,7 @@ HUMAN = {
     "startup_s": "start-up (s)",
     "findings": "findings",
 }
+RATIOS = ("speedup", "scaling_efficiency", "speedup_vs_best_single")
 # Columns that the page leaves to the tables' files.
 FILES_ONLY = ("kind", "tokens_per_s_per_device", "step_time_p95_s", "startup_s")
 # Columns that say nothing in a table where they never change.
@@ -76,10 +77,12 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
             "baseline": series.get("baseline") if series.get("kind") else None,
             "best_single": run.get("best_single"),
         }
-        for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
+        for name in RATIOS:
             shown = run.get(name) or {}
             row |= {name: shown.get("value"), f"{name}_low": shown.get("low"), f"{name}_high": shown.get("high")}
             row[f"{name}_n"] = shown.get("n")
+        row["incomparable"] = ", ".join(run.get("incomparable", []))
+        row["best_single_incomparable"] = ", ".join(run.get("best_single_incomparable", []))
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -94,11 +97,12 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
         text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
         if n:
             text["tokens_per_s"] = estimate(_estimate(row, "tokens_per_s"), digits=4)
-            for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
-                text[name] = estimate(_estimate(row, name))
+            for name in RATIOS:
+                other = row["best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable"]
+                text[name] = f"incomparable: {other}" if other else estimate(_estimate(row, name))
             text["speedup"] = "1 (baseline)" if row["baseline"] == row["cell"] else text["speedup"]
         else:
-            text |= dict.fromkeys(("speedup", "scaling_efficiency", "speedup_vs_best_single"), "")
+            text |= dict.fromkeys(RATIOS, "")
             text["tokens_per_s"] = row["failures"].replace("|", "/")
         text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
         shown.append({HUMAN[name]: text[name] for name in HUMAN})
@@ -121,7 +125,7 @@ def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> N
     write_atomic(folder / "scaling.csv", rows.to_csv(index=False))
     markdown = human.to_markdown(index=False, disable_numparse=True)
     write_atomic(folder / "scaling.md", f"{markdown}\n\nIn all rows: {everywhere}.\n{_note(report)}")
-    write_atomic(folder / "scaling.tex", _latex(human, report["title"]))
+    write_atomic(folder / "scaling.tex", latex(human, report["title"]))
 
 
 def comparison_rows(report: dict[str, Any]) -> pd.DataFrame:
@@ -159,7 +163,7 @@ def write_comparison(report: dict[str, Any], folder: Path) -> None:
     human = comparison_rows(report)
     write_atomic(folder / "comparison.csv", pd.DataFrame(plain).to_csv(index=False))
     write_atomic(folder / "comparison.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
-    write_atomic(folder / "comparison.tex", _latex(human, f"A/B comparisons of {report['campaign']}"))
+    write_atomic(folder / "comparison.tex", latex(human, f"A/B comparisons of {report['campaign']}"))
 
 
 def _word(value: Any) -> str:
@@ -192,7 +196,7 @@ def _note(report: dict) -> str:
     )
 
 
-def _latex(human: pd.DataFrame, title: str) -> str:
+def latex(human: pd.DataFrame, title: str) -> str:
     """A booktabs table; `\\usepackage{booktabs}` is all that it needs."""
     escape = str.maketrans({"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "–": "--", "\u00a0": "~"})
     lines = [" & ".join(c.translate(escape) for c in human.columns)]

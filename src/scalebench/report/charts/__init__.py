@@ -1,0 +1,65 @@
+"""The charts, and drawing one: `draw` and `draw_comparison`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+
+from scalebench.report.charts import cells as by_cell
+from scalebench.report.charts import scaling, sweeps
+from scalebench.report.charts.pairs import comparison
+from scalebench.report.charts.style import STYLE
+
+# A chart fills one pair of axes; those of PANELS, a list of so many.
+CHARTS: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame, dict], None]] = {
+    "ranking": scaling.ranking,
+    "throughput": scaling.throughput,
+    "speedup": scaling.speedup,
+    "efficiency": scaling.efficiency,
+    "step_time": by_cell.step_time,
+    "job_time": by_cell.job_time,
+    "memory": by_cell.memory,
+    "utilization": by_cell.utilization,
+    "energy": by_cell.energy,
+    "batch_size": sweeps.batch_size,
+    "seq_len": sweeps.seq_len,
+}
+PANELS = {"batch_size": 2, "seq_len": 2}
+ROW = {
+    "ranking": 0.3,
+    "step_time": 0.5,
+    "job_time": 0.3,
+    "memory": 0.3,
+    "utilization": 0.3,
+    "energy": 0.3,
+}  # inches a cell
+
+
+def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
+    """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
+    rows = max(3, int((cells["n"] > 0).sum()))
+    height = 1.4 + ROW[name] * rows if name in ROW else 4.0
+    _write(folder / name, height, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
+
+
+def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
+    """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
+    _write(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
+
+
+def _write(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(6.4 if panels == 1 else 8.4, height))
+        axes = figure.subplots(1, panels)
+        fill(axes if panels == 1 else list(axes))
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        if handles:
+            columns = min(4 if len(handles) == 4 else 3, len(handles))
+            figure.set_figheight(height + 0.25 * -(-len(handles) // columns))
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})

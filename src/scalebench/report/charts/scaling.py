@@ -1,0 +1,112 @@
+"""Charts of scaling: against the number of devices, and cells beside each other."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from scalebench.report.charts.style import (
+    HEADROOM,
+    colour,
+    count,
+    device_axis,
+    devices_of,
+    empty,
+    headroom,
+    ideal,
+    line,
+    rows,
+    series_styles,
+    thousands,
+)  # fmt: skip
+
+
+def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """tokens/s against devices: each run as a small dot, each cell with its interval, the ideal from the best baseline."""
+    every = report["series"]
+    if not every:
+        empty(axes, "no measured runs")
+        return
+    for i, (series, style) in enumerate(zip(every, series_styles(every), strict=True)):
+        points = list(series["runs"].values())
+        at = line(axes, i - (len(every) - 1) / 2, style, series["name"], points, "tokens_per_sec_global")
+        for point, x in zip(points, at, strict=True):
+            values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
+            axes.plot([x] * len(values), values, "o", ms=3, mew=0, alpha=0.6, color=style["color"])
+    first = [next(iter(s["runs"].values())) for s in every]
+    best = max(p["tokens_per_sec_global"]["value"] / p["devices"] for p in first)
+    devices = devices_of(every)
+    ideal(axes, devices, [best * d for d in devices])
+    axes.set_ylabel("throughput (tokens/s)")
+    axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({count(cells)})")
+    device_axis(axes, devices)
+    headroom(
+        axes, [best * devices[-1], *(p["tokens_per_sec_global"]["value"] for s in every for p in s["runs"].values())]
+    )
+
+
+def speedup(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Speed-up of each series over itself at its smallest world size, with the ideal line."""
+    every = _scaled(report)
+    if not every:
+        empty(axes, "no series with more than one size")
+        return
+    highest = _lines(axes, every, "speedup")
+    devices = devices_of(every)
+    smallest = min(s["baseline_devices"] for s in every)
+    ideal(axes, devices, [d / smallest for d in devices])
+    axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
+    kinds = " and ".join(sorted({s["kind"] for s in every})).capitalize()
+    axes.set_title(f"{kinds} scaling; bars: 95 % interval ({count(cells)})")
+    device_axis(axes, devices)
+    headroom(axes, [devices[-1] / smallest, *highest])
+
+
+def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Speed-up as a part of the ideal one, of each series over itself at its smallest world size."""
+    every = _scaled(report)
+    if not every:
+        empty(axes, "no series with more than one size")
+        return
+    highest = _lines(axes, every, "scaling_efficiency")
+    devices = devices_of(every)
+    ideal(axes, devices, [1.0] * len(devices))
+    axes.set_ylabel("efficiency (part of the ideal speed-up)")
+    axes.set_title(f"Scaling efficiency; bars: 95 % interval ({count(cells)})")
+    device_axis(axes, devices)
+    headroom(axes, [1.0, *highest])
+
+
+def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """tokens/s of every cell, the fastest first: what differs between cells of one size is seen here, not on a line."""
+    shown = cells[cells["n"] > 0].sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
+    if shown.empty:
+        empty(axes, "no measured runs")
+        return
+    for i, row in shown.iterrows():
+        values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
+        axes.barh(i, row["tokens_per_s"], height=0.55, color=colour(row["strategy"]), alpha=0.4)
+        if pd.notna(row["tokens_per_s_low"]):
+            axes.plot([row["tokens_per_s_low"], row["tokens_per_s_high"]], [i, i], "|-", color="black", ms=9, lw=1.2)
+        axes.plot(values, [i] * len(values), "o", ms=4, mew=0.6, mec="white", color="0.25")
+    rows(axes, shown, shown["cell"], report)
+    most = max(HEADROOM * shown["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
+    axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
+    axes.set_xlabel("throughput (tokens/s)")
+    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({count(cells)})")
+    thousands(axes.xaxis)
+
+
+def _scaled(report: dict[str, Any]) -> list[dict]:
+    return [s for s in report["series"] if s["kind"]]
+
+
+def _lines(axes: Axes, every: list[dict], key: str) -> list[float]:
+    """One line a series through its points that have a ratio; the baseline is 1 without an interval. Returns all values."""
+    base = {"value": 1.0, "low": None, "high": None, "n": 0}
+    values = []
+    for i, (series, style) in enumerate(zip(every, series_styles(every), strict=True)):
+        points = [p | {key: p[key] or base} for p in series["runs"].values() if not p["incomparable"]]
+        line(axes, i - (len(every) - 1) / 2, style, series["name"], points, key)
+        values += [p[key]["value"] for p in points]
+    return values

@@ -1,0 +1,106 @@
+"""What all charts share: colours, axes, marks for findings. Each says its units, n and intervals, and stays readable in grey."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+# Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each strategy,
+# in every chart the same.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
+LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
+ALARM = "#B00020"
+STYLE = {"font.size": 11, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+         "svg.hashsalt": "scalebench", "figure.constrained_layout.use": True}  # fmt: skip
+BESIDE = 0.035  # distance of series that share a number of devices, in parts of the axis' doubling
+HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
+
+
+def colour(strategy: str) -> str:
+    return COLOURS[STRATEGIES.index(strategy.removesuffix("-offload"))]
+
+
+def styles(strategies: list[str]) -> list[dict[str, Any]]:
+    """How the lines of a chart look: colour and marker by strategy, the kind of line by what else differs."""
+    seen: dict[str, int] = {}
+    found = []
+    for strategy in strategies:
+        nth = seen[strategy] = seen.get(strategy, -1) + 1
+        place = STRATEGIES.index(strategy.removesuffix("-offload"))
+        hollow = {"markerfacecolor": "white"} if nth else {}
+        found.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
+    return found
+
+
+def series_styles(every: list[dict]) -> list[dict[str, Any]]:
+    return styles([series["strategy"] for series in every])
+
+
+def line(axes: Axes, place: float, style: dict, label: str, points: list[dict], key: str) -> list[float]:
+    """One series with its intervals, `place` beside the others; returns where its points stand."""
+    x = [p["devices"] * 2 ** (BESIDE * place) for p in points]
+    y = [p[key]["value"] for p in points]
+    bounds = [(p[key]["low"], p[key]["high"]) for p in points]
+    below = [0 if low is None else v - low for v, (low, _) in zip(y, bounds, strict=True)]
+    above = [0 if high is None else high - v for v, (_, high) in zip(y, bounds, strict=True)]
+    axes.errorbar(x, y, yerr=[below, above], label=label, capsize=4, lw=1.4, **style)
+    for xi, yi, point in zip(x, y, points, strict=True):
+        if point["findings"]:  # a number with a finding never stands alone
+            axes.annotate("!", (xi, yi), xytext=(6, 4), textcoords="offset points", color=ALARM, weight="bold")
+    if any(p["findings"] for p in points) and "! has a finding" not in axes.get_legend_handles_labels()[1]:
+        axes.add_line(Line2D([], [], ls="", marker="$!$", color=ALARM, label="! has a finding"))
+    return x
+
+
+def ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
+    if len(devices) > 1:
+        axes.plot(devices, values, "--", color="0.5", lw=1, zorder=0, label="ideal")
+
+
+def devices_of(series: list[dict]) -> list[int]:
+    return sorted({p["devices"] for s in series for p in s["runs"].values()})
+
+
+def device_axis(axes: Axes, devices: list[int]) -> None:
+    axes.set_xlabel("devices")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(devices, [str(d) for d in devices])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(devices[0] / 1.35, devices[-1] * 1.35)
+    thousands(axes.yaxis)
+
+
+def headroom(axes: Axes, values: list[float]) -> None:
+    axes.set_ylim(bottom=0)
+    if axes.get_ylim()[1] > HEADROOM * max(values):
+        axes.set_ylim(0, HEADROOM * max(values))
+
+
+def rows(axes: Axes, shown: pd.DataFrame, labels: Any, report: dict) -> None:
+    """A row for each cell; the name of one whose numbers have a finding is marked."""
+    marked = {p["cell"] for s in report["series"] for p in s["runs"].values() if p["findings"]}
+    labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, shown["cell"], strict=True)]
+    axes.set_yticks(range(len(shown)), labels)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    for label, cell in zip(axes.get_yticklabels(), shown["cell"], strict=True):
+        if cell in marked:
+            label.set_color(ALARM)
+
+
+def thousands(axis: Any) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+
+
+def empty(axes: Axes, why: str) -> None:
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
+    axes.set_axis_off()
+
+
+def count(cells: pd.DataFrame) -> str:
+    counts = sorted({int(n) for n in cells["n"] if n})
+    return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}–{counts[-1]}" if counts else "n=0"

@@ -1,0 +1,106 @@
+"""Which charts a report has: what each shows, which campaigns ask for it, when it has something to show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scalebench.campaign.dag import Study
+
+
+@dataclass(frozen=True)
+class Entry:
+    caption: str
+    asked: Callable[[Study], bool]  # known before anything ran: the workflow draws it
+    shown: Callable[[Any, dict[str, Any]], bool]  # from cells.csv and scaling_report.json: the page shows it
+
+
+def _values(study: Study, *keys: str) -> int:
+    """How many different values of some keys of the batch or the workload the cells have."""
+    return len({tuple(_of(cell, key) for key in keys) for cell in study.cells})
+
+
+def _of(cell: Any, key: str) -> Any:
+    places = {"devices": cell.batch.world, "global": cell.batch.global_, "micro": cell.batch.micro}
+    return places[key] if key in places else getattr(cell.workload, key)
+
+
+def always(*_: Any) -> bool:
+    return True
+
+
+def _sizes(study: Study) -> bool:
+    return _values(study, "devices") > 1
+
+
+def _scaled(_: Any, report: dict[str, Any]) -> bool:
+    return any(s["kind"] for s in report["series"])
+
+
+GALLERY = {
+    "ranking": Entry(
+        "Throughput of every cell, the fastest first. Dots are runs, black lines 95 % intervals over runs; an interval that leaves the "
+        "chart is in the table.",
+        always,
+        always,
+    ),
+    "throughput": Entry(
+        "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, "
+        "the dashed line is the best baseline times the number of devices. Series stand side by side; an interval that leaves "
+        "the chart is in the table.",
+        _sizes,
+        always,
+    ),
+    "speedup": Entry(
+        "Speed-up of each series relative to itself at its smallest world size; the dashed line is ideal.", _sizes, _scaled
+    ),
+    "efficiency": Entry(
+        "The same as a part of the ideal speed-up. 1: N devices do N times the work of one in the same time.", _sizes, _scaled
+    ),
+    "step_time": Entry(
+        "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell; no line below 20 steps.",
+        always,
+        always,
+    ),
+    "job_time": Entry("What a whole run took. Rates are of the timed window alone.", always, always),
+    "memory": Entry(
+        "Weights, gradients and optimizer state on the fullest device just before an update, beside what the ZeRO paper's "
+        "model says. The difference is buffers, and weights that a strategy gathers and keeps.",
+        always,
+        always,
+    ),
+    "utilization": Entry(
+        "How busy the devices were in the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
+        always,
+        lambda cells, _: bool(cells["device_load"].notna().any()),
+    ),
+    "energy": Entry(
+        "Energy of the devices per token, by their counters.",
+        lambda study: any(cell.execution.device != "cpu" for cell in study.cells),
+        lambda cells, _: bool(cells["joules_per_token"].notna().any()),
+    ),
+    "batch_size": Entry(
+        "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
+        lambda study: _values(study, "global", "devices") > _values(study, "devices")
+        or _values(study, "micro", "devices") > _values(study, "devices"),
+        always,
+    ),
+    "seq_len": Entry(
+        "Step time and throughput against the sequence length. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
+        lambda study: _values(study, "seq_len") > 1,
+        always,
+    ),
+}  # fmt: skip
+COMPARISON = (
+    "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval over pairs. "
+    "Crosses: A against A, what the method sees where there is nothing to see."
+)
+
+
+def charts_of(study: Study) -> list[str]:
+    """The charts of a campaign's report, in their order there."""
+    return [name for name, entry in GALLERY.items() if entry.asked(study)]
+
+
+def tables_of(study: Study) -> list[str]:
+    """The tables of a campaign's report; those of scaling where it has more than one size."""
+    return ["scaling", "strong", "weak"] if _sizes(study) else ["scaling"]

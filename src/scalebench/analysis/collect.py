@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from scalebench.analysis.intervals import Estimate, rate
@@ -114,7 +115,7 @@ def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
         measured = [run for run in group if run.ok]
         failures = [run.metrics.failure for run in group if run.metrics.failure]
         rate = throughput(measured) if measured else None
-        steps = pd.concat([run.window["step_time_s"] for run in measured]) if measured else pd.Series(dtype=float)
+        steps = np.concatenate([run.window["step_time_s"] for run in measured]) if measured else np.empty(0)
         config = configuration(group[0])
         rows.append(
             {
@@ -126,9 +127,11 @@ def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
                 "tokens_per_s_low": rate and rate.low,
                 "tokens_per_s_high": rate and rate.high,
                 "tokens_per_s_per_device": rate and rate.value / config["devices"],
-                **{f"step_time_p{p:02}_s": steps.quantile(p / 100) for p in (5, 25, 50, 75)},
-                "step_time_p95_s": steps.quantile(0.95) if len(steps) >= 20 else None,
-                "step_time_max_s": steps.max(),
+                **{
+                    f"step_time_p{p:02}_s": np.quantile(steps, p / 100) if len(steps) else None for p in (5, 25, 50, 75)
+                },
+                "step_time_p95_s": np.quantile(steps, 0.95) if len(steps) >= 20 else None,
+                "step_time_max_s": steps.max() if len(steps) else None,
                 "steps": len(steps),
                 "loss_last": measured[0].metrics.window.train_loss_last if measured else None,
                 **{

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit  # quantile of Student's t; scipy.stats takes a second to import
 
 CONFIDENCE = 0.95
 
@@ -51,5 +51,5 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _interval(value: float, variance: float, freedom: float, n: int) -> Estimate:
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance)
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)

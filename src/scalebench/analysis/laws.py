@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from scalebench.analysis.intervals import CONFIDENCE
 
@@ -54,7 +54,7 @@ def fit(kind: str, rates: dict[int, list[float]]) -> dict[str, Any]:
     fractions = np.array([solve(s) for s in speedups])
     value, low, high = float(fractions.mean()), None, None
     if repeats > 1:
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, repeats - 1)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
+        half = float(stdtrit(repeats - 1, (1 + CONFIDENCE) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half
     limit = 1 / value if law == "amdahl" and value > 0 else None
     return {

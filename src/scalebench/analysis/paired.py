@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from scalebench.analysis.intervals import CONFIDENCE
 
@@ -37,7 +37,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     """
     logs, null = np.log(ratios), np.log(null_ratios)
     n, mean, sd = len(logs), float(np.mean(logs)), float(np.std(logs, ddof=1))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * sd / math.sqrt(n)
     floor = float(np.sqrt(np.mean(null**2)))
     claimed = abs(mean) > half and abs(mean) > floor
     return Paired(
@@ -56,7 +56,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
 
 def _detectable(sd: float, n: int) -> float:
     """Log effect that n pairs with a standard deviation `sd` detect with probability POWER (normal theory of the t test)."""
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) + stats.t.ppf(POWER, n - 1)) * sd / math.sqrt(n)
+    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) + stdtrit(n - 1, POWER)) * sd / math.sqrt(n)
 
 
 def _more_pairs(sd: float, n: int) -> int | None:

@@ -1,7 +1,10 @@
 """Do the times, the rates and the work agree with each other, and was the machine free?"""
 
+import numpy as np
+
 from scalebench.audit.finding import Finding, about
 from scalebench.record.run import Run
+from scalebench.record.steps import rank_totals
 
 SAME = 0.005  # relative difference of figures that are one figure computed twice
 FILLED = 0.02  # part of the window that may lie outside of the steps in it
@@ -40,8 +43,7 @@ def steps_fill_window(runs: list[Run]) -> list[Finding]:
     found = []
     for run in runs:
         wall = run.metrics.window.wall_time_sec
-        series = run.steps[run.steps["phase"] == "window"]
-        total = float(series.groupby("rank")["step_time_s"].sum().max())
+        total = float(rank_totals(run.steps).max())
         if abs(total - wall) > FILLED * wall:
             found.append(
                 about(
@@ -59,10 +61,10 @@ def figures_are_the_series(runs: list[Run]) -> list[Finding]:
     """Step statistics and rate of the summary, computed anew from the raw series."""
     found = []
     for run in runs:
-        window, times = run.metrics.window, run.window["step_time_s"]
+        window, times = run.metrics.window, run.window["step_time_s"].to_numpy()
         anew = {
             "step_time_mean_sec": times.mean(),
-            "step_time_p50_sec": times.median(),
+            "step_time_p50_sec": np.median(times),
             "step_time_min_sec": times.min(),
             "step_time_max_sec": times.max(),
             "tokens_per_sec_global": run.window["tokens"].sum() / window.wall_time_sec,

@@ -1,5 +1,7 @@
 """Was the work that was planned done, once, by the ranks together?"""
 
+from functools import lru_cache
+
 from scalebench.audit.finding import Finding, about, devices
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import Run
@@ -32,8 +34,14 @@ def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
 
 def _planned(run: Run) -> str:
     work, config = run.metrics.config["work"], run.metrics.training_config
-    plan = SamplePlan(config.dataset_subset_sizes["train"], work["global_batch"], work["seed"])
-    return digest([plan.step(s) for s in range(work["warmup_steps"], work["warmup_steps"] + work["steps"])])
+    samples = config.dataset_subset_sizes["train"]
+    return _digest_of_plan(samples, work["global_batch"], work["seed"], work["warmup_steps"], work["steps"])
+
+
+@lru_cache  # most runs of a campaign have the same plan
+def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, steps: int) -> str:
+    plan = SamplePlan(samples, global_batch, seed)
+    return digest([plan.step(s) for s in range(first, first + steps)])
 
 
 def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:

@@ -65,7 +65,7 @@ def read_run(folder: Path) -> Run:
     """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3.0."""
     path = folder / METRICS
     try:
-        return Run(folder, Metrics.model_validate(json.loads(path.read_text())))
+        return Run(folder, Metrics.model_validate_json(path.read_bytes()))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except (ValidationError, json.JSONDecodeError) as error:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scalebench.report.charts import cells as by_cell
 from scalebench.report.charts import scaling, sweeps
 from scalebench.report.charts.pairs import comparison
-from scalebench.report.charts.style import STYLE
+from scalebench.report.charts.style import MOST_ROWS, STYLE
 
 # A chart fills one pair of axes; those of PANELS, a list of so many.
 CHARTS: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame, dict], None]] = {
@@ -40,7 +40,7 @@ ROW = {
 
 def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
-    rows = max(3, int((cells["n"] > 0).sum()))
+    rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
     height = 1.4 + ROW[name] * rows if name in ROW else 4.0
     _write(folder / name, height, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
 

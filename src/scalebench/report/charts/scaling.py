@@ -8,25 +8,26 @@ from matplotlib.axes import Axes
 from scalebench.report.charts.style import (
     HEADROOM,
     colour,
-    count,
     device_axis,
     devices_of,
     empty,
+    fastest_cells,
+    fastest_series,
     headroom,
     ideal,
     line,
     rows,
     series_styles,
     thousands,
-)  # fmt: skip
+)
 
 
 def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """tokens/s against devices: each run as a small dot, each cell with its interval, the ideal from the best baseline."""
-    every = report["series"]
-    if not every:
+    if not report["series"]:
         empty(axes, "no measured runs")
         return
+    every, said = fastest_series(report["series"], cells)
     for i, (series, style) in enumerate(zip(every, series_styles(every), strict=True)):
         points = list(series["runs"].values())
         at = line(axes, i - (len(every) - 1) / 2, style, series["name"], points, "tokens_per_sec_global")
@@ -38,7 +39,7 @@ def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
     devices = devices_of(every)
     ideal(axes, devices, [best * d for d in devices])
     axes.set_ylabel("throughput (tokens/s)")
-    axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({count(cells)})")
+    axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({said})")
     device_axis(axes, devices)
     headroom(
         axes, [best * devices[-1], *(p["tokens_per_sec_global"]["value"] for s in every for p in s["runs"].values())]
@@ -47,39 +48,40 @@ def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
 
 def speedup(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Speed-up of each series over itself at its smallest world size, with the ideal line."""
-    every = _scaled(report)
-    if not every:
+    if not (scaled := [s for s in report["series"] if s["kind"]]):
         empty(axes, "no series with more than one size")
         return
+    every, said = fastest_series(scaled, cells)
     highest = _lines(axes, every, "speedup")
     devices = devices_of(every)
     smallest = min(s["baseline_devices"] for s in every)
     ideal(axes, devices, [d / smallest for d in devices])
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
     kinds = " and ".join(sorted({s["kind"] for s in every})).capitalize()
-    axes.set_title(f"{kinds} scaling; bars: 95 % interval ({count(cells)})")
+    axes.set_title(f"{kinds} scaling; bars: 95 % interval ({said})")
     device_axis(axes, devices)
     headroom(axes, [devices[-1] / smallest, *highest])
 
 
 def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Speed-up as a part of the ideal one, of each series over itself at its smallest world size."""
-    every = _scaled(report)
-    if not every:
+    if not (scaled := [s for s in report["series"] if s["kind"]]):
         empty(axes, "no series with more than one size")
         return
+    every, said = fastest_series(scaled, cells)
     highest = _lines(axes, every, "scaling_efficiency")
     devices = devices_of(every)
     ideal(axes, devices, [1.0] * len(devices))
     axes.set_ylabel("efficiency (part of the ideal speed-up)")
-    axes.set_title(f"Scaling efficiency; bars: 95 % interval ({count(cells)})")
+    axes.set_title(f"Scaling efficiency; bars: 95 % interval ({said})")
     device_axis(axes, devices)
     headroom(axes, [1.0, *highest])
 
 
 def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """tokens/s of every cell, the fastest first: what differs between cells of one size is seen here, not on a line."""
-    shown = cells[cells["n"] > 0].sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
+    shown, said = fastest_cells(cells)
+    shown = shown.sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
     if shown.empty:
         empty(axes, "no measured runs")
         return
@@ -93,12 +95,8 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     most = max(HEADROOM * shown["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
-    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({count(cells)})")
+    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({said})")
     thousands(axes.xaxis)
-
-
-def _scaled(report: dict[str, Any]) -> list[dict]:
-    return [s for s in report["series"] if s["kind"]]
 
 
 def _lines(axes: Axes, every: list[dict], key: str) -> list[float]:

@@ -20,6 +20,31 @@ BESIDE = 0.035  # distance of series that share a number of devices, in parts of
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 
 
+MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
+
+
+def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The measured cells that a chart has room for, in their order, and what its title says of n and of the others."""
+    measured = cells[cells["n"] > 0]
+    shown = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
+    said = count(shown) + (
+        f", the fastest {MOST_ROWS} of {len(measured):,} cells" if len(shown) < len(measured) else ""
+    )
+    return shown, said
+
+
+def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict], str]:
+    """The series that a chart has room for, in their order, and what its title says of n and of the others."""
+
+    def most(one: dict) -> float:
+        return max(point["tokens_per_sec_global"]["value"] for point in one["runs"].values())
+
+    kept = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
+    shown = [series[i] for i in sorted(kept)]
+    said = count(cells) + (f", the fastest {len(shown)} of {len(series):,} series" if len(shown) < len(series) else "")
+    return shown, said
+
+
 def colour(strategy: str) -> str:
     return COLOURS[STRATEGIES.index(strategy.removesuffix("-offload"))]
 

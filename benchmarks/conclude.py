@@ -1,0 +1,74 @@
+"""Conclusions from 10,000 runs: csv, findings, tables, charts and report, stage by stage as the workflow calls them.
+
+The runs are synthetic (30 timed steps on 1 to 8 ranks), 1,000 cells with ten repeats. Wanted: under 60 s in all on two
+cores; stages that do not depend on each other run side by side, as Snakemake runs them.
+"""
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import run
+
+REPOSITORY = Path(__file__).parents[1]
+sys.path.append(str(REPOSITORY / "tests"))
+
+from synthetic import write_run  # noqa: E402  (from tests, whose folder is on the path now)
+
+from scalebench.campaign.dag import Study, run_dir  # noqa: E402
+from scalebench.report.gallery import charts_of, tables_of  # noqa: E402
+
+WANTED, CORES = 60.0, 2
+CAMPAIGN = """title: What do ten thousand runs say?
+work: {{global_batch: 16, steps: 30, warmup_steps: 5}}
+vary:
+  strategy: [ddp, fsdp, zero1, zero2, zero3]
+  geometry: [1x1, 1x2, 1x4, 1x8]
+  seed: {seeds}
+repeats: {repeats}
+"""
+
+
+def main(seeds: int = 50, repeats: int = 10) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        Path("config/campaigns").mkdir(parents=True)
+        Path("config/corpora.yaml").write_bytes((REPOSITORY / "config/corpora.yaml").read_bytes())
+        path = Path("config/campaigns/large.yaml")
+        path.write_text(CAMPAIGN.format(seeds=list(range(1, seeds + 1)), repeats=repeats))
+        study, results = Study(path), Path("results")
+        for i, (_, cell, k) in enumerate(study.planned(results)):
+            write_run(run_dir(results, study.name, cell.slug, k).parents[1], cell, k, 0.1 / cell.batch.world**0.9, i)
+        seconds = conclude(study, path)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    runs = len(study.cells) * repeats
+    print(f"{runs:,} runs: {seconds:.1f} s in all; the largest process had {peak:,.0f} MiB")
+    return 0 if seconds <= WANTED else 1
+
+
+def conclude(study: Study, path: Path) -> float:
+    """Seconds from the runs to the report."""
+    began = time.perf_counter()
+    each(["collect", str(path)], ["findings", str(path)])
+    each(["analyse", str(path)])
+    folder = f"results/{study.name}"
+    each(*(["table", t, folder] for t in tables_of(study)), *(["chart", c, folder] for c in charts_of(study)))
+    each(["report", str(path)])
+    return time.perf_counter() - began
+
+
+def each(*commands: list[str]) -> None:
+    def stage(arguments: list[str]) -> None:
+        began = time.perf_counter()
+        run([sys.executable, "-m", "scalebench.cli", *arguments], check=True, capture_output=True)
+        print(f"  {' '.join(arguments[:2]):40} {time.perf_counter() - began:6.1f} s", flush=True)
+
+    with ThreadPoolExecutor(CORES) as pool:
+        list(pool.map(stage, commands))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -47,7 +47,7 @@ def _describe(name: str, a: Cell, b: Cell, path: Path) -> dict[str, Any]:
         "name": name,
         "a": a.slug,
         "b": b.slug,
-        "declared": _differences(a.config, b.config),
+        "declared": differences(a.config, b.config),
         "status": status,
         "why": why,
         "pairs": len(pairs),
@@ -61,12 +61,12 @@ def _rate(run: Run) -> float:
     return run.metrics.window.tokens_per_sec_global
 
 
-def _differences(a: dict, b: dict, at: str = "") -> dict[str, list]:
+def differences(a: dict, b: dict, at: str = "") -> dict[str, list]:
     """Keys of two effective configurations that differ, with both values."""
     found: dict[str, list] = {}
     for name in a:
         if isinstance(a[name], dict) and isinstance(b[name], dict):
-            found |= _differences(a[name], b[name], f"{at}{name}.")
+            found |= differences(a[name], b[name], f"{at}{name}.")
         elif a[name] != b[name]:
             found[f"{at}{name}"] = [a[name], b[name]]
     return found

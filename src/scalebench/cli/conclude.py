@@ -92,6 +92,24 @@ def report(args: argparse.Namespace) -> None:
     print(answer(inputs[-1], comparisons))
 
 
+def compare(args: argparse.Namespace) -> None:
+    import json
+    from dataclasses import asdict
+
+    from scalebench.analysis.two import compare_results
+
+    found, alone = compare_results(args.a, args.b, args.may_differ)
+    if args.json:
+        print(json.dumps({"compared": [asdict(c) for c in found], "on_one_side": alone}, indent=2))
+    else:
+        for one in found:
+            print(one.sentence)
+        if alone:
+            print(f"on one side alone: {', '.join(alone)}")
+    if all(one.why for one in found):
+        raise SystemExit(1)
+
+
 def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.dag import Study
     from scalebench.record.run import read_planned
@@ -126,3 +144,11 @@ def add(stages: Group) -> None:
     charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
     charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
     charts.add_argument("folder", type=Path, help="results/<campaign>")
+
+    two = command(stages, "compare", compare, "compare any two results; exit code 1 where they are not comparable")
+    two.add_argument("a", type=Path, help="a metrics file, or a folder of a run, a cell or a campaign")
+    two.add_argument("b", type=Path, help="the result that is asked about")
+    two.add_argument(
+        "--may-differ", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy"
+    )
+    two.add_argument("--json", action="store_true")

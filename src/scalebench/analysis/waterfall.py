@@ -1,0 +1,124 @@
+"""Loss of scaling: from the ideal time of a step to the measured one, part by part, and what remains unexplained."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from scalebench.analysis.collect import CONFIGURATION
+
+SCHEMA_VERSION = "1.0"
+# What may differ between a cell and the one that has its local batch on one device.
+SPREAD = ("geometry", "accumulation", "global_batch", "micro_batch")
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Parts of a traced step, means over its steps and ranks; compute + exposed + idle = 1."""
+
+    exposed: float  # communication while nothing is computed
+    wait: float  # of it, waiting for ranks that came later
+    idle: float  # neither
+    compute_to_communication: float | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Milliseconds of a step; None where nothing measured it, with what would."""
+
+    name: str
+    ms: float | None
+    source: str
+
+
+def shares(per_step: list[dict[str, Any]]) -> Shares | None:
+    """From the rows `per_step` of a profile_summary.json; None where the trace does not carry it."""
+    wanted = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
+    if not per_step or any(row[name] is None for row in per_step for name in wanted):
+        return None
+    total = {name: sum(row[name] for row in per_step) for name in wanted}
+    talk = total["communication_ms"]
+    parts = (total[name] / total["wall_ms"] for name in ("exposed_ms", "wait_ms", "idle_ms"))
+    # Waiting may be hidden behind computation; of the exposed time it can be no more than all of it.
+    exposed, wait, idle = parts
+    return Shares(exposed, min(wait, exposed), idle, total["compute_ms"] / talk if talk else None)
+
+
+def waterfall_report(
+    campaign: str, cells: pd.DataFrame, report: dict[str, Any], traced: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """`cells`: cells.csv; `report`: scaling_report.json; `traced`: cell -> its `per_step`.
+
+    An entry for each cell beyond the baseline of its series: its parts sum to `measured_ms`, `unexplained_ms` among them.
+    Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
+    """
+    by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
+    found = [
+        _describe(by_name[point["cell"]], by_name[series["baseline"]], series["kind"], by_name, traced)
+        for series in report["series"]
+        for point in series["runs"].values()
+        if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
+    ]
+    return {"schema_version": SCHEMA_VERSION, "campaign": campaign, "cells": found}
+
+
+def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced: dict[str, list]) -> dict[str, Any]:
+    scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
+    measured, ideal = _step_ms(cell), _step_ms(base) * scale
+    own, of_base = shares(traced.get(cell["cell"], [])), shares(traced.get(base["cell"], []))
+    parts = [
+        *([_local_batch(cell, ideal, cells)] if kind == "strong" else []),
+        *_communication(own, measured),
+        Part("waiting for data", _data_ms(cell) - scale * _data_ms(base), "timed runs"),
+        _gaps(own, of_base, cell, base, scale),
+    ]
+    unexplained = measured - ideal - sum(part.ms or 0 for part in parts)
+    return {
+        "cell": cell["cell"],
+        "strategy": cell["strategy"],
+        "baseline": base["cell"],
+        "kind": kind,
+        "measured_ms": measured,
+        "ideal_ms": ideal,
+        "parts": [asdict(part) for part in parts],
+        "unexplained_ms": unexplained,
+        "compute_to_communication": own and own.compute_to_communication,
+    }
+
+
+def _step_ms(cell: dict) -> float:
+    """All time over all steps: global batch x seq_len tokens at the cell's rate."""
+    return 1e3 * cell["global_batch"] * cell["seq_len"] / cell["tokens_per_s"]
+
+
+def _data_ms(cell: dict) -> float:
+    return cell["data_wait_share"] * _step_ms(cell)
+
+
+def _local_batch(cell: dict, ideal: float, cells: dict[str, dict]) -> Part:
+    """A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not."""
+    local = cell["global_batch"] / cell["devices"]
+    same = [name for name in CONFIGURATION if name not in SPREAD]
+    for other in cells.values():
+        alike = all(other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same)
+        if alike and other["devices"] == 1 and other["global_batch"] == local:
+            return Part("smaller local batch", _step_ms(other) - ideal, other["cell"])
+    return Part("smaller local batch", None, f"needs a cell with one device and a global batch of {local:g}")
+
+
+def _communication(own: Shares | None, measured: float) -> list[Part]:
+    if own is None:
+        why = "needs a trace of this cell"
+        return [Part("exposed communication", None, why), Part("waiting for the slowest rank", None, why)]
+    return [
+        Part("exposed communication", (own.exposed - own.wait) * measured, "trace"),
+        Part("waiting for the slowest rank", own.wait * measured, "trace"),
+    ]
+
+
+def _gaps(own: Shares | None, of_base: Shares | None, cell: dict, base: dict, scale: float) -> Part:
+    """Time in which the device had nothing to do, beyond that of the baseline; waiting for data is counted by itself."""
+    if own is None or of_base is None:
+        return Part("host gaps", None, "needs traces of this cell and of its baseline")
+    idle = own.idle * _step_ms(cell) - _data_ms(cell)
+    return Part("host gaps", idle - scale * (of_base.idle * _step_ms(base) - _data_ms(base)), "traces")

@@ -1,0 +1,88 @@
+"""The loss of scaling: parts that went in come out, and together they are the step."""
+
+import pytest
+from synthetic import cells, write_run
+
+from scalebench.analysis.collect import cells_table
+from scalebench.analysis.scaling import scaling_report
+from scalebench.analysis.waterfall import shares, waterfall_report
+from scalebench.audit.checks import audit
+
+
+def step(wall, compute, exposed, wait, hidden=0.0):
+    return {
+        "wall_ms": wall,
+        "compute_ms": compute,
+        "communication_ms": exposed + hidden,
+        "exposed_ms": exposed,
+        "wait_ms": wait,
+        "idle_ms": wall - compute - exposed,
+    }
+
+
+def report(tmp_path, times, traced, **keys):
+    """Steps of `times` (geometry, global batch) -> ms, without spread; samples of 128 tokens."""
+    found = cells(**keys)
+    runs = [
+        write_run(tmp_path, c, k, times[str(c.execution.geometry), c.batch.global_] / 1e3, spread=0)
+        for c in found
+        for k in (1, 2)
+    ]
+    findings = audit("synthetic", runs)
+    scaling = scaling_report("synthetic", "Does it scale?", runs, findings)
+    return waterfall_report("synthetic", cells_table(runs, findings), scaling, traced)["cells"]
+
+
+def ms(entry):
+    return {part["name"]: part["ms"] for part in entry["parts"]}
+
+
+def total(entry):
+    return entry["ideal_ms"] + sum(part["ms"] or 0 for part in entry["parts"]) + entry["unexplained_ms"]
+
+
+def test_known_parts_are_recovered_and_sum_to_the_step(tmp_path):
+    """100 ms on one device, 70 on two: 5 for the smaller batch, 8 exposed, 4 waiting, gaps, and the rest."""
+    traced = {
+        "ddp-n1x1-gb16": [step(110, 99, 0, 0)],  # a tenth idle, and slower under the profiler: shares count
+        "ddp-n1x2-gb16": [step(140, 100, 24, 8, hidden=26), step(140, 100, 24, 8, hidden=26)],
+    }
+    times = {("1x1", 16): 100, ("1x2", 16): 70, ("1x1", 8): 55, ("1x2", 8): 40}
+    keys = {"vary": {"geometry": ["1x1", "1x2"], "global_batch": [16, 8]}}
+    entry = next(e for e in report(tmp_path, times, traced, **keys) if e["cell"] == "ddp-n1x2-gb16")
+    assert entry["measured_ms"] == pytest.approx(70)
+    assert entry["ideal_ms"] == pytest.approx(50)
+    found = ms(entry)
+    assert found["smaller local batch"] == pytest.approx(5)
+    assert found["exposed communication"] == pytest.approx(70 * 16 / 140)
+    assert found["waiting for the slowest rank"] == pytest.approx(70 * 8 / 140)
+    assert found["waiting for data"] == pytest.approx(70 / 500 - 50 / 500)
+    assert found["host gaps"] == pytest.approx((70 * 16 / 140 - 70 / 500) - (50 * 0.1 - 50 / 500))
+    assert total(entry) == pytest.approx(entry["measured_ms"])
+    assert entry["compute_to_communication"] == pytest.approx(2)
+
+
+def test_what_was_not_measured_is_unknown_and_stays_in_the_unexplained(tmp_path):
+    times = {("1x1", 16): 100, ("1x2", 16): 70}
+    (entry,) = report(tmp_path, times, {})
+    found = ms(entry)
+    assert [name for name, value in found.items() if value is None] == [
+        "smaller local batch", "exposed communication", "waiting for the slowest rank", "host gaps",
+    ]  # fmt: skip
+    assert entry["unexplained_ms"] == pytest.approx(20 - found["waiting for data"])
+    assert total(entry) == pytest.approx(70)
+
+
+def test_weak_scaling_has_no_smaller_batch(tmp_path):
+    times = {("1x1", 8): 50, ("1x2", 16): 60}
+    keys = {"work": {"global_batch": "derive", "micro_batch": 8, "steps": 30, "warmup_steps": 5}}
+    (entry,) = report(tmp_path, times, {}, **keys)
+    assert entry["kind"] == "weak"
+    assert entry["ideal_ms"] == pytest.approx(50)
+    assert "smaller local batch" not in ms(entry)
+
+
+def test_a_trace_that_does_not_carry_it_is_no_zero():
+    assert shares([]) is None
+    assert shares([step(100, 60, 30, 0) | {"wait_ms": None}]) is None
+    assert shares([step(100, 60, 10, 30)]).wait == pytest.approx(0.1), "no more than what is exposed"

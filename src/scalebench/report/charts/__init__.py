@@ -1,4 +1,4 @@
-"""The charts, and drawing one: `draw` and `draw_comparison`."""
+"""The charts, and drawing one: `draw`, `draw_comparison`, `draw_waterfall`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,7 @@ from scalebench.report.charts import cells as by_cell
 from scalebench.report.charts import scaling, sweeps
 from scalebench.report.charts.pairs import comparison
 from scalebench.report.charts.style import MOST_ROWS, STYLE
+from scalebench.report.charts.waterfall import height, waterfall
 
 # A chart fills one pair of axes; those of PANELS, a list of so many.
 CHARTS: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame, dict], None]] = {
@@ -41,13 +42,18 @@ ROW = {
 def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
-    height = 1.4 + ROW[name] * rows if name in ROW else 4.0
-    _write(folder / name, height, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
+    inches = 1.4 + ROW[name] * rows if name in ROW else 4.0
+    _write(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
 
 
 def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
     """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
     _write(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
+
+
+def draw_waterfall(found: list[dict[str, Any]], folder: Path) -> None:
+    """Write `folder`/waterfall.svg and .png from the entries of waterfall.json."""
+    _write(folder / "waterfall", height(found), lambda axes: waterfall(axes, found))
 
 
 def _write(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:

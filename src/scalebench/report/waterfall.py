@@ -1,0 +1,46 @@
+"""The loss of scaling as a table."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scalebench.record.write import write_atomic
+from scalebench.report.figures import number
+from scalebench.report.tables import latex
+
+
+def waterfall_rows(found: list[dict[str, Any]]) -> pd.DataFrame:
+    """Plain numbers: a row for each part of each cell, with what it was measured by or what would measure it."""
+    rows = []
+    for cell in found:
+        base = {name: cell[name] for name in ("cell", "baseline", "kind")}
+        steps = [
+            ("ideal", cell["ideal_ms"], cell["baseline"]),
+            *((p["name"], p["ms"], p["source"]) for p in cell["parts"]),
+        ]
+        steps += [("unexplained", cell["unexplained_ms"], "the rest"), ("measured", cell["measured_ms"], "timed runs")]
+        rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in steps]
+    return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
+
+
+def waterfall_human(found: list[dict[str, Any]]) -> pd.DataFrame:
+    """A row a cell, a column a part; what is unknown is a dash."""
+    rows = []
+    for cell in found:
+        row = {"cell": cell["cell"], "scaling": cell["kind"], "ideal (ms)": number(cell["ideal_ms"])}
+        row |= {part["name"]: number(part["ms"]) for part in cell["parts"]}
+        row |= {"unexplained": number(cell["unexplained_ms"]), "measured (ms)": number(cell["measured_ms"])}
+        row["compute / communication"] = number(cell["compute_to_communication"])
+        rows.append(row)
+    return pd.DataFrame(rows).fillna("")
+
+
+def write_waterfall(found: list[dict[str, Any]], folder: Path) -> None:
+    """Write waterfall.csv, .md and .tex from the entries of waterfall.json."""
+    write_atomic(folder / "waterfall.csv", waterfall_rows(found).to_csv(index=False))
+    human = waterfall_human(found)
+    none = "No cell beside a baseline.\n"
+    markdown = none if human.empty else human.to_markdown(index=False, disable_numparse=True) + "\n"
+    write_atomic(folder / "waterfall.md", markdown)
+    write_atomic(folder / "waterfall.tex", f"% {none}" if human.empty else latex(human, "Loss of scaling"))

@@ -99,6 +99,21 @@ def test_a_port_that_is_taken_is_passed_over():
         assert cluster.free_port("12003") == port + 1
 
 
+@pytest.mark.parametrize(
+    ("tres", "devices"),
+    [("gres:gpu:2", 2), ("gres/gpu:h100:4", 4), ("gres/gpu=8,gres/nvme=1", 8), ("gres:nvme:1", 0), ("", 0)],
+)
+def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
+    """Versions of Slurm write what was asked of a node in several ways."""
+    said = {"NodeList": "n[1-2]", "NumCPUs": "16", "TresPerNode": tres, "Partition": "gpu", "QOS": "(null)"}
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
+    monkeypatch.setattr(slurm, "describe", lambda job: said)
+    monkeypatch.setattr(slurm, "ask", lambda *command: "n1\nn2")
+    found = slurm.allocation()
+    assert found == Allocation("5", ("n1", "n2"), 8, devices, {"nodelist": "n[1-2]", "partition": "gpu"})
+
+
 def test_outside_of_an_allocation(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert slurm.allocation() is None
@@ -111,6 +126,7 @@ def test_outside_of_an_allocation(monkeypatch):
         ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026 DUE TO NODE FAILURE, SEE ...", "node_fail", "lost"),
         ("slurmstepd: error: StepId=26.0 exceeded memory limit (17 > 6), being killed", "host_oom", "more memory"),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0", "host_oom", "more memory"),
+        ("srun: error: n[1-2]: tasks 0-1: Out Of Memory", "host_oom", "on n[1-2]: it took more memory"),
         ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", "timeout", "time limit"),
     ],
 )

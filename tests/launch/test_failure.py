@@ -41,6 +41,13 @@ def test_the_first_rank_to_fail_is_the_cause(tmp_path):
     assert found.log_tail == ["[default1]:the last words of rank 1"]
 
 
+def test_the_rank_that_slurm_killed_for_its_memory_is_named(tmp_path):
+    outcome = ended(-9)
+    found = failure(REQUEST, tmp_path, ended(tail=[*outcome.tail, "srun: error: n2: task 1: Out Of Memory"]))
+    assert (found.failure_class, found.rank) == ("host_oom", 1)
+    assert found.reason.startswith("Slurm killed the run on n2")
+
+
 @pytest.mark.parametrize(
     ("outcome", "kind", "reason"),
     [

@@ -7,13 +7,13 @@ from scalebench.launch import node
 
 def test_a_daemon_that_answers(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setattr(node.polling, "config", lambda: {"SlurmdPort": str(server.getsockname()[1])})
+        monkeypatch.setattr(node, "config", lambda: {"SlurmdPort": str(server.getsockname()[1])})
         assert node.answers("127.0.0.1")
 
 
 def test_a_node_that_is_gone(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    monkeypatch.setattr(node.polling, "config", lambda: {"SlurmdPort": str(port)})
+    monkeypatch.setattr(node, "config", lambda: {"SlurmdPort": str(port)})
     monkeypatch.setattr(node.time, "sleep", lambda seconds: None)
     assert not node.answers("127.0.0.1")

@@ -1,5 +1,6 @@
 """Snakemake must hear of the end of its jobs, and must not send secrets along."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -30,10 +31,70 @@ def test_the_guard_stops_before_anything_is_submitted(monkeypatch):
     monkeypatch.setattr(polling, "accounting", lambda: False)
     monkeypatch.setattr(polling, "has_sacct", lambda: True)
     monkeypatch.setattr(polling, "config", lambda: {"MinJobAge": "300 sec"})
-    settings = SimpleNamespace(status_command="sacct", init_seconds_before_status_checks=40)
+    settings = SimpleNamespace(status_command="sacct", init_seconds_before_status_checks=40, requeue=False)
     with pytest.raises(UserError, match="nothing was submitted"):
         polling.guard(settings)
-    polling.guard(SimpleNamespace(status_command="squeue", init_seconds_before_status_checks=40))
+    settings.status_command = "squeue"
+    polling.guard(settings)
+
+
+@pytest.fixture(autouse=True)
+def plugin(monkeypatch):
+    """The plugin's question after its jobs, put back after each test."""
+    import snakemake_executor_plugin_slurm as plugin
+
+    monkeypatch.setattr(plugin, "query_job_status", plugin.query_job_status)
+    return plugin
+
+
+def heard(answers: list, requeue: bool = False) -> list[dict[str, str]]:
+    """What Snakemake hears of these answers of the queue, one after the other."""
+
+    async def question(command, logger):
+        answer = answers.pop(0)
+        return (None, None) if answer is None else (answer, 0.1)
+
+    async def all_of_them():
+        listener = polling.Listener(question, requeue)
+        return [(await listener("squeue", None))[0] for _ in range(len(answers))]
+
+    return asyncio.run(all_of_them())
+
+
+def test_jobs_are_not_forgotten_while_the_controller_is_away():
+    running, ended = {"7": "RUNNING"}, {"7": "COMPLETED"}
+    assert heard([None, running, None, ended]) == [{}, running, running, ended]
+
+
+def test_a_preempted_job_is_sent_again_unless_slurm_does():
+    assert heard([{"7": "PREEMPTED"}]) == [{"7": "CANCELLED"}]
+    assert heard([{"7": "PREEMPTED"}], requeue=True) == [{"7": "PREEMPTED"}]
+
+
+def test_the_end_of_a_job_that_the_cluster_has_forgotten_is_heard_of():
+    assert heard([{"7": "RUNNING", "8": "RUNNING"}, None, {"8": "RUNNING"}])[-1] == {"7": "UNKNOWN", "8": "RUNNING"}
+
+
+def test_the_plugin_asks_through_us(plugin, monkeypatch):
+    """Pinned exactly; a version that asks in another way must not go unnoticed."""
+    import inspect
+
+    assert "query_job_status(\n                    status_command, self.logger" in inspect.getsource(plugin.Executor)
+    assert 'status == "UNKNOWN"' in inspect.getsource(plugin.Executor)
+    monkeypatch.setattr(polling, "reason_against", lambda *arguments: None)
+    polling.guard(SimpleNamespace(status_command="squeue", init_seconds_before_status_checks=40, requeue=False))
+    assert isinstance(plugin.query_job_status, polling.Listener)
+
+
+def test_jobs_of_an_earlier_snakemake_here_are_ended_first(monkeypatch, tmp_path):
+    """They would start, or publish, behind the back of this one's."""
+    queue = f"12|{tmp_path}|rule_train_wildcards_x\n13|/elsewhere|rule_train\n14|{tmp_path}|a job of the user's own"
+    monkeypatch.setattr(polling, "ask", lambda *command: queue)
+    monkeypatch.setattr(polling, "reason_against", lambda *arguments: None)
+    monkeypatch.chdir(tmp_path)
+    assert polling.left_in_queue(tmp_path) == ["12"]
+    with pytest.raises(UserError, match=r"a job of an earlier snakemake in this folder is still .* `scancel 12`"):
+        polling.guard(SimpleNamespace(status_command="squeue", init_seconds_before_status_checks=40, requeue=False))
 
 
 def test_the_guard_leaves_other_executors_alone(monkeypatch):

@@ -5,7 +5,10 @@ from synthetic import cells
 
 from scalebench.errors import UserError
 from scalebench.launch import run as launch
+from scalebench.launch import slurm
+from scalebench.launch.slurm import Allocation
 from scalebench.launch.watch import Interrupted
+from scalebench.record.run import read_run
 
 
 @pytest.fixture
@@ -20,7 +23,52 @@ def test_an_interrupted_run_publishes_nothing(monkeypatch, tmp_path, tokens, cel
     monkeypatch.setattr(launch, "run_watched", interrupted)
     with pytest.raises(Interrupted):
         launch.run_cell(cell, "c", 1, tokens, tmp_path / "rep1", 60)
-    assert list((tmp_path / "rep1").iterdir()) == []
+    assert [p.name for p in (tmp_path / "rep1").iterdir()] == ["train.log"]
+    assert (
+        tmp_path / "rep1/train.log"
+    ).read_text() == "scalebench: stopped by SIGTERM; nothing of this run was published\n"
+
+
+NODE_LOST = ["srun: error: Node failure on n2"]
+GIVEN = {"nodelist": "n[1-2]", "nnodes": "2", "state": "RUNNING", "elapsed": "00:00:01"}
+
+
+def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
+    """As inside of Slurm job 5 with these nodes, of which Slurm says later that n1 alone is left."""
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setattr(launch, "allocation", lambda: Allocation("5", hosts, 2, devices, GIVEN))
+    monkeypatch.setattr(
+        slurm, "describe", lambda job, patience: {"NodeList": "n1", "NumNodes": "1", "RunTime": "00:01:02"}
+    )
+
+
+def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeypatch, tmp_path, tokens):
+    """They would be made on what is left, or be called not applicable."""
+    two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
+    in_job(monkeypatch, "n1", "n2")
+    monkeypatch.setattr(launch, "run_watched", lambda *arguments: launch.Outcome(1, False, NODE_LOST))
+    with pytest.raises(Interrupted, match="node n2 was lost during the run; the runs that follow"):
+        launch.run_one_of_several(two, "c", 1, tokens, tmp_path, 60)
+    found = read_run(tmp_path).metrics
+    assert found.failure.failure_class == "node_fail"
+    assert found.scheduler["nodelist"] == "n[1-2]", "as it was when the run began"
+    assert found.scheduler["elapsed"] == "00:01:02"
+
+
+def test_a_job_with_fewer_nodes_than_the_cell_is_the_wrong_world(monkeypatch, tmp_path, tokens):
+    two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
+    in_job(monkeypatch, "n1")
+    failure = launch.run_cell(two, "c", 1, tokens, tmp_path, 60).failure
+    assert (failure.failure_class, failure.reason) == ("wrong_world", "2 nodes were asked for, job 5 has 1: n1")
+
+
+def test_devices_that_were_given_and_do_not_answer_are_the_wrong_world(monkeypatch, tmp_path, tokens, cell):
+    """`device: auto` would make the run on the CPU."""
+    in_job(monkeypatch, "n1", devices=1)
+    monkeypatch.setattr(launch, "torch_has_cuda", lambda: True)
+    failure = launch.run_cell(cell, "c", 1, tokens, tmp_path, 60).failure
+    assert failure.failure_class == "wrong_world"
+    assert failure.reason.startswith("1 devices were asked for on each node")
 
 
 def test_a_new_attempt_clears_what_an_old_one_left(monkeypatch, tmp_path, tokens, cell):

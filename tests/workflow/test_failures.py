@@ -55,7 +55,7 @@ def test_an_unknown_corpus(built):
 
 
 def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built):
-    command = "scalebench train config/campaigns/tiny.yaml ddp-n1x1 --fingerprint 0 --tokens x --out y"
+    command = "scalebench train config/campaigns/tiny.yaml ddp-n1x1 --fingerprints 0 --tokens x --out y"
     done = built.command(*command.split())
     assert done.returncode == 2
     assert "was changed while the workflow ran" in done.stderr

@@ -32,7 +32,7 @@ def test_the_console_says_what_happens_in_words_and_in_commands(built):
     for sentence in (
         "Gather the documents of prose",
         "Train tiny ddp-n1x2, repeat 1: 8 = 4 x 1 x 2 samples a step",
-        "scalebench train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprint ",
+        "scalebench train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
         "Draw speedup of tiny",
         "(100%) done",
     ):

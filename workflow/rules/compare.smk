@@ -54,7 +54,7 @@ rule pairs:
         slurm_extra=asked_in_pairs("options"),
     shell:
         "scalebench pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
-        " --out results/{wildcards.campaign}/compare/{wildcards.comparison} > {log} 2>&1"
+        " --fingerprints {params.fingerprints} --out results/{wildcards.campaign}/compare/{wildcards.comparison} > {log} 2>&1"
 
 
 rule comparison:

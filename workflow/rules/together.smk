@@ -50,7 +50,8 @@ rule together:
         runtime=asked_together("runtime"),
         slurm_extra=asked_together("options"),
     shell:
-        "scalebench together {params.file} --repeat {wildcards.rep} --out {output} > {log} 2>&1"
+        "scalebench together {params.file} --repeat {wildcards.rep} --fingerprints {params.fingerprints}"
+        " --out {output} > {log} 2>&1"
 
 
 rule adopt:

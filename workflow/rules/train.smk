@@ -54,5 +54,5 @@ rule train:
         runtime=asked("runtime"),
         slurm_extra=asked("options"),
     shell:
-        "scalebench train {params.file} {wildcards.cell} --repeat {wildcards.rep} --fingerprint {params.fingerprint}"
+        "scalebench train {params.file} {wildcards.cell} --repeat {wildcards.rep} --fingerprints {params.fingerprint}"
         " --tokens {params.tokens} --out results/{wildcards.campaign}/runs/{wildcards.cell}/rep{wildcards.rep}"

@@ -2,12 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, command, on_campaign
 from scalebench.errors import UserError
+
+if TYPE_CHECKING:
+    from scalebench.campaign.cells import Cell
 
 # Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -20,10 +24,7 @@ def train(args: argparse.Namespace) -> None:
     try:
         study = Study(args.campaign)
         cell = study.cell(args.cell)
-        if args.fingerprint and args.fingerprint != cell.fingerprint:
-            raise UserError(
-                f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again"
-            )
+        _unchanged(args, f"cell {args.cell}", [cell])
         limit = study.campaign.resources.time_limit * 60
         with _stoppable("this run will be made anew"):
             metrics = run_cell(cell, study.name, args.repeat, args.tokens, args.out, limit)
@@ -37,6 +38,12 @@ def train(args: argparse.Namespace) -> None:
         )
     else:
         print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+
+
+def _unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:
+    """Refuse cells other than those of the workflow's plan: the campaign was edited while the job waited."""
+    if args.fingerprints and args.fingerprints != [cell.fingerprint for cell in cells]:
+        raise UserError(f"{args.campaign}: {what} was changed while the workflow ran; start snakemake again")
 
 
 @contextmanager
@@ -54,27 +61,31 @@ def _stoppable(consequence: str) -> Iterator[None]:
 def pairs(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study
     from scalebench.launch.pairs import run_pairs
-    from scalebench.launch.run import run_cell
+    from scalebench.launch.run import run_one_of_several
 
     study = Study(args.campaign)
     comparison, a, b = study.comparison(args.comparison)
+    _unchanged(args, f"comparison {args.comparison}", [a, b])
     limit = study.campaign.resources.time_limit * 60
     with _stoppable("pairs that were finished are kept"):
         run_pairs(
-            comparison, a, b, args.out, lambda cell, k, out: run_cell(cell, study.name, k, args.tokens, out, limit)
+            *(comparison, a, b, args.out),
+            lambda cell, k, out: run_one_of_several(cell, study.name, k, args.tokens, out, limit),
         )
 
 
 def together(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import Study, tokens_dir
-    from scalebench.launch.run import run_cell
+    from scalebench.launch.run import run_one_of_several
 
     study = Study(args.campaign)
+    _unchanged(args, "the campaign", study.cells)
     limit = study.campaign.resources.time_limit * 60
     for cell in sorted(study.cells, key=lambda c: -study.priority(c.slug, args.repeat)):
         print(f"{cell.slug}/rep{args.repeat}", flush=True)
         with _stoppable("this repeat will be made anew"):
-            run_cell(cell, study.name, args.repeat, tokens_dir(args.results, cell), args.out / cell.slug, limit)
+            tokens = tokens_dir(args.results, cell)
+            run_one_of_several(cell, study.name, args.repeat, tokens, args.out / cell.slug, limit)
 
 
 def adopt(args: argparse.Namespace) -> None:
@@ -115,23 +126,31 @@ def cluster_check(args: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+def _planned(stage: argparse.ArgumentParser) -> None:
+    stage.add_argument(
+        "--fingerprints", nargs="+", metavar="F", help="refuse to run if the cells are not these any more"
+    )
+
+
 def add(stages: Group) -> None:
     run = on_campaign(stages, "train", train, "make one run of one cell")
     run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     run.add_argument("--repeat", type=int, default=1)
     run.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
     run.add_argument("--out", type=Path, required=True, help="folder of the run")
-    run.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
+    _planned(run)
 
     ab = on_campaign(stages, "pairs", pairs, "make the pairs of one A/B comparison")
     ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
     ab.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
     ab.add_argument("--out", type=Path, required=True, help="folder of the pairs")
+    _planned(ab)
 
     pair = on_campaign(stages, "together", together, "make one run of every cell, one after the other")
     pair.add_argument("--repeat", type=int, default=1)
     pair.add_argument("--results", type=Path, default=Path("results"), help="where the corpora are")
     pair.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    _planned(pair)
     taken = command(
         stages, "adopt", adopt, "put a run that was made together with others where a run of its own would be"
     )

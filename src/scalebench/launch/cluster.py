@@ -48,6 +48,21 @@ def environment(cell: Cell, pulse: Path) -> dict[str, str]:
     }
 
 
+def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
+    """What the job lacks of what the cell's geometry asks for; None where nothing is known to be missing.
+
+    `visible`: CUDA devices on this node; None where torch has no CUDA, so that devices are not looked for. A device that
+    was given but does not work would otherwise pass for a machine without any, and the run be made on its CPU.
+    """
+    geometry, hosts = cell.execution.geometry, allocation.hosts
+    if len(hosts) < geometry.nodes:
+        return f"{geometry.nodes} nodes were asked for, job {allocation.job} has {len(hosts)}: {', '.join(hosts)}"
+    asked = min(geometry.devices_per_node, allocation.devices_per_node)
+    if cell.execution.device != "cpu" and visible is not None and visible < asked:
+        return f"{asked} devices were asked for on each node, {os.uname().nodename} shows {visible}"
+    return None
+
+
 def free_port(job: str) -> int:
     """The port on which the nodes meet: from the job's number, so that two jobs on one node differ; the next free one."""
     for offset in range(100):

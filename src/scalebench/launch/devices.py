@@ -17,7 +17,7 @@ class Gpu:
 
 def cuda_devices() -> list[Gpu]:
     """The devices that ranks will see; none where there is no driver, or where the installed torch has no CUDA."""
-    if not _torch_has_cuda():
+    if not torch_has_cuda():
         return []
     import pynvml
 
@@ -54,7 +54,7 @@ def _visible(found: list[Gpu], variable: str | None) -> list[Gpu]:
     return visible
 
 
-def _torch_has_cuda() -> bool:
+def torch_has_cuda() -> bool:
     """Whether the installed torch was built with CUDA; read from its version file, since importing it takes seconds."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:

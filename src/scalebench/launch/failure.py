@@ -35,13 +35,13 @@ def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     for report in sorted(reports, key=lambda r: r["time"]):
         if report["class"] != "crash":
             return _make(report["class"], report["reason"], report["rank"], outcome)
-    if said:
-        return _make(*said, None, outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
     # torchrun lists its root cause last, and before it the ranks that it has itself ended with SIGTERM.
     killed = [(rank, -code) for rank, code in ended if code < 0 and code != -signal.SIGTERM] or [
         (rank, -code) for rank, code in ended[-1:] if code < 0
     ]
+    if said:
+        return _make(*said, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
     if killed:
         return _killed(*killed[-1], outcome)
     if reports:

@@ -9,10 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from scalebench.launch import polling
 from scalebench.launch.cluster import interface, torchrun
 from scalebench.launch.provenance import hardware
-from scalebench.launch.slurm import ask
+from scalebench.launch.slurm import ask, config
 from scalebench.record.write import write_json
 from scalebench.trainer.pulse import VARIABLE
 from scalebench.trainer.request import Request
@@ -48,7 +47,7 @@ def main(request_path: Path, port: int, program: str) -> None:
 
 def answers(host: str) -> bool:
     """Whether the Slurm daemon of a node can be reached."""
-    port = re.match(r"\d+", polling.config().get("SlurmdPort", "6818"))
+    port = re.match(r"\d+", config().get("SlurmdPort", "6818"))
     for _ in range(TRIES):
         try:
             socket.create_connection((host, int(port[0])), timeout=TRY_SECONDS).close()

@@ -1,14 +1,15 @@
-"""Before Snakemake submits: will it ever hear that a job has ended, and does it send secrets along?"""
+"""Before Snakemake submits: will it ever hear that a job has ended, are there jobs of an earlier one, do secrets go along?"""
 
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from scalebench.errors import UserError
-from scalebench.launch.slurm import ask
+from scalebench.launch.slurm import ask, config
 
 LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
 SECRET = re.compile(
@@ -20,7 +21,8 @@ def guard(settings: Any) -> None:
     """What must hold before the first job is submitted; `settings` are those of Snakemake's executor.
 
     Takes what looks like a secret out of this process' environment, all of which would go along with every job. Raises
-    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say.
+    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and where
+    jobs of an earlier Snakemake in this folder could still start, or publish, behind the back of this one's.
     """
     if not hasattr(settings, "status_command"):  # another executor than the Slurm plugin's, or a job of it
         return
@@ -31,6 +33,49 @@ def guard(settings: Any) -> None:
     reason = reason_against(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
     if reason:
         raise UserError(f"nothing was submitted: {reason}")
+    left = left_in_queue(Path.cwd())
+    if left:
+        one = len(left) == 1
+        raise UserError(
+            f"nothing was submitted: {'a job' if one else f'{len(left)} jobs'} of an earlier snakemake in this folder "
+            f"{'is' if one else 'are'} still queued or running; wait for {'it' if one else 'them'}, or end "
+            f"{'it' if one else 'them'} with `scancel {' '.join(left)}`, and start again: what is finished is kept"
+        )
+    import snakemake_executor_plugin_slurm as plugin
+
+    plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue)
+
+
+States = dict[str, str]  # job id -> Slurm's state
+
+
+class Listener:
+    """The plugin's question after the states of its jobs, asked so that it hears of the end of each.
+
+    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because the
+    controller restarts, it drops all jobs: here it gets the states last heard. A preempted job it leaves to Slurm,
+    which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the cluster has
+    forgotten meanwhile is never heard of again: here it is UNKNOWN, of which the plugin goes and sees whether its files are there.
+    """
+
+    def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
+        self.question, self.requeue, self.heard = question, requeue, States()
+
+    async def __call__(self, command: str, logger: Any) -> tuple[States, float]:
+        states, seconds = await self.question(command, logger)
+        if states is None:
+            return dict(self.heard), 0.0
+        forgotten = dict.fromkeys(self.heard.keys() - states.keys(), "UNKNOWN")
+        lost = {} if self.requeue else {job: "CANCELLED" for job, state in states.items() if state == "PREEMPTED"}
+        self.heard |= states | forgotten | lost
+        return dict(self.heard), seconds
+
+
+def left_in_queue(folder: Path) -> list[str]:
+    """The ids of this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
+    rows = [row.split("|", 2) for row in ask("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()]
+    here = folder.resolve()
+    return [job for job, where, comment in rows if comment.startswith("rule_") and Path(where).resolve() == here]
 
 
 def reason_against(command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool) -> str | None:
@@ -58,11 +103,6 @@ def reason_against(command: str | None, interval: int, age: int | None, accounts
         'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for its '
         "jobs for ever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
     )
-
-
-def config() -> dict[str, str]:
-    """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
-    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", ask("scontrol", "show", "config"), re.MULTILINE))
 
 
 def min_job_age() -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from scalebench.errors import UserError
-from scalebench.launch import polling
+from scalebench.launch import polling, slurm
 from scalebench.launch.slurm import ask
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
@@ -42,7 +42,7 @@ def profile_settings(folder: Path) -> dict[str, Any]:
 
 def check(folder: Path, results: Path) -> list[Check]:
     """Look at the cluster with the settings of the profile in `folder`. Raises UserError where there is no Slurm."""
-    profile, config = profile_settings(folder), polling.config()
+    profile, config = profile_settings(folder), slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
     defaults = profile.get("default-resources") or {}

@@ -14,18 +14,20 @@ from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
 from scalebench.launch import cluster, local
 from scalebench.launch.applicable import reason_against
-from scalebench.launch.devices import cuda_devices
+from scalebench.launch.devices import cuda_devices, torch_has_cuda
 from scalebench.launch.failure import failed, failure
 from scalebench.launch.node import NODE
 from scalebench.launch.provenance import provenance, variables
 from scalebench.launch.pulse import Pulse
-from scalebench.launch.slurm import Allocation, allocation, recorded, signal_steps
-from scalebench.launch.watch import Outcome, Remote, run_watched
+from scalebench.launch.slurm import AT_END, Allocation, allocation, recorded_at_end, signal_steps
+from scalebench.launch.watch import Interrupted, Outcome, Remote, run_watched
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
 from scalebench.record.write import scrub, sha256_of, write_atomic, write_json
 from scalebench.trainer.request import Request, sections_of
+
+LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
 
 
 def run_cell(
@@ -42,6 +44,9 @@ def run_cell(
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = _begin(out, run_id)
+    made = provenance(" ".join(["scalebench", *sys.argv[1:]]))
+    if nodes:
+        made["scheduler"] |= {name: said for name, said in nodes.recorded.items() if name not in AT_END}
     request = Request(
         campaign=campaign,
         slug=cell.slug,
@@ -53,15 +58,29 @@ def run_cell(
         started=time.time(),
         time_limit=time_limit,
         hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
-        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
-        | provenance(" ".join(["scalebench", *sys.argv[1:]])),
+        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | made,
     )
     request.write(attempt / "request.json")
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
         _publish(request, metrics, outcome, attempt, out)
+    except Interrupted as stopped:
+        with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
+            print(f"scalebench: {stopped}; nothing of this run was published", file=log)
+        raise
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
+    return metrics
+
+
+def run_one_of_several(*arguments) -> Metrics:
+    """`run_cell` where further runs of the same job are to follow on the same nodes.
+
+    Raises Interrupted, after publishing the run, where a node was lost: Snakemake then sends the job once more.
+    """
+    metrics = run_cell(*arguments)
+    if metrics.failure and metrics.failure.failure_class in LOST:
+        raise Interrupted(f"{metrics.failure.reason}; the runs that follow would not be on the same nodes", 1)
     return metrics
 
 
@@ -81,7 +100,11 @@ def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
 ) -> tuple[Metrics, Outcome | None]:
     cell = request.cell
-    reason = reason_against(cell, cuda_devices(), len(nodes.hosts) if nodes else 1)
+    gpus = cuda_devices()
+    short = cluster.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
+    if short:
+        return failed(request, Failure(failure_class="wrong_world", reason=short)), None
+    reason = reason_against(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
     pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
@@ -124,7 +147,7 @@ def _seen(metrics: Metrics, attempt: Path) -> dict:
     """What is known of job and nodes at the end: how long it has taken, what each node is."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
-        scheduler = scheduler | recorded(scheduler["job_id"])
+        scheduler = scheduler | recorded_at_end(scheduler["job_id"])
     files = sorted(attempt.glob(NODE.format(host="*")))
     nodes = {path.name.split(".", 1)[1].removesuffix(".json"): json.loads(path.read_text()) for path in files}
     return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}

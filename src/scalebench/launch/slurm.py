@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scalebench.errors import UserError
 from scalebench.record.metrics import FailureClass
@@ -16,12 +16,15 @@ PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that resta
 RECORDED = {"job_id": "JobId", "state": "JobState", "reason": "Reason", "nodelist": "NodeList", "nnodes": "NumNodes",
             "partition": "Partition", "elapsed": "RunTime", "time_limit": "TimeLimit", "tres": "TRES", "restarts": "Restarts",
             "qos": "QOS", "features": "Features"}  # fmt: skip
+AT_END = ("state", "reason", "elapsed")  # of these, what Slurm says when the run ends; of all others, when it begins
+MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
 # What srun and slurmstepd print when Slurm itself ends a run.
 VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
     (r"Node failure on (\S+)", "node_fail", "node {0} was lost during the run"),
     (r"NODE FAILURE", "node_fail", "a node was lost during the run"),
-    (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", "Slurm killed the run: it took more memory than it had asked for"),
-    (r"exceeded (?:job |step )?memory limit", "host_oom", "Slurm killed the run: it took more memory than it had asked for"),
+    (r"srun: error: (\S+): tasks? \S+: Out Of Memory", "host_oom", f"Slurm killed the run on {{0}}: {MEMORY}"),
+    (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", f"Slurm killed the run: {MEMORY}"),
+    (r"exceeded (?:job |step )?memory limit", "host_oom", f"Slurm killed the run: {MEMORY}"),
     (r"DUE TO TIME LIMIT", "timeout", "Slurm's time limit came before the campaign's"),
 )  # fmt: skip
 
@@ -33,6 +36,8 @@ class Allocation:
     job: str
     hosts: tuple[str, ...]
     cores_per_node: int
+    devices_per_node: int = 0  # GPUs that the job asked for
+    recorded: dict[str, str] = field(default_factory=dict)  # what the record repeats of Slurm's description of the job
 
 
 def allocation() -> Allocation | None:
@@ -46,7 +51,14 @@ def allocation() -> Allocation | None:
             f"Slurm does not answer about job {job}, which this process is in: try `scontrol show job {job}`"
         )
     hosts = ask("scontrol", "show", "hostnames", facts["NodeList"]).split()
-    return Allocation(job, tuple(hosts), max(1, int(facts["NumCPUs"]) // len(hosts)))
+    devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+    return Allocation(
+        job,
+        tuple(hosts),
+        max(1, int(facts["NumCPUs"]) // len(hosts)),
+        int(devices[1]) if devices else 0,
+        _recorded(facts),
+    )
 
 
 def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
@@ -59,10 +71,22 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
     return {}
 
 
-def recorded(job: str) -> dict[str, str]:
-    """What the record repeats of Slurm's description of a job: no user, no paths."""
-    facts = describe(job, patience=(0,))
+def recorded_at_end(job: str) -> dict[str, str]:
+    """State, reason and elapsed time of a job, as Slurm gives them now; empty where it does not answer.
+
+    The rest stands as it was at the beginning: of a job that has lost a node, Slurm goes on to name the others only.
+    """
+    return {name: value for name, value in _recorded(describe(job, patience=(0,))).items() if name in AT_END}
+
+
+def _recorded(facts: dict[str, str]) -> dict[str, str]:
+    """No user, no paths."""
     return {name: facts[theirs] for name, theirs in RECORDED.items() if facts.get(theirs, "(null)") != "(null)"}
+
+
+def config() -> dict[str, str]:
+    """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
+    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", ask("scontrol", "show", "config"), re.MULTILINE))
 
 
 def steps(job: str) -> list[str]:
@@ -83,7 +107,7 @@ def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
         for line in lines:
             found = re.search(pattern, line)
             if found:
-                return kind, reason.format(*(group.strip("[],:;") for group in found.groups()))
+                return kind, reason.format(*(group.strip(",:;") for group in found.groups()))
     return None
 
 

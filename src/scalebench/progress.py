@@ -1,7 +1,8 @@
 """Progress of long work: a bar on a terminal, a quiet line now and then in a log file."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -18,3 +19,20 @@ def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterat
         yield item
         if done * 10 // total > (done - 1) * 10 // total:
             print(f"{label}: {done:,} of {total:,} {unit}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """A function that is told how many bytes came. `total`: of all, if known; `done`: before the first."""
+    if sys.stderr.isatty():
+        with tqdm(total=total, initial=done, desc=label, unit="B", unit_scale=True, file=sys.stderr) as bar:
+            yield bar.update
+        return
+
+    def came(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        if total and done * 10 // total > before * 10 // total:
+            print(f"{label}: {done:,} of {total:,} bytes", file=sys.stderr, flush=True)
+
+    yield came

@@ -1,0 +1,267 @@
+"""One transfer over HTTP, into a part that a later one continues."""
+
+import contextlib
+import email.utils
+import errno
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import RawIOBase
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+import urllib3
+
+from scalebench.errors import UserError
+from scalebench.progress import meter
+
+CHUNK = 1 << 20  # bytes at most in memory
+SHA256 = re.compile(r"[0-9a-f]{64}")
+AGAIN = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
+FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long is waited, and for what; times in seconds."""
+
+    tries: int = 6  # in a row that bring no new byte
+    first_wait: float = 1.0  # doubled after each of them
+    longest_wait: float = 300.0  # also the longest that a server may ask for
+    connect: float = 30.0
+    stall: float = 60.0  # without a byte, or with fewer than `least` a second
+    least: int = 1000
+    wait: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One file: where it is offered, and what is known of it."""
+
+    urls: tuple[str, ...]  # the first, and others that are tried where it fails
+    size: int | None = None
+    sha256: str | None = None
+    token: str | None = field(default=None, repr=False)  # sent to the host of the address, to no other
+    terms: str | None = None  # the page where access is granted, where the file is not free for all
+
+
+class Refused(Exception):
+    """This address will not give the file."""
+
+
+class Interrupted(Exception):
+    """It may, another time; `wait`: seconds that the server asked for."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def transfer(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict[str, Any]:
+    """Bring `target`.part to its full length, from where it ends if the server still has the same file.
+
+    Returns what the server said of the file: `etag`, and where it is a hub `sha256` and `commit`. Raises Refused or Interrupted;
+    UserError where the disk is full. What came stays in the part.
+    """
+    part, note = beside(target, ".part"), beside(target, ".part.json")
+    known = read_json(note) if part.exists() else {}
+    have = part.stat().st_size if known.get("url") == shown(url) and known.get("etag") else 0
+    headers = {"Accept-Encoding": "identity", "User-Agent": "scalebench"}
+    if have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
+    try:
+        with requests.get(
+            url, headers=headers, auth=_Bearer(wanted.token), stream=True, timeout=(patience.connect, patience.stall)
+        ) as answer:
+            if answer.status_code == 416 and _total(answer) == have:
+                return known  # the last transfer brought everything, and was killed before it could say so
+            if have and not _continues(answer, have, known):
+                note.unlink()  # the next try begins anew
+                raise Interrupted("the file there is another one than before")
+            total, said = _accepted(answer, wanted)
+            have = have if answer.status_code == 206 else 0
+            _room_for(target, total, have)
+            write_json(note, {"url": shown(url), **said})
+            _receive(answer, part, total, have, patience, target.name)
+    except requests.TooManyRedirects:
+        raise Refused("the server redirects in a circle") from None
+    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+        raise Refused("not an address of a web server") from None
+    except requests.exceptions.SSLError:
+        raise Refused("the server's certificate is not valid here") from None
+    except (requests.Timeout, urllib3.exceptions.TimeoutError):
+        raise Interrupted(f"nothing came for {patience.stall:g} s") from None
+    except (
+        requests.RequestException,
+        urllib3.exceptions.HTTPError,
+    ) as error:  # their texts hold addresses with signatures
+        raise Interrupted(f"the connection failed ({type(error).__name__})") from None
+    if total is not None and part.stat().st_size > total:
+        part.unlink()
+        raise Interrupted(f"more than the {total:,} bytes of the file came")
+    return said
+
+
+def _continues(answer: requests.Response, have: int, known: dict) -> bool:
+    """Whether the answer to a request for the rest is the rest, or at least the whole file. Servers may not know If-Range."""
+    if answer.status_code == 416:
+        return False
+    if answer.status_code != 206:
+        return True
+    same = _validator(answer) in (None, known["etag"])
+    return same and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+
+
+def _accepted(answer: requests.Response, wanted: Wanted) -> tuple[int | None, dict[str, Any]]:
+    """The file's length and what the server says of it. Raises where this is no answer, or the answer to something else."""
+    code = answer.status_code
+    if code in (401, 403):
+        raise Refused(f"access denied (HTTP {code}){_advice(wanted)}")
+    if code in (404, 410):
+        raise Refused(f"no such file there (HTTP {code})")
+    if code in AGAIN:
+        raise Interrupted(f"HTTP {code}", _asked_to_wait(answer))
+    if code not in (200, 206):
+        raise Refused(f"HTTP {code}")
+    if answer.headers.get("Content-Type", "").startswith("text/html"):
+        raise Refused("a web page instead of data (a login page, or a proxy in between?)")
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise Refused("the server packs the file although asked not to")
+    total = wanted.size if _total(answer) is None else _total(answer)
+    if wanted.size not in (None, total):
+        raise Refused(f"{total:,} bytes are offered, {wanted.size:,} were expected: another file has taken its place")
+    if total == 0:
+        raise Refused("an empty file")
+    said: dict[str, Any] = {"etag": _validator(answer)}
+    for step in (*answer.history, answer):  # the hub says what the file is, then sends to where it is stored
+        linked = step.headers.get("X-Linked-Etag", "").strip('"')
+        if SHA256.fullmatch(linked):
+            said["sha256"] = linked
+        if "X-Repo-Commit" in step.headers:
+            said["commit"] = step.headers["X-Repo-Commit"]
+    if wanted.sha256 and said.get("sha256", wanted.sha256) != wanted.sha256:
+        raise Refused(f"the hub has sha256 {said['sha256'][:12]}..., expected {wanted.sha256[:12]}...")
+    return total, said
+
+
+def _receive(
+    answer: requests.Response, part: Path, total: int | None, have: int, patience: Patience, label: str
+) -> None:
+    # Unbuffered: what a full disk did not take must not be tried again by close().
+    with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as came:
+        since, counted = time.monotonic(), 0
+        while data := _next(answer, file, total):
+            if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+                raise Refused("a web page instead of data (a login page, or a proxy in between?)")
+            _write(file, data, part)
+            came(len(data))
+            counted += len(data)
+            if (passed := time.monotonic() - since) >= patience.stall:
+                if counted < patience.least * passed:
+                    raise Interrupted(f"too slow: {counted / passed:,.0f} bytes/s")
+                since, counted = time.monotonic(), 0
+
+
+def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
+    """What has come, as it comes (bytes that trickle in are seen while they do); empty at the end of the whole file."""
+    with contextlib.suppress(urllib3.exceptions.ProtocolError):
+        data = answer.raw.read1(CHUNK)
+        if data or total in (None, file.tell()):
+            return data
+    raise Interrupted(f"cut after {file.tell():,} of {'unknown' if total is None else f'{total:,}'} bytes")
+
+
+def _write(file: RawIOBase, data: bytes, part: Path) -> None:
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise UserError(
+            f"the disk of {part.parent} is full; {part.stat().st_size:,} bytes are kept, and the next run goes on from there"
+        ) from None
+
+
+def _room_for(target: Path, total: int | None, have: int) -> None:
+    free = shutil.disk_usage(target.parent).free
+    if total is not None and total - have > free:
+        raise UserError(
+            f"{target.name} needs {total - have:,} bytes more, and the disk of {target.parent} has {free:,} free; make room, or "
+            f"let {target.parent} be a link to a larger disk"
+        )
+
+
+def _total(answer: requests.Response) -> int | None:
+    """Bytes of the whole file; None where the server does not say."""
+    ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
+    if ranged:
+        return int(ranged[1])
+    length = answer.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() and answer.status_code == 200 else None
+
+
+def _validator(answer: requests.Response) -> str | None:
+    """What tells one version of the file from another: a strong ETag, or the date of its last change."""
+    etag = answer.headers.get("ETag")
+    return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
+
+
+def _asked_to_wait(answer: requests.Response) -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    if text.isdigit():
+        return float(text)
+    date = email.utils.parsedate_to_datetime(text) if text else None
+    return max(0.0, date.timestamp() - time.time()) if date else None
+
+
+def _advice(wanted: Wanted) -> str:
+    if not wanted.terms:
+        return ""
+    if wanted.token:
+        return f"; the owner of the token in HF_TOKEN must accept the terms at {wanted.terms} first"
+    return f"; accept the terms at {wanted.terms}, make a token there, and `export HF_TOKEN=...`"
+
+
+class _Bearer(requests.auth.AuthBase):
+    """A token of ours or none: without this, requests would take a password from ~/.netrc."""
+
+    def __init__(self, token: str | None) -> None:
+        self.token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self.token:
+            request.headers["Authorization"] = f"Bearer {self.token}"
+        return request
+
+
+def shown(url: str) -> str:
+    """An address as it may be printed: without user, password, and the query, where signatures stand."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def beside(target: Path, ending: str) -> Path:
+    return target.with_name(target.name + ending)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What a note holds; nothing where there is none, or half of one."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    part = beside(path, ".new")
+    part.write_text(json.dumps(data, indent=2) + "\n")
+    part.replace(path)
+    return data

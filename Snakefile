@@ -9,7 +9,7 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.dag import corpus_called, in_one_allocation, study, tokens_dir
+from scalebench.campaign.dag import corpus_in, in_one_allocation, study, tokens_dir
 from scalebench.campaign.job import job, job_together
 from scalebench.campaign.sources import MEASURING, sources
 from scalebench.errors import UserError, nearest
@@ -36,7 +36,7 @@ wildcard_constraints:
     cell=r"[a-z0-9][a-z0-9.-]*",
     rep=r"[1-9][0-9]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
-    corpus=r"[a-z0-9][a-z0-9._-]*",
+    corpus=r"[a-z0-9][a-z0-9._-]*(@[A-Za-z0-9._-]+)?",
     tokenizer=r"bpe-[0-9]+",
 
 

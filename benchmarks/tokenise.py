@@ -1,7 +1,7 @@
 """50 MB of text to train.bin: ours, the usual `datasets.map` recipe, and the batch encoder of `tokenizers`.
 
 All three start from the same documents.parquet with the same tokenizer, in a fresh process each, and use two processes
-or threads. The text is the Python source of the installed packages.
+or threads. The text is the Python source of the installed packages. Needs `pip install -e .[bench]`.
 """
 
 import json

@@ -20,7 +20,7 @@ READING = ["pydantic", "PyYAML"]  # campaigns
 # Stage -> dependencies of pyproject.toml. tests/envs/test_generated.py compares them with what the stage's code imports.
 STAGES = {
     "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],
-    "data": [*READING, "datasets", "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
+    "data": [*READING, "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
     "train": [*READING, "torch", "transformers", "deepspeed", "numpy", "pandas", "psutil", "nvidia-ml-py", "tqdm"],
     "report": [*READING, "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"],
 }

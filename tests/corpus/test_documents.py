@@ -63,7 +63,12 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
     ("name", "content", "keys", "message"),
     [
         ("a.txt", "  \n\n ", {"source": "text"}, "is empty"),
-        ("a.jsonl", '{"txet": "x"}\n', {"source": "jsonl"}, 'field: "text" is not in .* fields there: txet'),
+        (
+            "a.jsonl",
+            '{"txet": "x"}\n',
+            {"source": "jsonl"},
+            'mine.* has no field "text" .key: field.; fields there: txet',
+        ),
         ("a.jsonl", '{"text": 3}\n', {"source": "jsonl"}, "is not text but int"),
         ("a.jsonl", "not json\n", {"source": "jsonl"}, "cannot be read as jsonl"),
         ("a.jsonl", '{"text": "half a pair: \\ud800"}\n', {"source": "jsonl"}, "cannot be read as jsonl.*surrogate"),

@@ -10,7 +10,7 @@ rule fetch:
     message:
         "Gather the documents of {wildcards.corpus}"
     input:
-        files=lambda w: ask(local_files, w.corpus, ask(corpus_called, w.corpus)),
+        files=lambda w: ask(local_files, *ask(corpus_in, w.corpus)),
         code=sources("corpus/documents.py"),
     output:
         documents="results/corpora/{corpus}/documents.parquet",
@@ -20,13 +20,14 @@ rule fetch:
     conda:
         "../../envs/data.yaml"
     params:
-        row=lambda w: ask(corpus_called, w.corpus).model_dump_json(),
+        name=lambda w: ask(corpus_in, w.corpus)[0],
+        row=lambda w: ask(corpus_in, w.corpus)[1].model_dump_json(),
     threads: 1
     resources:
         mem_mb=2000,
         runtime=60,
     shell:
-        "scalebench corpus fetch {wildcards.corpus} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
+        "scalebench corpus fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
 
 
 rule tokenizer:

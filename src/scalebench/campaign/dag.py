@@ -7,12 +7,12 @@ from pathlib import Path
 
 from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
 from scalebench.campaign.config import Comparison
-from scalebench.campaign.corpora import Corpus, CorpusTable, local_files
+from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
 from scalebench.campaign.load import CAMPAIGNS, CORPORA, load_campaign, load_corpora
 from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-RESERVED = ("corpora", "published", "slurm-logs")  # folders of results/ that are no campaign's
+RESERVED = ("corpora", "downloads", "published", "slurm-logs")  # folders of results/ that are no campaign's
 
 
 class Study:
@@ -83,9 +83,14 @@ class Study:
         return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in repeats]
 
     def check_files(self) -> None:
-        """Raises UserError where a corpus of the campaign names files that are not there."""
-        for corpus in self._corpora:
-            local_files(corpus, corpus_called(corpus))
+        """Raises UserError where a corpus of the campaign names files that are not there, or cannot be what they should be."""
+        for name, corpus in self.corpora.items():
+            check_local(name, corpus)
+
+    @property
+    def corpora(self) -> dict[str, Corpus]:
+        """The rows of the corpora that the campaign names."""
+        return {name: corpus_called(name) for name in self._corpora}
 
     @property
     def _corpora(self) -> list[str]:
@@ -119,6 +124,15 @@ def corpus_called(name: str) -> Corpus:
     return table[name]
 
 
+def corpus_in(folder: str) -> tuple[str, Corpus]:
+    """Name and row of the corpus whose folder of results/corpora this is. Raises UserError where the table has moved on."""
+    name = folder.partition("@")[0]
+    corpus = corpus_called(name)
+    if folder != folder_of(name, corpus):
+        raise UserError(f"{CORPORA}: {name} is now {folder_of(name, corpus)}, not {folder}")
+    return name, corpus
+
+
 @lru_cache
 def _corpora() -> CorpusTable:
     return load_corpora(CORPORA)
@@ -129,4 +143,6 @@ def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:
-    return Path(results, "corpora", *tokens_of(cell))
+    """Where the token files of a cell are."""
+    name, tokenizer = tokens_of(cell)
+    return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer

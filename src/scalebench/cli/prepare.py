@@ -1,6 +1,7 @@
 """Before anything is measured: look at a campaign, make its tokens."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -38,8 +39,9 @@ def schema(args: argparse.Namespace) -> None:
 def corpus_fetch(args: argparse.Namespace) -> None:
     from scalebench.campaign.dag import corpus_called
     from scalebench.corpus.documents import fetch
+    from scalebench.corpus.remote import Remote
 
-    found = fetch(args.corpus, corpus_called(args.corpus), args.out)
+    found = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
     print(f"{found['documents']:,} documents, {found['bytes']:,} bytes")
     if found["replaced_characters"]:
         print(f"warning: {found['replaced_characters']:,} places were not UTF-8 and hold U+FFFD now", file=sys.stderr)
@@ -73,6 +75,9 @@ def add(stages: Group) -> None:
     )
     fetch = command(corpus, "fetch", corpus_fetch, "gather the documents of a corpus")
     fetch.add_argument("corpus", help="a name in config/corpora.yaml")
+    fetch.add_argument(
+        "--downloads", type=Path, default=Path("results/downloads"), help="where downloaded files are kept"
+    )
     tokenizer = command(corpus, "tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
     tokenizer.add_argument("tokenizer", help="bpe-<n>")
     tokenizer.add_argument("corpus_dir", type=Path, help="folder of documents.parquet")

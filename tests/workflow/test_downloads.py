@@ -1,0 +1,83 @@
+"""A corpus of the hub through the real Snakemake: downloaded once, tokenised, and kept apart by revision and budget."""
+
+import hashlib
+import io
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from webserver import serving
+
+ROW = """
+far:
+  source: hub
+  repository: someone/far
+  revision: {revision}
+  files: [a.parquet]
+  format: parquet
+  budget: {budget}
+"""
+
+
+@pytest.fixture(scope="module")
+def hub(sentences):
+    with serving() as server:
+        for revision, texts in (("a" * 40, sentences), ("b" * 40, sentences[::-1])):
+            out = io.BytesIO()
+            pq.write_table(pa.table({"text": texts}), out)
+            path = f"/datasets/someone/far/resolve/{revision}/a.parquet"
+            server.files[f"/store/{revision}"] = out.getvalue()
+            said = {"X-Linked-Etag": f'"{hashlib.sha256(out.getvalue()).hexdigest()}"', "X-Repo-Commit": revision}
+            server.redirects[path] = (f"{server.url}/store/{revision}", said)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def copy(make_copy, hub):
+    made = make_copy()
+    made.env = made.env | {"HF_ENDPOINT": hub.url}
+    made.table = (made.root / "config/corpora.yaml").read_text()
+    return made
+
+
+def table(copy, revision="a" * 40, budget="100 documents"):
+    (copy.root / "config/corpora.yaml").write_text(copy.table + ROW.format(revision=revision, budget=budget))
+
+
+def test_a_corpus_of_the_hub(copy, hub):
+    table(copy)
+    tokens = "results/corpora/far@aaaaaaaaaaaa-100documents/bpe-300/tokens.json"
+    copy.build(tokens)
+    described = json.loads((copy.root / tokens).read_text())
+    assert (described["corpus"], described["revision"]) == ("far", "a" * 40)
+    assert described["train"]["documents"] + described["val"]["documents"] == 100
+    assert copy.planned(tokens) == Counter()
+    first = len(hub.seen)
+    table(copy, budget="50 documents")
+    copy.build("results/corpora/far@aaaaaaaaaaaa-50documents/corpus.json")
+    assert len(hub.seen) == first, "the file is there already"
+    table(copy, revision="b" * 40)
+    copy.build("results/corpora/far@bbbbbbbbbbbb-100documents/corpus.json")
+    assert len(hub.seen) == first + 2
+    assert (copy.root / tokens).exists()
+
+
+def test_a_folder_that_the_table_no_longer_means(copy):
+    table(copy)
+    done = copy.snakemake("results/corpora/far@cccccccccccc-100documents/corpus.json")
+    assert done.returncode == 2
+    assert "far is now far@aaaaaaaaaaaa-100documents, not far@cccccccccccc" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hub_that_cannot_be_reached_is_said_in_the_log(copy, monkeypatch):
+    table(copy)
+    (copy.root / "config/corpora.yaml").write_text(copy.table + ROW.format(revision="d" * 40, budget="1 documents"))
+    done = copy.snakemake("results/corpora/far@dddddddddddd-1documents/corpus.json")
+    assert done.returncode == 1
+    log = (copy.root / "results/corpora/far@dddddddddddd-1documents/fetch.log").read_text()
+    assert "a.parquet could not be downloaded" in log
+    assert "no such file there (HTTP 404)" in log
+    assert "Traceback" not in log

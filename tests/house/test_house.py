@@ -12,7 +12,19 @@ from scalebench.campaign.sources import MEASURING, PACKAGE, sources
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
 # trainer and launcher write and everybody below reads.
-ORDER = ["campaign", "corpus", "model", "strategy", "record", "trainer", "launch", "audit", "analysis", "report"]
+ORDER = [
+    "campaign",
+    "corpus",
+    "model",
+    "strategy",
+    "record",
+    "trainer",
+    "launch",
+    "audit",
+    "analysis",
+    "five",
+    "report",
+]
 EVERYWHERE = ("errors.py", "progress.py")
 # Rule -> the function of cli/ that its command calls, where the names differ.
 COMMANDS = {"fetch": "corpus_fetch", "tokenizer": "corpus_tokenizer", "tokenise": "corpus_tokenise", "page": "report"}

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from scalebench.record.run import Run
 
@@ -23,6 +23,9 @@ class Finding(BaseModel):
     runs: list[str]
     evidence: str
     advice: str
+    corrected: str = Field(
+        "", description="What the figure should have been, with its derivation; empty where it cannot be had."
+    )
 
 
 def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -> Finding:
@@ -42,7 +45,7 @@ class Findings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal["1.0"] = "1.0"
+    schema_version: Literal["1.1"] = "1.1"
     campaign: str
     checks: list[str]
     findings: list[Finding]

@@ -1,0 +1,1 @@
+"""Checks on the neutral form of other people's results."""

@@ -1,0 +1,73 @@
+"""Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
+
+import argparse
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command
+from scalebench.errors import UserError, nearest
+
+# Rooms are imported inside the commands, as in conclude.py.
+
+
+def audit_results(args: argparse.Namespace) -> None:
+    from scalebench.audit.everything import audit_paths
+
+    given: dict[str, dict[str, int]] = {}
+    for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
+        for text in texts:
+            name, number = _given(key, text)
+            given.setdefault(name, {})[key] = number
+    result = audit_paths(args.paths, given)
+    if args.html:
+        from scalebench.record.write import write_atomic
+        from scalebench.report.audit_page import audit_page
+
+        write_atomic(args.html, audit_page(result))
+    if args.json:
+        print(result.model_dump_json(indent=2))
+    else:
+        from scalebench.report.audit_text import audit_text
+
+        print(audit_text(result))
+    raise SystemExit(0 if result.clean else 1)
+
+
+def explain(args: argparse.Namespace) -> None:
+    from scalebench.audit.foreign.pages import PAGES
+    from scalebench.report.audit_text import explained, page_text
+
+    if args.code is None:
+        print(explained(), end="")
+    elif args.code in PAGES:
+        print(page_text(args.code))
+    else:
+        raise UserError(f'there is no page "{args.code}".{nearest(args.code, PAGES)} Pages: {", ".join(PAGES)}')
+
+
+def _given(key: str, text: str) -> tuple[str, int]:
+    """`8`, or `NAME=8` for runs whose name contains NAME."""
+    name, _, number = text.rpartition("=")
+    if not number.isdecimal() or not 0 < int(number) < 10**9:
+        raise UserError(f'--{key.replace("_", "-")} is "{text}"; allowed: a number above 0, or NAME=NUMBER')
+    return name, int(number)
+
+
+def add(stages: Group) -> None:
+    sub = command(
+        stages, "audit", audit_results, "name what is wrong with a benchmark, ours or anybody's: exit code 0 or 1"
+    )
+    sub.add_argument(
+        "paths", type=Path, nargs="+", metavar="PATH", help="files and folders; what they are is told by their contents"
+    )
+    sub.add_argument("--json", action="store_true", help="print JSON")
+    sub.add_argument("--html", type=Path, metavar="FILE", help="write a page too")
+    for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
+        sub.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="[NAME=]N",
+            help=f"{what} that a file does not carry; NAME: part of its path",
+        )
+    page = command(stages, "explain", explain, "what a finding means, how it is detected, how to repair it")
+    page.add_argument("code", nargs="?", help="code of a finding; all pages without it (docs/audit.md)")

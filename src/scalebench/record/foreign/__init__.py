@@ -1,0 +1,1 @@
+"""Reading other people's results: files of many formats, one neutral form."""

@@ -1,0 +1,157 @@
+"""CSV files: step logs, per-epoch metrics, nvidia-smi's log, a profiler's table of operators."""
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from statistics import median
+
+from scalebench.record.foreign.claim import Claim, Poll, Profile, Row, Window
+from scalebench.record.foreign.fields import figure
+
+SECOND, MILLISECOND, MICROSECOND = 1.0, 1e-3, 1e-6
+UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+NAMES = {
+    "step": ("global_step", "step", "iteration", "iter"),
+    "seconds": ("step_time_s", "step_time", "iter_time_s", "elapsed_s"),
+    "loss": ("loss", "train_loss"),
+    "rate": ("tokens_per_sec", "tokens_per_second", "tok_per_sec"),
+    "epoch": ("epoch",),
+    "epoch_seconds": ("train_time", "epoch_time", "epoch_time_s", "train_time_s"),
+    "val_loss": ("val_loss", "eval_loss"),
+}
+SELF_TIME = ("self device time total", "self cuda time total")
+COLLECTIVE = ("nccl", "allreduce", "all_reduce", "reducescatter", "reduce_scatter", "allgather", "all_gather")
+
+
+def kind_of(header: str) -> str | None:
+    """What a CSV file with this first line is: steps, epochs, gpus, operators; None for anything else."""
+    columns = _columns(header)
+    if len(columns) < 2:
+        return None
+    if any(c.startswith("utilization.gpu") for c in columns) and "index" in columns:
+        return "gpus"
+    if "name" in columns and any(c.startswith(("self device time total", "self cuda time total")) for c in columns):
+        return "operators"
+    if _place(columns, "epoch_seconds") is not None and _place(columns, "epoch") is not None:
+        return "epochs"
+    if _place(columns, "step") is not None and (
+        _place(columns, "seconds") is not None or _place(columns, "rate") is not None
+    ):
+        return "steps"
+    return None
+
+
+def _columns(header: str) -> list[str]:
+    return [c.strip().lower() for c in next(csv.reader([header]), [])]
+
+
+def _place(columns: list[str], what: str) -> int | None:
+    return next((columns.index(n) for n in NAMES[what] if n in columns), None)
+
+
+def _records(lines: Iterable[str]) -> Iterator[list[str]]:
+    return csv.reader(line.replace("\0", "") for line in lines)
+
+
+def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
+    """One row a step: what was logged, in the order of the file."""
+    columns, claim = _columns(header), Claim(name, "step log (CSV)")
+    places = {what: _place(columns, what) for what in ("step", "seconds", "loss", "rate", "epoch")}
+    memory = next((i for i, c in enumerate(columns) if "mem_mb" in c), None)
+    broken = 0
+    for record in _records(lines):
+        got = {w: figure(record[p]) if p is not None and p < len(record) else None for w, p in places.items()}
+        if got["step"] is None or (got["seconds"] is None and got["rate"] is None):
+            broken += bool(record)
+            continue
+        seconds, rate = (v if v is None or v > 0 else None for v in (got["seconds"], got["rate"]))
+        epoch = None if got["epoch"] is None else int(got["epoch"])
+        claim.rows.append(Row(int(got["step"]), seconds, got["loss"], rate, epoch))
+        if memory is not None and memory < len(record) and (used := figure(record[memory])):
+            claim.memory_reported = max(claim.memory_reported or 0, used * 2**20)
+    if broken:
+        claim.problems.append(f"{broken:,} lines are no rows of numbers")
+    return claim
+
+
+def read_epochs(name: str, header: str, lines: Iterator[str]) -> Claim:
+    """One row an epoch, in the order of the file."""
+    columns, claim = _columns(header), Claim(name, "epoch log (CSV)")
+    places = {w: _place(columns, w) for w in ("epoch", "epoch_seconds", "loss", "val_loss")}
+    broken = 0
+    for record in _records(lines):
+        got = {w: figure(record[p]) if p is not None and p < len(record) else None for w, p in places.items()}
+        if got["epoch"] is None or not got["epoch_seconds"] or got["epoch_seconds"] <= 0:
+            broken += bool(record)
+            continue
+        claim.windows.append(
+            Window(int(got["epoch"]), got["epoch_seconds"], train_loss=got["loss"], val_loss=got["val_loss"])
+        )
+    if broken:
+        claim.problems.append(f"{broken:,} lines are no rows of numbers")
+    return claim
+
+
+def read_gpus(name: str, header: str, lines: Iterator[str]) -> Poll:
+    """nvidia-smi's samples; the header may be there twice, and the file written by several pollers at once."""
+    columns = _columns(header)
+    utilization = next(i for i, c in enumerate(columns) if c.startswith("utilization.gpu"))
+    index, stamp = columns.index("index"), columns.index("timestamp") if "timestamp" in columns else None
+    last: dict[float, float] = {}
+    gaps, devices, idle, backwards = [], Counter(), 0, 0
+    for record in _records(lines):
+        if len(record) <= max(utilization, index):
+            continue
+        device, used = figure(record[index]), figure(record[utilization].replace("%", ""))
+        if device is None or used is None:
+            continue
+        devices[device] += 1
+        idle += used == 0
+        at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
+        if at is not None:
+            if device in last:
+                gaps.append(abs(at - last[device]))
+                backwards += at < last[device]
+            last[device] = at
+    return Poll(name, devices.total(), len(devices), idle, median(gaps) if gaps else None, backwards)
+
+
+def _seconds(stamp: str) -> float | None:
+    for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S"):
+        try:
+            return datetime.strptime(stamp.strip(), form).timestamp()
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
+
+
+def read_operators(name: str, header: str, lines: Iterator[str]) -> Profile:
+    """Sums of the inclusive and of the own device times of a torch.profiler table."""
+    columns = _columns(header)
+    total, total_unit = _time_column(columns, "device time total", "cuda time total")
+    own, own_unit = _time_column(columns, *SELF_TIME)
+    calls = columns.index("calls") if "calls" in columns else None
+    name_at, sums, collectives, steps = columns.index("name"), [0.0, 0.0], 0.0, None
+    for record in _records(lines):
+        if len(record) < len(columns):
+            continue
+        values = [figure(record[total]) if total is not None else None, figure(record[own])]
+        operator = record[name_at].lower()
+        if operator.startswith("profilerstep"):
+            count = figure(record[calls]) if calls is not None else None
+            steps = int(count) if count else None
+        sums = [s + max(v or 0.0, 0.0) * u for s, v, u in zip(sums, values, (total_unit, own_unit), strict=True)]
+        if "nccl" in operator and any(c in operator.replace(":", "") for c in COLLECTIVE):
+            collectives += max(values[1] or 0.0, 0.0) * own_unit
+    if not all(map(math.isfinite, sums)):
+        sums = [0.0, 0.0]
+    return Profile(name, sums[0], sums[1], collectives, steps)
+
+
+def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:
+    for i, column in enumerate(columns):
+        if any(column.startswith(n) for n in names):
+            return i, next((u for text, u in UNITS.items() if text in column), MICROSECOND)
+    return None, MICROSECOND

@@ -1,0 +1,98 @@
+"""The audit as text, and the pages of its findings as Markdown."""
+
+import textwrap
+
+from scalebench.audit.everything import Audit
+from scalebench.audit.finding import Finding
+from scalebench.audit.foreign.pages import PAGES
+from scalebench.record.foreign.text import shown
+
+WIDTH = 110
+NAMES = 3  # runs that a finding is headed with
+
+
+def audit_text(audit: Audit) -> str:
+    """What was read, then the findings, those of one kind together, the gravest first."""
+    lines = [summary(audit)]
+    for (severity, code), found in grouped(audit.findings).items():
+        lines += ["", f"{severity} {code}" + (f" ({len(found)} times)" if len(found) > 1 else "")]
+        for f in found:
+            lines += _labelled(names_of(f), f.evidence, 4)
+            lines += _labelled("corrected", f.corrected, 4) if f.corrected else []
+        lines += _labelled("why", PAGES[code].what, 2) if code in PAGES else []
+        lines += _labelled("do", found[0].advice, 2)
+    return "\n".join(lines)
+
+
+def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for f in findings:
+        groups.setdefault((f.severity, f.code), []).append(f)
+    return groups
+
+
+def names_of(finding: Finding) -> str:
+    more = f" and {len(finding.runs) - NAMES:,} more" if len(finding.runs) > NAMES else ""
+    return ", ".join(finding.runs[:NAMES]) + more
+
+
+def _labelled(label: str, text: str, indent: int) -> list[str]:
+    first = f"{' ' * indent}{label}: "
+    return textwrap.wrap(
+        shown_line(first + text), WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
+    )
+
+
+def shown_line(text: str) -> str:
+    """One line without control characters, whatever a file had in it."""
+    return "".join(c if c.isprintable() else shown(c) for c in text).strip()
+
+
+def summary(audit: Audit) -> str:
+    """One sentence: how many runs of which formats, how many findings."""
+    read = ", ".join(f"{n:,} {name}" for name, n in audit.formats.items())
+    found = ", ".join(f"{n} {s}" for s in ("invalid", "suspect", "note") if (n := audit.count(s)))
+    return f"read: {read or 'nothing'}; found: {found or 'nothing'}"
+
+
+HEADER = """# What the audit looks for
+
+`scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain`;
+one entry of it is `scalebench explain CODE`. The checks of scalebench's own runs, which know more than any file tells, are in the README.
+
+Severities: `invalid`, the number is wrong or answers another question; `suspect`, it may be; `note`, worth knowing. The exit code is 1 where anything
+is above `note`, 2 where nothing could be read.
+
+What is read, each told by its contents: metrics JSON 2.0 and 3.0, the per-epoch JSON before them, step logs and per-epoch logs in CSV, logs of nvidia-smi, torch.profiler
+tables, text logs in blocks with tqdm and GPUtil, logs of nanoGPT, llm.c, torchtitan and Megatron-LM, `trainer_state.json` of the Hugging Face Trainer,
+scaling reports, and the completion marks and launcher's records beside metrics.
+
+What a file does not say can be given (`--world-size 4`, `--world-size NAME=4` for runs whose path has NAME in it), or written beside the files together with what was
+published about them, in any YAML file that begins so:
+
+```yaml
+scalebench_claims: "1.0"
+title: AG News on 4 GPUs
+runs:                      # NAME: part of a path
+  exp042: {world_size: 4}
+claims:
+  - {kind: speedup, value: 0.46, of: exp042, over: exp041, source: README}
+```
+
+"""
+
+
+def explained() -> str:
+    """All pages: docs/audit.md."""
+    from scalebench.record.foreign.statements import FACTS, KINDS
+
+    kinds = "; ".join(f"`{k}` ({', '.join(keys)})" for k, keys in KINDS.items())
+    grammar = (
+        f"Keys of `runs`: {', '.join(FACTS)}. Kinds of `claims`, with their keys (`?`: may be left out): {kinds}.\n\n"
+    )
+    return HEADER + grammar + "\n".join(page_text(code) for code in sorted(PAGES)).rstrip() + "\n"
+
+
+def page_text(code: str) -> str:
+    page = PAGES[code]
+    return f"## {code}\n\n{page.what}\n\n- Detected: {page.detected}\n- Seen: {page.seen}\n- Repair: {page.repair}\n"

@@ -1,0 +1,57 @@
+"""A false accusation is as bad as a miss: sound results of any format give nothing above `note`."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from foreign_files import WRITERS
+from synthetic import cells, write_run
+
+from scalebench.audit.everything import audit_paths
+
+
+def accusations(*paths: Path) -> list[str]:
+    return [f"{f.code} {f.runs}: {f.evidence}" for f in audit_paths(list(paths)).findings if f.severity != "note"]
+
+
+@pytest.mark.parametrize("writer", WRITERS, ids=lambda w: w.__name__)
+def test_sound_results_are_not_accused(tmp_path, writer):
+    for seed in range(25):
+        writer(tmp_path / str(seed), random.Random(seed))
+        assert accusations(tmp_path / str(seed)) == [], f"seed {seed}"
+
+
+def test_sound_results_of_all_formats_in_one_folder_are_not_accused(tmp_path):
+    for seed, writer in enumerate(WRITERS):
+        writer(tmp_path / str(seed), random.Random(seed))
+    result = audit_paths([tmp_path])
+    assert [f for f in result.findings if f.severity != "note"] == []
+    assert len(result.formats) == len(WRITERS)
+
+
+def test_each_format_is_told_by_its_contents(tmp_path):
+    """The same files under other names are read the same."""
+    plain, renamed = tmp_path / "plain", tmp_path / "renamed"
+    for writer in WRITERS:
+        writer(plain / re.sub(r"\W", "", writer.__name__), random.Random(1))
+    for i, path in enumerate(sorted(p for p in plain.rglob("*") if p.is_file())):
+        (renamed / str(i)).mkdir(parents=True)
+        (renamed / str(i) / f"x{i}.dat").write_bytes(path.read_bytes())
+    assert audit_paths([plain]).formats == audit_paths([renamed]).formats
+
+
+def test_our_own_campaign_is_audited_by_its_own_checks(tmp_path):
+    one, two = cells()
+    runs = tmp_path / "results/x/runs"
+    for cell, seconds in ((one, 0.1), (two, 0.06)):
+        for repeat in (1, 2, 3):
+            write_run(runs, cell, repeat, seconds)
+    result = audit_paths([tmp_path / "results"])
+    assert (result.findings, len(result.runs)) == ([], 6)
+    assert "ledger_equals_plan" in result.checks
+    steps = runs / two.slug / "rep3/steps.csv"
+    steps.write_text(steps.read_text().replace("window", "warmup", 1))
+    (finding,) = audit_paths([tmp_path / "results"]).findings
+    assert (finding.code, finding.runs) == ("file-unreadable", [f"{two.slug}/rep3"])
+    assert "sha256" in finding.evidence

@@ -1,6 +1,7 @@
 """Any two results compared by the rules of a campaign: `scalebench compare A B`."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalebench.analysis.arms import differences
@@ -19,19 +20,27 @@ class Compared:
     a: str
     b: str
     runs: tuple[int, int]
-    rates: tuple[float, float]  # tokens/s
+    rates: tuple[float, float]
     declared: list[str]
     why: str | None
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    unit: str = "tokens/s"
+    unsaid: list[str] = field(default_factory=list)  # fields that one of the sides does not tell
 
     @property
     def sentence(self) -> str:
+        """What the runs carry, in words."""
+        unsaid = f" Not told by both, so not compared: {', '.join(self.unsaid)}." if self.unsaid else ""
+        return self._told + unsaid
+
+    @property
+    def _told(self) -> str:
         if self.why:
             return f"{self.b} and {self.a}: no ratio; {self.why}."
         runs = f"{self.runs[0]} and {self.runs[1]} runs"
-        times = f"{self.ratio:.4g} times the tokens/s of {self.a}"
+        times = f"{self.ratio:.4g} times the {self.unit} of {self.a}"
         if self.low is None:
             return f"{self.b} made {times}, but without an interval nothing is claimed ({runs})."
         interval = f"95 % interval {self.low:.4g} to {self.high:.4g}, {runs}"
@@ -41,6 +50,20 @@ class Compared:
         return f"{self.b} is {100 * abs(self.ratio - 1):.3g} % {word}: {times} ({interval})."
 
 
+def all_own(*paths: Path) -> bool:
+    """Whether every path that exists holds runs of schema 3.0; what does not exist is told by whoever reads it."""
+    return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
+
+
+def _is_own(path: Path) -> bool:
+    with path.open(errors="replace") as file:
+        return '"schema_version": "3.' in file.read(200)
+
+
+def _metrics_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.rglob(METRICS))
+
+
 def measured_runs(path: Path) -> dict[str, list[Run]]:
     """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
 
@@ -48,7 +71,7 @@ def measured_runs(path: Path) -> dict[str, list[Run]]:
     """
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
-    files = [path] if path.is_file() else sorted(path.rglob(METRICS))
+    files = _metrics_files(path)
     # Pairs of a comparison are arms of their own, and runs made together lie under runs/ as well.
     kept = [f for f in files if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
     runs = [run for f in kept if (run := read_run(f.parent)).ok]
@@ -110,4 +133,8 @@ def _check(may_differ: list[str], runs: list[Run]) -> None:
     known = keys | {key.rpartition(".")[2] for key in keys} | set(circumstances(runs))
     for name in may_differ:
         if name not in known and not any(key.startswith(f"{name}.") for key in keys):
-            raise UserError(f'--may-differ: there is no field "{name}".{nearest(name, known)}')
+            raise field_error(name, known)
+
+
+def field_error(name: str, known: Iterable[str]) -> UserError:
+    return UserError(f'--may-differ: there is no field "{name}".{nearest(name, known)}')

@@ -96,9 +96,13 @@ def compare(args: argparse.Namespace) -> None:
     import json
     from dataclasses import asdict
 
-    from scalebench.analysis.two import compare_results
+    from scalebench.analysis.foreign_two import compare_foreign
+    from scalebench.analysis.two import all_own, compare_results
 
-    found, alone = compare_results(args.a, args.b, args.may_differ)
+    if all_own(args.a, args.b):
+        found, alone = compare_results(args.a, args.b, args.may_differ)
+    else:
+        found, alone = [compare_foreign(args.a, args.b, args.may_differ)], []
     if args.json:
         print(json.dumps({"compared": [asdict(c) for c in found], "on_one_side": alone}, indent=2))
     else:
@@ -145,7 +149,12 @@ def add(stages: Group) -> None:
     charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
     charts.add_argument("folder", type=Path, help="results/<campaign>")
 
-    two = command(stages, "compare", compare, "compare any two results; exit code 1 where they are not comparable")
+    two = command(
+        stages,
+        "compare",
+        compare,
+        "compare any two results, ours or anybody's; exit code 1 where they are not comparable",
+    )
     two.add_argument("a", type=Path, help="a metrics file, or a folder of a run, a cell or a campaign")
     two.add_argument("b", type=Path, help="the result that is asked about")
     two.add_argument(

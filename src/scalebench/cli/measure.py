@@ -115,9 +115,10 @@ def retry(args: argparse.Namespace) -> None:
 
 
 def cluster_check(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study
     from scalebench.launch.preflight import check
 
-    checks = check(args.profile, args.results)
+    checks = check(args.profile, args.results, Study(args.campaign) if args.campaign else None)
     for one in checks:
         print(one)
     wrong = sum(not one.ok for one in checks)
@@ -164,6 +165,7 @@ def add(stages: Group) -> None:
         cluster_check,
         "try what a campaign needs of the cluster, on compute nodes too",
     )
+    preflight.add_argument("campaign", type=Path, nargs="?", help="a campaign whose jobs Slurm is asked about, too")
     preflight.add_argument("--profile", type=Path, default=Path("slurm"), help="the profile's folder")
     preflight.add_argument("--results", type=Path, default=Path("results"))
 

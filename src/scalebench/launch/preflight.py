@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from scalebench.campaign.dag import Study
 from scalebench.errors import UserError
 from scalebench.launch import polling, slurm
+from scalebench.launch.fit import refusals, requests
+from scalebench.launch.profile import Profile
 from scalebench.launch.slurm import ask
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
@@ -30,39 +31,62 @@ class Check:
         return f"OK    {self.found}" if self.ok else f"MEND  {self.found}\n      {self.fix}"
 
 
-def profile_settings(folder: Path) -> dict[str, Any]:
-    """The keys of a profile. Raises UserError where there is none."""
-    for path in (folder / "profile.v9+.yaml", folder / "config.v9+.yaml", folder / "config.yaml"):
-        if path.is_file():
-            return yaml.safe_load(path.read_text()) or {}
-    raise UserError(
-        f"there is no profile in {folder}: profile.v9+.yaml is missing there; the repository's is profiles/slurm"
-    )
+def check(folder: Path, results: Path, study: Study | None = None) -> list[Check]:
+    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a campaign.
 
-
-def check(folder: Path, results: Path) -> list[Check]:
-    """Look at the cluster with the settings of the profile in `folder`. Raises UserError where there is no Slurm."""
-    profile, config = profile_settings(folder), slurm.config()
+    Raises UserError where there is no Slurm.
+    """
+    profile, config = Profile(folder), slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
-    defaults = profile.get("default-resources") or {}
-    if isinstance(defaults, list):  # as on the command line
-        defaults = dict(entry.split("=", 1) for entry in defaults)
-    partition = str(defaults.get("slurm_partition", "")).strip("'\"")
-    account = str(defaults.get("slurm_account", "")).strip("'\"")
+    defaults = profile.resources("train")
+    partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
-    found, count = _partition(partition)
+    without_devices = defaults.get("gres") == "" or (
+        study and not any(request.gres for _, request, _ in requests(study))
+    )
+    found, count = _partition(partition, not without_devices)
     checks += found
-    checks += _bookkeeping(profile, config, account)
+    checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
+    checks += _bookkeeping(profile.settings, config, account)
+    if found[0].ok and study:
+        checks += _jobs(study, profile)
     if found[0].ok:
         checks += _nodes(partition, account, min(2, count), results)
     return checks
 
 
-def _partition(wanted: str) -> tuple[list[Check], int]:
-    """The profile's partition and its devices, and how many nodes it has."""
+def _sinfo() -> tuple[list[list[str]], str]:
+    """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
     rows = [row.split("|") for row in ask("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
-    names = ", ".join(dict.fromkeys(row[0] for row in rows))
+    return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
+
+
+def _named(partition: str, rules: list[str]) -> Check:
+    """A partition that set-resources names for some rules."""
+    rows, names = _sinfo()
+    who = " and ".join(rules)
+    if any(row[0] == partition for row in rows):
+        return Check(True, f"partition {partition}, for {who}")
+    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
+    return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
+
+
+def _jobs(study: Study, profile: Profile) -> list[Check]:
+    """Would Slurm take what the campaign asks for?"""
+    return [
+        Check(
+            reason is None,
+            f"{'Slurm takes' if reason is None else 'Slurm refuses'} {who}: {what}" + (f": {reason}" if reason else ""),
+            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the partition",
+        )
+        for what, who, reason in refusals(study, profile)
+    ]
+
+
+def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
+    """The trainings' partition and its devices, which it need not have where none are asked for; how many nodes it has."""
+    rows, names = _sinfo()
     own = [row for row in rows if row[0] == wanted]
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
@@ -74,9 +98,10 @@ def _partition(wanted: str) -> tuple[list[Check], int]:
             up, f"partition {wanted}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
         ),
         Check(
-            devices,
+            devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
-            "write `set-resources: {train: {gres: \"''\"}}` into the profile to train on CPUs, or choose another partition",
+            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for train, "
+            "together and pairs (profiles/slurm/README.md); or choose another partition",
         ),
     ], count
 

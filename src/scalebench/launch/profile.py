@@ -1,0 +1,59 @@
+"""A Snakemake profile's folder, as far as `scalebench cluster check` needs to know what it says."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scalebench.errors import UserError
+
+NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
+
+
+class Profile:
+    """The keys of the profile in `folder`. Raises UserError where there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        found = [folder / name for name in NAMES if (folder / name).is_file()]
+        if not found:
+            raise UserError(
+                f"there is no profile in {folder}: {NAMES[0]} is missing there; the repository's is profiles/slurm"
+            )
+        self.settings: dict[str, Any] = yaml.safe_load(found[0].read_text()) or {}
+
+    def resources(self, rule: str) -> dict[str, str]:
+        """What the profile says of a rule's resources; not what it leaves to the rule."""
+        return self._defaults | self._changed.get(rule, {})
+
+    @property
+    def partitions(self) -> dict[str, list[str]]:
+        """Partition -> the rules that the profile sends there by name."""
+        found: dict[str, list[str]] = {}
+        for rule, changed in self._changed.items():
+            if "slurm_partition" in changed:
+                found.setdefault(changed["slurm_partition"], []).append(rule)
+        return found
+
+    @cached_property
+    def _defaults(self) -> dict[str, str]:
+        return _pairs(self.settings.get("default-resources") or {})
+
+    @cached_property
+    def _changed(self) -> dict[str, dict[str, str]]:
+        """set-resources, which may be a list as on the command line: train:gres=''."""
+        written = self.settings.get("set-resources") or {}
+        if isinstance(written, Mapping):
+            return {rule: _pairs(changed or {}) for rule, changed in written.items()}
+        found: dict[str, dict[str, str]] = {}
+        for entry in written:
+            rule, changed = entry.split(":", 1)
+            found.setdefault(rule, {}).update(_pairs([changed]))
+        return found
+
+
+def _pairs(written: Mapping[str, Any] | list[str]) -> dict[str, str]:
+    """Name -> value without the quotes that keep Snakemake from evaluating it."""
+    entries = written if isinstance(written, Mapping) else dict(entry.split("=", 1) for entry in written)
+    return {name: str(value).strip("'\"") for name, value in entries.items()}

@@ -47,6 +47,7 @@ include: "workflow/rules/together.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
+include: "workflow/rules/five.smk"
 
 
 onstart:

@@ -102,6 +102,8 @@ RULES = [
     "page",
     "pairs",
     "comparison",
+    "rebuild",
+    "five",
 ]
 
 

@@ -44,6 +44,21 @@ def explain(args: argparse.Namespace) -> None:
         raise UserError(f'there is no page "{args.code}".{nearest(args.code, PAGES)} Pages: {", ".join(PAGES)}')
 
 
+def rebuild(args: argparse.Namespace) -> None:
+    from scalebench.five.write import write_benchmark
+
+    write_benchmark(args.source, args.folder)
+
+
+def five(args: argparse.Namespace) -> None:
+    from scalebench.record.write import write_atomic
+    from scalebench.report.five import five_html, five_markdown, read_benchmark
+
+    benchmarks = [read_benchmark(source, args.folder / "files" / source.stem) for source in args.sources]
+    write_atomic(args.folder / "five-benchmarks.html", five_html(benchmarks))
+    write_atomic(args.folder / "five-benchmarks.md", five_markdown(benchmarks))
+
+
 def _given(key: str, text: str) -> tuple[str, int]:
     """`8`, or `NAME=8` for runs whose name contains NAME."""
     name, _, number = text.rpartition("=")
@@ -71,3 +86,9 @@ def add(stages: Group) -> None:
         )
     page = command(stages, "explain", explain, "what a finding means, how it is detected, how to repair it")
     page.add_argument("code", nargs="?", help="code of a finding; all pages without it (docs/audit.md)")
+    made = command(stages, "rebuild", rebuild, "write the files of a published benchmark from its figures")
+    made.add_argument("source", type=Path, help="config/five/<name>.yaml")
+    made.add_argument("folder", type=Path, help="where to write; emptied by the rule")
+    page = command(stages, "five", five, "the page of five published benchmarks, audited")
+    page.add_argument("folder", type=Path, help="results/five-benchmarks, with the rebuilt files in it")
+    page.add_argument("sources", type=Path, nargs="+", help="config/five/*.yaml, in the order of the page")

@@ -144,11 +144,10 @@ def steps(folder: Path, name: str, figures: list[float], data: dict) -> None:
         base = (
             TOKENS / (rate + apart) / 5
         )  # of steps 21 to 63 of an epoch, the middle one is five steps after a restart
-        chance = random.Random(f"{name}{repeat}")
         rows, stamp = ["timestamp,global_step,step_time_s,loss,tokens_per_sec,gpu_max_mem_mb"], 1_760_000_000.0
         for _ in range(EPOCHS):
             for step in range(1, STEPS_PER_EPOCH + 1):
-                seconds = base * ((step - 1) % PRINT_EVERY + 1) * chance.gauss(1, 0.0002)
+                seconds = base * ((step - 1) % PRINT_EVERY + 1)
                 stamp += base
                 rows.append(f"{stamp:.3f},{step},{seconds:.6f},{10.8 - step / 100:.4f},{TOKENS / seconds:.2f},{memory}")
         write_atomic(folder / name / f"run{repeat}" / "step_log.csv", "\n".join(rows) + "\n")

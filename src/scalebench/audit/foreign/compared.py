@@ -99,7 +99,14 @@ def repeated_enough(study: Study) -> list[Finding]:
     alone = [group[0] for group in grouped.values() if len(group) == 1]
     if not alone:
         return []
-    return [named("single-run", "note", alone, f"n=1 of {listed(c.name for c in alone)}: there is no interval")]
+    return [
+        named(
+            "single-run",
+            "note",
+            alone,
+            f"n=1 in {len(alone):,} configuration{'s' * (len(alone) > 1)}: there is no interval",
+        )
+    ]
 
 
 def shards_need_devices(study: Study) -> list[Finding]:
@@ -111,7 +118,9 @@ def shards_need_devices(study: Study) -> list[Finding]:
     ]
     if not alone:
         return []
-    return [named("sharding-one-device", "note", alone, f"one device: {listed(c.name for c in alone)}")]
+    return [
+        named("sharding-one-device", "note", alone, f"one device: {listed(dict.fromkeys(c.of_one_run for c in alone))}")
+    ]
 
 
 def tf32_was_on(study: Study) -> list[Finding]:
@@ -123,7 +132,7 @@ def tf32_was_on(study: Study) -> list[Finding]:
     unable = all(c.device and any(d in c.device for d in NO_TF32) for c in strict)
     if not beside or unable or any(c.precision == "tf32" for c in study.claims):
         return []
-    evidence = f"{listed(c.name for c in beside)} stand{'s' * (len(beside) == 1)} beside {len(low)} runs in 16 bits; nothing says that TF32 was on"
+    evidence = f"{len(beside)} fp32 runs stand beside {len(low)} in 16 bits; nothing says that TF32 was on"
     return [named("fp32-without-tf32", "suspect" if able else "note", beside, evidence)]
 
 

@@ -120,8 +120,8 @@ class Study:
 
     @cached_property
     def scalings(self) -> list[tuple[Claim, Claim]]:
-        """(baseline, run): each claim with more devices beside the most similar claim with the fewest."""
-        found = []
+        """(baseline, run): each claim with more devices beside the baseline that was published, else the most similar with the fewest."""
+        found, published = [], self._published
         for family in self.families:
             fewest = min(c.world for c in family)
             distinct: dict[Any, Claim] = {}  # thousands of repeats are a handful of baselines
@@ -130,7 +130,9 @@ class Study:
                     distinct.setdefault(identity(claim), claim)
             baselines, nearest = list(distinct.values())[:DISTINCT], {}
             for claim in family:
-                if claim.world > fewest:
+                if claim.name in published:
+                    found.append((published[claim.name], claim))
+                elif claim.world > fewest:
                     who = (claim.world, identity(claim))
                     if who not in nearest:
                         fitting = [b for b in baselines if _same_scaling(b, claim)]
@@ -140,6 +142,17 @@ class Study:
                     if nearest[who]:
                         found.append((nearest[who], claim))
         return found
+
+    @cached_property
+    def _published(self) -> dict[str, Claim]:
+        """Baselines that published speed-ups name, by the name of the run."""
+        baselines = {}
+        for s in self.evidence.statements:
+            if s.kind == "speedup":
+                runs, over = self.of(s.values["of"]), self.of(s.values["over"])
+                if len(runs) == len(over) == 1 and over[0].world and (runs[0].world or 0) > over[0].world:
+                    baselines[runs[0].name] = over[0]
+        return baselines
 
     def of(self, part: str) -> list[Claim]:
         """The claims that a published sentence means by a name: that name, or else those whose names contain it."""

@@ -190,7 +190,7 @@ FAULTS = {
     "runs-interleaved": (repeated, "invalid", "2 runs: 3 epochs (1 to 3)"),
     "baseline-other-program": (pair(precision), "invalid", "precision: bf16 | fp32"),
     "baseline-other-surroundings": (pair(lambda a, b: b["env"].update(torch_version="2.10")), "suspect", "torch_version: 2.9.1 | 2.10"),
-    "arms-differ": (pair(lambda a, b: (precision(a, b), b.update(git_commit="b" * 40)), (2, 2)), "suspect", "2 things: precision: bf16 | fp32; commit"),
+    "arms-differ": (pair(lambda a, b: (precision(a, b), b.update(git_commit="b" * 40)), (2, 2)), "suspect", "differ in precision: bf16 | fp32; commit"),
     "single-run": (one(lambda d, e, c: None), "note", "n=1"),
     "spread-of-one-run": (file("r.json", json.dumps(REPORT)), "suspect", "from one run at 4 devices"),
     "report-differs-from-runs": (file("r.json", json.dumps(REPORT)), "invalid", "200.00 / 100.00 = 2.000"),
@@ -280,6 +280,27 @@ def test_a_factorial_sweep_is_no_comparison_of_arms(tmp_path):
             data["training_config"].update(zero_stage=stage, precision=kind)
             put(tmp_path / f"{stage}{kind}", data)
     assert "arms-differ" not in findings(tmp_path)
+
+
+def test_arms_on_other_nodes_of_a_cluster_differ_in_one_thing(tmp_path):
+    for kind in ("bf16", "tf32"):
+        data = run(2)
+        data["training_config"]["precision"] = kind
+        data["scheduler"] = {"type": "slurm", "nodelist": f"node-{kind}"}
+        put(tmp_path / kind, data)
+    assert "arms-differ" not in findings(tmp_path)
+
+
+def test_a_loss_scaler_may_look_for_its_scale(tmp_path):
+    """Steps skipped in the first lines of a log are its start, not its result."""
+    log(write_megatron, (r"(?s)(?<=skipped iterations:   )0(?=.*iteration      200/)", "3"))(tmp_path)
+    assert "updates-skipped" not in findings(tmp_path)
+
+
+def test_folders_that_are_no_repeats_are_configurations(tmp_path):
+    for name in ("report/run1", "runtime/run1", "runtime/run2"):
+        put(tmp_path / name, run(2))
+    assert findings(tmp_path)["single-run"].runs == ["report/run1"]
 
 
 def test_a_baseline_of_the_same_program_is_preferred(tmp_path):

@@ -9,6 +9,7 @@ from foreign_files import WRITERS
 from synthetic import cells, write_run
 
 from scalebench.audit.everything import audit_paths
+from scalebench.errors import UserError
 
 
 def accusations(*paths: Path) -> list[str]:
@@ -50,6 +51,8 @@ def test_our_own_campaign_is_audited_by_its_own_checks(tmp_path):
     result = audit_paths([tmp_path / "results"])
     assert (result.findings, len(result.runs)) == ([], 6)
     assert "ledger_equals_plan" in result.checks
+    with pytest.raises(UserError, match="no benchmark result"):
+        audit_paths([runs / two.slug / "rep3/steps.csv"])
     steps = runs / two.slug / "rep3/steps.csv"
     steps.write_text(steps.read_text().replace("window", "warmup", 1))
     (finding,) = audit_paths([tmp_path / "results"]).findings

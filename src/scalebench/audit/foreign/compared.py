@@ -10,7 +10,7 @@ from scalebench.record.foreign.claim import Claim
 PROGRAM = ("engine", "precision")
 SURROUNDINGS = ("commit", "launcher", "device")
 TF32_DEVICES = ("A100", "H100", "H200", "B200", "L4", "L40", "A10", "A30", "A40", "RTX 30", "RTX 40")
-NO_TF32 = ("V100", "T4", "P100", "K80", "RTX 20", "RTX 6000")
+NO_TF32 = ("V100", "T4", "P100", "K80", "RTX 20")
 LOW = ("fp16", "bf16", "float16", "bfloat16")
 
 
@@ -59,8 +59,8 @@ def arms_differ_in_one_thing(study: Study) -> list[Finding]:
         reported: set[frozenset[str]] = set()
         for arm in arms if 2 <= len(arms) <= DISTINCT else ():
             apart = {other.name: _apart(arm, other) for other in arms if other is not arm}
-            nearest = min(apart, key=lambda name: len(apart[name]))
-            if len(apart[nearest]) > 1 and frozenset((arm.name, nearest)) not in reported:
+            nearest = min(apart, key=lambda name: _weight(apart[name]))
+            if _weight(apart[nearest]) > 1 and frozenset((arm.name, nearest)) not in reported:
                 reported.add(frozenset((arm.name, nearest)))
                 what = [f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in apart[nearest].items()]
                 found.append(
@@ -68,10 +68,15 @@ def arms_differ_in_one_thing(study: Study) -> list[Finding]:
                         "arms-differ",
                         "suspect",
                         [arm.name, nearest],
-                        f"they differ in {len(what)} things: {'; '.join(what)}",
+                        f"they differ in {'; '.join(what)}",
                     )
                 )
     return found
+
+
+def _weight(apart: dict) -> int:
+    """Differences; other nodes of the same cluster are told, but are none by themselves."""
+    return len(apart.keys() - {"hosts"})
 
 
 def _apart(a: Claim, b: Claim) -> dict[str, tuple[Any, Any]]:

@@ -1,7 +1,10 @@
 """The neutral form of a benchmark result that somebody else's program wrote. `None` everywhere means: the files do not say."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+REPEAT = re.compile(r"(run|rep|repeat|seed|trial)[_-]?[0-9]*")
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class Claim:
     @property
     def of_one_run(self) -> str:
         """The name without what tells repeats apart."""
-        parts = [p for p in self.name.split("/") if not p.lower().startswith(("run_", "run", "rep", "seed"))]
+        parts = [p for p in self.name.split("/") if not REPEAT.fullmatch(p.lower())]
         return "/".join(parts) or self.name
 
 

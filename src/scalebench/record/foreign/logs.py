@@ -7,6 +7,7 @@ from scalebench.record.foreign.claim import Claim, Row, Window
 from scalebench.record.foreign.fields import figure
 
 N = r"([-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?)"
+SETTLING = 2  # first lines of a log, in which a loss scaler finds its scale
 HOURS = r"(?:([0-9]+):)?([0-9]{1,2}):([0-9]{2})"
 
 
@@ -115,7 +116,9 @@ def megatron(claim: Claim, lines: Iterable[str]) -> None:
             row.flops = flops * 1e12 if flops else None
             claim.rows.append(row)
             claim.global_batch = _whole(rest.get("global batch size")) or claim.global_batch
-            claim.skipped_steps = (claim.skipped_steps or 0) + (_whole(rest.get("number of skipped iterations")) or 0)
+            skipped = _whole(rest.get("number of skipped iterations")) or 0
+            if len(claim.rows) > SETTLING:
+                claim.skipped_steps = (claim.skipped_steps or 0) + skipped
             nan = _whole(rest.get("number of nan iterations"))
             if nan:
                 claim.facts["nan_steps"] = claim.facts.get("nan_steps", 0) + nan

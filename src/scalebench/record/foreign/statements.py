@@ -44,6 +44,8 @@ FACTS = {
     "precision": "precision",
     "zero_stage": "zero_stage",
     "device": "device",
+    "commit": "commit",
+    "launcher": "launcher",
     "dataset": "dataset",
     "dataset_samples": "dataset_samples",
     "model": "model",

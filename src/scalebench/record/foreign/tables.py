@@ -21,6 +21,7 @@ NAMES = {
     "epoch_seconds": ("train_time", "epoch_time", "epoch_time_s", "train_time_s"),
     "val_loss": ("val_loss", "eval_loss"),
 }
+OWN = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
 SELF_TIME = ("self device time total", "self cuda time total")
 COLLECTIVE = ("nccl", "allreduce", "all_reduce", "reducescatter", "reduce_scatter", "allgather", "all_gather")
 
@@ -28,7 +29,7 @@ COLLECTIVE = ("nccl", "allreduce", "all_reduce", "reducescatter", "reduce_scatte
 def kind_of(header: str) -> str | None:
     """What a CSV file with this first line is: steps, epochs, gpus, operators; None for anything else."""
     columns = _columns(header)
-    if len(columns) < 2:
+    if len(columns) < 2 or set(columns) >= OWN:
         return None
     if any(c.startswith("utilization.gpu") for c in columns) and "index" in columns:
         return "gpus"

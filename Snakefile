@@ -37,7 +37,7 @@ wildcard_constraints:
     rep=r"[1-9][0-9]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
     corpus=r"[a-z0-9][a-z0-9._-]*(@[A-Za-z0-9._-]+)?",
-    tokenizer=r"bpe-[0-9]+",
+    tokenizer=r"gpt2|bytes|bpe-[0-9]+",
 
 
 include: "workflow/rules/common.smk"

@@ -27,7 +27,13 @@ ORDER = [
 ]
 EVERYWHERE = ("errors.py", "progress.py")
 # Rule -> the function of cli/ that its command calls, where the names differ.
-COMMANDS = {"fetch": "corpus_fetch", "tokenizer": "corpus_tokenizer", "tokenise": "corpus_tokenise", "page": "report"}
+COMMANDS = {
+    "fetch": "corpus_fetch",
+    "merges": "corpus_merges",
+    "tokenizer": "corpus_tokenizer",
+    "tokenise": "corpus_tokenise",
+    "page": "report",
+}
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/dag.py", "campaign/load.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/keys.py",
@@ -89,6 +95,7 @@ def test_rooms_import_only_rooms_above_them():
 
 RULES = [
     "fetch",
+    "merges",
     "tokenizer",
     "tokenise",
     "train",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 STUBS = Path(__file__).parents[1] / "envs/stub"
-STAGE = {"fetch": "data", "tokenizer": "data", "tokenise": "data", "train": "train", "collect": "report",
+STAGE = {"fetch": "data", "merges": "data", "tokenizer": "data", "tokenise": "data", "train": "train", "collect": "report",
          "findings": "report", "analyse": "report", "table": "report", "chart": "report", "page": "report"}  # fmt: skip
 SHELL = re.compile(r'^    shell:\n(?: {8}".*\n)+', re.MULTILINE)
 

@@ -2,6 +2,9 @@
 
 Files above 1 MB are `ancient`: Snakemake compares them by date, which a mere touch changes. What they hold is described,
 with its sha256, in a small file beside them, which is compared by content.
+
+What needs the network runs where Snakemake runs: compute nodes may have no way out. The rest are jobs; a cluster's profile names a
+partition without devices for them.
 """
 
 
@@ -30,6 +33,26 @@ rule fetch:
         "scalebench corpus fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
 
 
+rule merges:
+    localrule: True
+    message:
+        "The tokenizer of GPT-2, for {wildcards.corpus}"
+    input:
+        code=sources("corpus/remote.py", "corpus/tokenizer.py"),
+    output:
+        "results/corpora/{corpus}/gpt2/tokenizer.json",
+    log:
+        "results/corpora/{corpus}/gpt2/tokenizer.log",
+    conda:
+        "../../envs/data.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    shell:
+        "scalebench corpus merges --out {output} > {log} 2>&1"
+
+
 rule tokenizer:
     message:
         "Train {wildcards.tokenizer} on {wildcards.corpus}"
@@ -38,7 +61,7 @@ rule tokenizer:
         description="results/corpora/{corpus}/corpus.json",
         code=sources("corpus/tokenizer.py", "corpus/encode.py"),
     output:
-        "results/corpora/{corpus}/{tokenizer}/tokenizer.json",
+        "results/corpora/{corpus}/{tokenizer,bpe-[0-9]+|bytes}/tokenizer.json",
     log:
         "results/corpora/{corpus}/{tokenizer}/tokenizer.log",
     conda:
@@ -68,10 +91,10 @@ rule tokenise:
         "results/corpora/{corpus}/{tokenizer}/tokenise.log",
     conda:
         "../../envs/data.yaml"
-    threads: 2
+    threads: lambda w: workflow.resource_settings.cores or 2 # on a cluster: set-threads in its profile
     resources:
         mem_mb=4000,
-        runtime=60,
+        runtime=240,
     shell:
         "scalebench corpus tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
         " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"

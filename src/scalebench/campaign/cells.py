@@ -12,12 +12,12 @@ from scalebench.campaign.batch import Batch, resolve
 from scalebench.campaign.config import (
     AXES,
     SECTIONS,
-    TOKENIZER,
     Campaign,
     Comparison,
     Execution,
     Work,
     Workload,
+    entries_of,
     shape_of,
 )
 from scalebench.campaign.keys import Section, axis_prefix
@@ -43,8 +43,8 @@ class Cell:
     @property
     def vocab_size(self) -> int:
         """Rows of the model's token table."""
-        rows = self.workload.vocab_size
-        return int(re.match(TOKENIZER, self.workload.tokenizer)[1]) if rows == "derive" else rows
+        rows, multiple = self.workload.vocab_size, self.workload.vocab_multiple
+        return -(-entries_of(self.workload.tokenizer) // multiple) * multiple if rows == "derive" else rows
 
     @property
     def processes_per_node(self) -> int:
@@ -53,8 +53,9 @@ class Cell:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The effective configuration: every key with its value, the batch resolved, the model as a shape."""
+        """The effective configuration: every key with its value, batch and vocabulary resolved, the model as a shape."""
         config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
+        config["workload"]["vocab_size"] = self.vocab_size
         config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
         config["execution"]["geometry"] = str(self.execution.geometry)
         batch = self.batch
@@ -189,7 +190,7 @@ def _check(cell: Cell) -> None:
         raise UserError(
             f"workload.model: width {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
         )
-    vocabulary = int(re.match(TOKENIZER, cell.workload.tokenizer)[1])
+    vocabulary = entries_of(cell.workload.tokenizer)
     if vocabulary > MOST_ENTRIES:
         raise UserError(
             f"workload.tokenizer {cell.workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
@@ -204,4 +205,10 @@ def _check(cell: Cell) -> None:
     if rows != "derive" and rows < vocabulary:
         raise UserError(
             f"workload.vocab_size {rows} is smaller than the {vocabulary} entries of {cell.workload.tokenizer}"
+        )
+    if rows != "derive" and rows % cell.workload.vocab_multiple:
+        raise UserError(
+            f"workload.vocab_size {rows} is not a multiple of workload.vocab_multiple {cell.workload.vocab_multiple}; "
+            "give one of the two",
+            ("workload", "vocab_multiple"),
         )

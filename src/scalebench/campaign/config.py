@@ -16,7 +16,8 @@ StrategyName = Literal[
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
 GEOMETRY = r"^([1-9][0-9]*)x([1-9][0-9]*)$"
-TOKENIZER = r"^bpe-([0-9]+)$"
+TOKENIZER = r"^(gpt2|bytes|bpe-[0-9]+)$"
+ENTRIES = {"gpt2": 50257, "bytes": 257}  # end-of-text included
 
 
 class Geometry(Section):
@@ -64,18 +65,26 @@ class Workload(Section):
     )
     tokenizer: str = key(
         "bpe-2048",
+        "gpt2: the 50,257 entries of GPT-2, downloaded once. bytes: the 256 bytes and end-of-text. "
         "bpe-<n>: byte-level BPE with n entries (257 or more: the bytes and end-of-text), trained on the corpus.",
         "none",
         axis="",
         pattern=TOKENIZER,
-        examples=["bpe-2048"],
+        examples=["gpt2", "bytes", "bpe-2048"],
     )
     seq_len: int = key(128, "Predicted tokens per sample.", "tokens", axis="sl", ge=1)
     vocab_size: Derivable = key(
         "derive",
-        "Rows of the token table. derive: the tokenizer's entries; a larger number pads (to a multiple of 64, say).",
+        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number pads.",
         "entries",
         axis="v",
+    )
+    vocab_multiple: int = key(
+        1,
+        "What a derived vocab_size is a multiple of: 64 or 128 make matrix products faster.",
+        "entries",
+        axis="vm",
+        ge=1,
     )
 
 
@@ -272,6 +281,11 @@ class Campaign(Section):
         if isinstance(data, dict):
             return {k: v for k, v in data.items() if v is not None}
         return data
+
+
+def entries_of(tokenizer: str) -> int:
+    """Entries of a tokenizer by its name, end-of-text included."""
+    return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
 def shape_of(model: str | ModelShape) -> ModelShape:

@@ -54,6 +54,13 @@ def corpus_tokenizer(args: argparse.Namespace) -> None:
     train_tokenizer(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)
 
 
+def corpus_merges(args: argparse.Namespace) -> None:
+    from scalebench.corpus.remote import Remote
+    from scalebench.corpus.tokenizer import from_merges
+
+    from_merges(Remote.of(os.environ, args.downloads).merges(), args.out)
+
+
 def corpus_tokenise(args: argparse.Namespace) -> None:
     from scalebench.corpus.tokenise import tokenise
 
@@ -75,15 +82,15 @@ def add(stages: Group) -> None:
     )
     fetch = command(corpus, "fetch", corpus_fetch, "gather the documents of a corpus")
     fetch.add_argument("corpus", help="a name in config/corpora.yaml")
-    fetch.add_argument(
-        "--downloads", type=Path, default=Path("results/downloads"), help="where downloaded files are kept"
-    )
+    merges = command(corpus, "merges", corpus_merges, "download the tokenizer of GPT-2")
     tokenizer = command(corpus, "tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
-    tokenizer.add_argument("tokenizer", help="bpe-<n>")
+    tokenizer.add_argument("tokenizer", help="bpe-<n> or bytes")
     tokenizer.add_argument("corpus_dir", type=Path, help="folder of documents.parquet")
     tokens = command(corpus, "tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
     tokens.add_argument("corpus_dir", type=Path, help="folder of documents.parquet")
     tokens.add_argument("tokenizer", type=Path, help="tokenizer.json")
     tokens.add_argument("--processes", type=int, default=None, help="default: one per core")
-    for sub in (fetch, tokenizer, tokens):
+    for sub in (fetch, merges):
+        sub.add_argument("--downloads", type=Path, default=Path("results/downloads"), help="where files are kept")
+    for sub in (fetch, merges, tokenizer, tokens):
         sub.add_argument("--out", type=Path, required=True)

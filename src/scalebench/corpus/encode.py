@@ -1,15 +1,30 @@
-"""Encoding one row group of documents: the work of a tokenising process, which therefore imports little."""
+"""Encoding a shard of the documents: the work of a tokenising process, which therefore imports little."""
 
+import hashlib
+import json
+import os
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+import tiktoken
 
 from scalebench.corpus import tokenizer
 
+SPLITS = ("train", "val")
 _load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
+
+
+def documents_by_group(path: Path) -> list[int]:
+    """Number of documents in each row group."""
+    metadata = pq.ParquetFile(path).metadata
+    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
 
 def groups(path: Path) -> int:
@@ -17,25 +32,83 @@ def groups(path: Path) -> int:
     return pq.ParquetFile(path).num_row_groups
 
 
-def read_group(path: Path, index: int) -> list[str]:
-    """The documents of one row group."""
-    return pq.ParquetFile(path).read_row_group(index).column("text").to_pylist()
-
-
 def read(path: Path) -> Iterator[str]:
     """All documents, one after the other."""
-    for index in range(groups(path)):
-        yield from read_group(path, index)
+    with pq.ParquetFile(path) as file:
+        for index in range(file.num_row_groups):
+            yield from file.read_row_group(index, use_threads=False).column("text").to_pylist()
 
 
-def encode_group(store: Path, tokenizer_file: Path, dtype: np.dtype, index: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of one row group, each document ended by end-of-text, and the documents' lengths with that token."""
-    encoding = _load_once(tokenizer_file)
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive row groups, and which of their documents are for validation."""
+
+    number: int
+    groups: range
+    held_out: np.ndarray  # bool, one a document
+
+    def file(self, folder: Path, ending: str) -> Path:
+        return folder / f"{self.number:06}.{ending}"
+
+
+def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Path, shard: Shard) -> int:
+    """Write the shard's token files into `folder`, each document ended by end-of-text, and then its description.
+
+    Returns the number of row groups. The description comes last and by rename: a shard that has one is whole.
+    """
+    encoding, first = _load_once(tokenizer_file), 0
     end = np.array([encoding.n_vocab - 1], dtype=dtype)
-    pieces, lengths = [], []
-    for text in read_group(store, index):
-        # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
-        ids = encoding.encode_to_numpy(text, disallowed_special=()).astype(dtype)
-        pieces += [ids, end]
-        lengths.append(len(ids) + 1)
-    return np.concatenate(pieces), np.array(lengths)
+    parts = {split: _Part(shard.file(folder, split)) for split in SPLITS}
+    with pq.ParquetFile(store) as file:
+        for index in shard.groups:  # a row group at a time is in memory
+            texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
+            held = shard.held_out[first : first + len(texts)]
+            for split, wanted in (("train", ~held), ("val", held)):
+                chosen = [text for text, take in zip(texts, wanted, strict=True) if take]
+                parts[split].add(
+                    [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)], len(chosen)
+                )
+            first += len(texts)
+    description = {split: part.close() for split, part in parts.items()}
+    temporary = shard.file(folder, "json.part")
+    temporary.write_text(json.dumps(description))
+    temporary.replace(shard.file(folder, "json"))
+    return len(shard.groups)
+
+
+def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
+    if encoding.n_vocab == 257:  # the bytes and end-of-text: nothing to merge
+        return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
+    # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
+    return encoding.encode_to_numpy(text, disallowed_special=()).astype(dtype)
+
+
+class _Part:
+    """A token file in the making."""
+
+    def __init__(self, path: Path) -> None:
+        self.file, self.digest, self.documents = path.open("wb"), hashlib.sha256(), 0
+
+    def add(self, pieces: list[np.ndarray], documents: int) -> None:
+        if pieces:
+            data = np.concatenate(pieces).tobytes()
+            self.file.write(data)
+            self.digest.update(data)
+            self.documents += documents
+
+    def close(self) -> dict[str, Any]:
+        size = self.file.tell()
+        self.file.close()
+        return {"documents": self.documents, "bytes": size, "sha256": self.digest.hexdigest()}
+
+
+def end_with_parent() -> None:
+    """For a process' start: it ends when the one that started it is killed, instead of waiting for work for ever."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -11,6 +11,10 @@ from scalebench.corpus.download import download
 from scalebench.corpus.transfer import Patience, Wanted
 
 HUB = "https://huggingface.co"
+# The merges of GPT-2's tokenizer, with the checksum that tiktoken pins for this address; the hub has the same file.
+MERGES = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe"
+MERGES_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
+MERGES_ON_HUB = "openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d4cfcd7e/merges.txt"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,15 @@ class Remote:
     def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
         """HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down."""
         return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
+
+    def merges(self) -> Path:
+        """GPT-2's vocab.bpe, downloaded once. Raises UserError."""
+        path = self.folder / "gpt2" / "vocab.bpe"
+        urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
+        if self.endpoint != HUB:  # whoever names a mirror wants it asked first
+            urls = urls[::-1]
+        download(Wanted(urls, sha256=MERGES_SHA256), path, self.patience)
+        return path
 
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
         """One of the corpus' files, downloaded if need be, and its description. Raises UserError."""

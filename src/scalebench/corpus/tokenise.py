@@ -4,45 +4,51 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scalebench.corpus import encode, tokenizer
+from scalebench.corpus.encode import SPLITS, Shard
 from scalebench.errors import UserError
 from scalebench.progress import progress
 
-SPLITS = ("train", "val")
 ALONE = 8  # row groups; up to so many are not worth starting processes for
+LARGEST = 16  # row groups in a shard
+COPY = 1 << 22  # bytes in memory while shards are joined
 
 
-def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict:
+def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
     """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin and describe them in `out`/tokens.json.
 
     Files are flat little-endian token ids, uint16 up to 65,536 entries and uint32 above; each document is followed by
     end-of-text. Text that spells a special token is encoded as ordinary text. The bytes depend only on the documents
-    and the tokenizer, not on the number of processes. Returns the description. Raises UserError on a corpus of one
-    document, which cannot be split.
+    and the tokenizer, not on the number of processes, nor on how often the work was killed: shards that are finished are in
+    `out`/shards, and a later call goes on with the others. Memory: a row group of text per process, and 9 bytes a document.
+    Returns the description. Raises UserError on a corpus of one document, which cannot be split, and where a process is killed.
     """
     source = json.loads((corpus_dir / "corpus.json").read_text())
     encoding = tokenizer.load(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
-    held_out = _held_out(source)
-    store = corpus_dir / "documents.parquet"
-    groups = encode.groups(store)
-    written = {split: _Writer(out / f"{split}.bin") for split in SPLITS}
-    first = 0
-    for tokens, lengths in progress(
-        _encoded(store, tokenizer_file, dtype, groups, processes), groups, "tokenise", "groups"
-    ):
-        held = held_out[first : first + len(lengths)]
-        in_val = np.repeat(held, lengths)
-        written["train"].add(tokens[~in_val], int((~held).sum()))
-        written["val"].add(tokens[in_val], int(held.sum()))
-        first += len(lengths)
+    store, folder = corpus_dir / "documents.parquet", out / "shards"
+    tokenizer_sha256 = hashlib.sha256(tokenizer_file.read_bytes()).hexdigest()
+    code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
+    shards = list(_shards(encode.documents_by_group(store), _held_out(source)))
+    _prepare(folder, {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"],
+                      "shards": len(shards), "code": code})  # fmt: skip
+    left = [shard for shard in shards if not _finished(shard, folder)]
+    if len(left) < len(shards):
+        print(f"tokenise: {len(shards) - len(left)} of {len(shards)} shards are there already", file=sys.stderr)
+    work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
+    for _ in progress(_each_group(work, left, processes), sum(len(s.groups) for s in left), "tokenise", "groups"):
+        pass
     description = {
         "corpus": source["corpus"],
         "source": source["source"],
@@ -51,18 +57,19 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
         "corpus_sha256": source["sha256"],
         "replaced_characters": source["replaced_characters"],
         "tokenizer": encoding.name,
-        "tokenizer_sha256": hashlib.sha256(tokenizer_file.read_bytes()).hexdigest(),
+        "tokenizer_sha256": tokenizer_sha256,
         "vocab_size": encoding.n_vocab,
         "end_of_text": encoding.n_vocab - 1,
         "dtype": dtype.name,
-        **{split: written[split].close(dtype) for split in SPLITS},
+        **{split: _join(shards, split, folder, out, dtype) for split in SPLITS},
     }
     description["bytes_per_token"] = round(source["bytes"] / sum(description[s]["tokens"] for s in SPLITS), 4)
     (out / "tokens.json").write_text(json.dumps(description, indent=2) + "\n")
+    shutil.rmtree(folder)
     return description
 
 
-def _held_out(source: dict) -> np.ndarray:
+def _held_out(source: dict[str, Any]) -> np.ndarray:
     """True for the documents of the validation split: a fixed pseudo-random choice that depends on their number alone."""
     n = source["documents"]
     if n < 2:
@@ -76,43 +83,79 @@ def _held_out(source: dict) -> np.ndarray:
     return held
 
 
-def _encoded(
-    store: Path, tokenizer_file: Path, dtype: np.dtype, groups: int, processes: int | None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Tokens and document lengths of each row group, in order."""
-    workers = min(processes or len(os.sched_getaffinity(0)), groups)
-    work = partial(encode.encode_group, store, tokenizer_file, dtype)
-    if workers < 2 or groups <= ALONE:
-        yield from map(work, range(groups))
+def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
+    """The row groups in shards: many enough for all cores to end together, large enough to be few files."""
+    size, place = max(1, min(LARGEST, len(documents) // 32)), 0
+    for number, first in enumerate(range(0, len(documents), size)):
+        groups = range(first, min(first + size, len(documents)))
+        count = sum(documents[i] for i in groups)
+        yield Shard(number, groups, held_out[place : place + count])
+        place += count
+
+
+def _prepare(folder: Path, key: dict[str, Any]) -> None:
+    """A folder for shards of this very work: what another one left is thrown away."""
+    path, text = folder / "key.json", json.dumps(key)
+    if folder.exists() and (not path.exists() or path.read_text() != text):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _finished(shard: Shard, folder: Path) -> bool:
+    """Whether an earlier call brought the shard to its end, and its files are what it wrote."""
+    path = shard.file(folder, "json")
+    if not path.exists():
+        return False
+    said = json.loads(path.read_text())
+    return all(_sha256(shard.file(folder, split)) == said[split]["sha256"] for split in SPLITS)
+
+
+def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
+    """Do the shards, in any order; yields once for each row group that is done."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = min(processes or cores, cores, len(shards))
+    if workers < 2 or sum(len(shard.groups) for shard in shards) <= ALONE:
+        for shard in shards:
+            yield from [None] * work(shard)
         return
     # fork, where it is safe, spares each process its imports: a tenth of the time that 50 MB take
-    with multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn").Pool(workers) as pool:
-        yield from pool.imap(work, range(groups))
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(workers, context, initializer=encode.end_with_parent) as pool:
+        futures = [pool.submit(work, shard) for shard in shards]
+        try:
+            for future in as_completed(futures):
+                yield from [None] * future.result()
+        except BrokenProcessPool:
+            raise UserError(
+                "a tokenising process was killed (for its memory, perhaps: use fewer --processes); finished shards are kept, and "
+                "the next run goes on with the others"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-class _Writer:
-    """A token file in the making: written beside its name, counted and hashed, renamed when whole."""
+def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
+    """All shards of a split in one file, which has its name only when it is whole. Returns its description."""
+    path, part, digest, documents = out / f"{split}.bin", out / f"{split}.bin.part", hashlib.sha256(), 0
+    with part.open("wb") as file:
+        for shard in shards:
+            documents += json.loads(shard.file(folder, "json").read_text())[split]["documents"]
+            with shard.file(folder, split).open("rb") as piece:
+                while data := piece.read(COPY):
+                    file.write(data)
+                    digest.update(data)
+        size = file.tell()
+    part.replace(path)
+    return {
+        "file": path.name,
+        "documents": documents,
+        "tokens": size // dtype.itemsize,
+        "bytes": size,
+        "sha256": digest.hexdigest(),
+    }
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.part = path, path.with_suffix(".bin.part")
-        self.file = self.part.open("wb")
-        self.digest, self.documents = hashlib.sha256(), 0
 
-    def add(self, tokens: np.ndarray, documents: int) -> None:
-        data = tokens.tobytes()
-        self.file.write(data)
-        self.digest.update(data)
-        self.documents += documents
-
-    def close(self, dtype: np.dtype) -> dict:
-        size = self.file.tell()
-        self.file.close()
-        self.part.replace(self.path)
-        return {
-            "file": self.path.name,
-            "documents": self.documents,
-            "tokens": size // dtype.itemsize,
-            "bytes": size,
-            "sha256": self.digest.hexdigest(),
-        }
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Byte-level BPE: trained with `tokenizers`, run with `tiktoken`."""
+"""Byte-level BPE, trained with `tokenizers` or that of GPT-2, run with `tiktoken`; and plain bytes."""
 
 import json
 from collections.abc import Iterator
@@ -17,9 +17,12 @@ SAMPLE_BYTES = 100_000_000  # of the corpus, from its start, that the merges are
 def train(name: str, documents: Iterator[str], out: Path) -> None:
     """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
 
-    Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then end-of-text.
+    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then end-of-text.
     Raises UserError where the text supports fewer merges than were asked for.
     """
+    if name == "bytes":
+        _write(name, [bytes([b]) for b in range(256)], out)
+        return
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     size = int(name.removeprefix("bpe-"))
@@ -38,8 +41,26 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
             f"workload.tokenizer {name}: the corpus supports at most bpe-{len(tokens) + 1} "
             f"(no further pair of tokens occurs twice); allowed: bpe-257 to bpe-{len(tokens) + 1}"
         )
+    _write(name, tokens, out)
+
+
+def from_merges(merges: Path, out: Path) -> None:
+    """Write GPT-2's own tokenizer to `out`: `merges` is its vocab.bpe, one merge a line.
+
+    Ids are those of GPT-2: its bytes in the order of their printable stand-ins, the merges in order, end-of-text.
+    """
+    to_byte = _byte_of_character()
+    tokens = [bytes([b]) for b in to_byte.values()]
+    for line in merges.read_text(encoding="utf-8").splitlines()[1:]:  # the first is its version
+        tokens.append(bytes(to_byte[c] for c in line.replace(" ", "")))
+    _write("gpt2", tokens, out)
+
+
+def _write(name: str, tokens: list[bytes], out: Path) -> None:
     text = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [t.hex() for t in tokens]}
-    out.write_text(json.dumps(text, indent=0) + "\n")
+    part = out.with_name(out.name + ".part")
+    part.write_text(json.dumps(text, indent=0) + "\n")
+    part.replace(out)
 
 
 def load(path: Path) -> tiktoken.Encoding:

@@ -7,10 +7,11 @@ from tabulate import tabulate
 from scalebench.campaign.dag import Study
 from scalebench.launch.applicable import available_cores, reason_against
 from scalebench.launch.devices import Gpu, cuda_devices
+from scalebench.report import needs
 
 
 def show(study: Study) -> str:
-    """Cells with their slugs, batch arithmetic, tokens and processes, and the totals."""
+    """Cells with batch arithmetic, tokens, processes and memory; the totals; models, corpora, and what cannot run here."""
     campaign, rows, total = study.campaign, [], 0
     for cell in study.cells:
         batch, seq_len = cell.batch, cell.workload.seq_len
@@ -25,17 +26,28 @@ def show(study: Study) -> str:
                 cell.work.steps,
                 tokens,
                 batch.world,
+                needs.size(held) if (held := needs.state(cell)) else "unknown",
             ]
         )
     runs, gpus = len(study.cells) * campaign.repeats, cuda_devices()
     hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
     cells = f"{len(study.cells)} cell{'s' if len(study.cells) > 1 else ''}"
-    headers = ["cell", "global = micro x accum. x world", "tokens/step", "warm-up", "steps", "tokens/run", "processes"]
-    table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1])
+    headers = [
+        "cell",
+        "global = micro x accum. x world",
+        "tokens/step",
+        "warm-up",
+        "steps",
+        "tokens/run",
+        "processes",
+        "state/device",
+    ]
+    table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
         f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
-        f"{_comparisons(study)}{_on_cpu(study, gpus)}{_not_here(study, gpus)}"
+        f"{_comparisons(study)}{needs.models(study)}{needs.memory(study, gpus)}{needs.corpora(study)}"
+        f"{_on_cpu(study, gpus)}{_not_here(study, gpus)}"
     )
 
 

@@ -24,7 +24,7 @@ STAGES = {
     "train": [*READING, "torch", "transformers", "deepspeed", "numpy", "pandas", "psutil", "nvidia-ml-py", "tqdm"],
     "report": [*READING, "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"],
 }
-STAGES["trace"] = STAGES["train"]  # a trace is a training under Nsight Systems, which comes with the machine
+STAGES["trace"] = [*STAGES["train"], "nvtx"]  # a training under a profiler; Nsight Systems comes with the machine
 PLATFORM = {"python_version": "3.11", "python_full_version": CONDA["python"], "sys_platform": "linux",
             "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix",
             "implementation_name": "cpython", "platform_python_implementation": "CPython"}  # fmt: skip

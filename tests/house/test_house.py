@@ -20,6 +20,7 @@ ORDER = [
     "record",
     "trainer",
     "launch",
+    "trace",
     "audit",
     "analysis",
     "five",

@@ -254,6 +254,21 @@ class Comparison(Section):
     )
 
 
+class Tracing(Section):
+    """Which cells are traced, in a separate short run each. Changing these re-runs no timed run."""
+
+    cells: list[str] | Literal["all"] = key([], "Names of cells, as `campaign show` lists them, or all.", "none")
+    steps: int = key(5, "Traced optimizer steps, after the cell's warm-up.", "optimizer steps", ge=1, le=1000)
+    tool: Literal["auto", "nsys", "torch.profiler"] = key(
+        "auto",
+        "nsys: Nsight Systems. torch.profiler: Kineto. auto: nsys on GPUs where it is installed, else torch.profiler.",
+        "none",
+    )
+    nodes: Literal["first", "all"] = key(
+        "first", "The nodes that nsys traces; torch.profiler traces every rank.", "none"
+    )
+
+
 class Campaign(Section):
     """A question about spreading training over devices, and the runs that answer it."""
 
@@ -269,6 +284,7 @@ class Campaign(Section):
     cells: list[Choice] = key([], "Further cells, each given by what differs from the sections above.", "none")
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
+    trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
     repeats: int = key(
         3, "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.", "runs", ge=1
     )

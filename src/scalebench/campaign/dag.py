@@ -30,11 +30,26 @@ class Study:
         try:
             self.cells: list[Cell] = expand(self.campaign)
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
+            self.traced: list[Cell] = self._traced()
             for corpus in self._corpora:
                 corpus_called(corpus)
         except UserError as error:
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
+
+    def _traced(self) -> list[Cell]:
+        """The cells of which a trace is taken."""
+        wanted = self.campaign.trace.cells
+        if wanted == "all":
+            return self.cells
+        names = [cell.slug for cell in self.cells]
+        for place, slug in enumerate(wanted):
+            if slug not in names:
+                raise UserError(
+                    f'trace.cells: there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}',
+                    key=("trace", "cells", place),
+                )
+        return [cell for cell in self.cells if cell.slug in wanted]
 
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:

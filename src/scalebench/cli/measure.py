@@ -26,7 +26,7 @@ def train(args: argparse.Namespace) -> None:
         cell = study.cell(args.cell)
         _unchanged(args, f"cell {args.cell}", [cell])
         limit = study.campaign.resources.time_limit * 60
-        with _stoppable("this run will be made anew"):
+        with stoppable("this run will be made anew"):
             metrics = run_cell(cell, study.name, args.repeat, args.tokens, args.out, limit)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
@@ -47,7 +47,7 @@ def _unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> 
 
 
 @contextmanager
-def _stoppable(consequence: str) -> Iterator[None]:
+def stoppable(consequence: str) -> Iterator[None]:
     """End with the signal's exit code, and say what becomes of the work, where a run was stopped."""
     from scalebench.launch.watch import Interrupted
 
@@ -67,7 +67,7 @@ def pairs(args: argparse.Namespace) -> None:
     comparison, a, b = study.comparison(args.comparison)
     _unchanged(args, f"comparison {args.comparison}", [a, b])
     limit = study.campaign.resources.time_limit * 60
-    with _stoppable("pairs that were finished are kept"):
+    with stoppable("pairs that were finished are kept"):
         run_pairs(
             *(comparison, a, b, args.out),
             lambda cell, k, out: run_one_of_several(cell, study.name, k, args.tokens, out, limit),
@@ -83,7 +83,7 @@ def together(args: argparse.Namespace) -> None:
     limit = study.campaign.resources.time_limit * 60
     for cell in sorted(study.cells, key=lambda c: -study.priority(c.slug, args.repeat)):
         print(f"{cell.slug}/rep{args.repeat}", flush=True)
-        with _stoppable("this repeat will be made anew"):
+        with stoppable("this repeat will be made anew"):
             tokens = tokens_dir(args.results, cell)
             run_one_of_several(cell, study.name, args.repeat, tokens, args.out / cell.slug, limit)
 

@@ -10,7 +10,9 @@ import signal  # noqa: E402
 import sys  # noqa: E402
 import traceback  # noqa: E402
 import warnings  # noqa: E402
+from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from scalebench.record.write import scrub, write_json  # noqa: E402
 from scalebench.trainer.request import FAILURE, Request  # noqa: E402
@@ -18,14 +20,20 @@ from scalebench.trainer.request import FAILURE, Request  # noqa: E402
 KNOWN = {"NotFinite": "nan", "WrongWorld": "wrong_world"}  # own exceptions
 
 
-def main(path: Path) -> None:
+def measured(request: Request) -> Any:
+    """The timed run. Imported here, so that a library that cannot be loaded is a run that failed."""
+    from scalebench.trainer.measure import measure
+
+    return measure(request, began)
+
+
+def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
+    """Make what the request in `path` asks for; `make` returns the session, which is left in the end."""
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
     warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
     request = Request.read(path)
     try:
-        from scalebench.trainer.measure import measure
-
-        session = measure(request, began)
+        session = make(request)
     except BaseException as error:
         report(error, Path(request.out))
         # Not sys.exit: other threads of a broken collective could keep the process, and the other ranks, waiting.

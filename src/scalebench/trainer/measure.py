@@ -3,6 +3,8 @@
 import resource
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,7 +15,7 @@ from scalebench.corpus.reader import TokenFile
 from scalebench.model.gpt2 import build
 from scalebench.record.run import METRICS
 from scalebench.record.write import write_json
-from scalebench.strategy import strategy_class
+from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
 from scalebench.trainer.monitor import Monitor
 from scalebench.trainer.probe import Probe
@@ -36,8 +38,19 @@ def measure(request: Request, began: float) -> Session:
     return session
 
 
-def measure_in(session: Session, request: Request, began: float) -> None:
-    """Make a run in a world that has come up."""
+@dataclass(frozen=True)
+class Ready:
+    """A run that is set up on this rank; `steps(first, count)` makes some of its steps."""
+
+    plan: SamplePlan
+    strategy: Strategy
+    batches: Batches
+    parameters: int
+    steps: Callable[[int, int], Series]
+
+
+def set_up(session: Session, request: Request) -> Ready:
+    """Model, strategy and data of the cell, as they are timed."""
     cell, work = request.cell, request.cell.work
     tokens = TokenFile(Path(request.tokens), "train", cell.workload.seq_len)
     plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
@@ -45,19 +58,32 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     parameters = sum(p.numel() for p in model.parameters())
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
-
     mark = pulse(session.local_rank)
 
     def steps(first: int, count: int) -> Series:
         return run_steps(strategy, batches, first, count, Clock(session.device), mark)
 
+    return Ready(plan, strategy, batches, parameters, steps)
+
+
+def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe]:
+    """Make `count` warm-up steps, 3 or more, and look at the last but one of them from inside."""
+    probed = count - AFTER_PROBE - 1
+    series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
+    with Probe(ready.strategy) as probe:
+        series.append(ready.steps(probed, 1))
+    series.append(ready.steps(probed + 1, AFTER_PROBE))
+    return series, probe
+
+
+def measure_in(session: Session, request: Request, began: float) -> None:
+    """Make a run in a world that has come up."""
+    cell, work = request.cell, request.cell.work
+    run = set_up(session, request)
+    strategy, batches, parameters = run.strategy, run.batches, run.parameters
     ready = time.time()
     _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
-    probed = work.warmup_steps - AFTER_PROBE - 1
-    warmup = [steps(0, 1)] + ([steps(1, probed - 1)] if probed > 1 else [])
-    with Probe(strategy) as probe:
-        warmup.append(steps(probed, 1))
-    warmup.append(steps(probed + 1, AFTER_PROBE))
+    warmup, probe = warm_up(run, work.warmup_steps)
     executed = strategy.executed()
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
@@ -65,7 +91,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     warm = time.time()
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     with Monitor(session.device, session.uuids) as monitor:
-        window = steps(work.warmup_steps, work.steps)
+        window = run.steps(work.warmup_steps, work.steps)
     _say(session, f"window: {window.wall:.2f} s")
 
     mine = Seen(
@@ -86,7 +112,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     )
     ranks = session.gather(mine)
     if session.rank == 0:
-        metrics = summarise(request, plan, ranks, began)
+        metrics = summarise(request, run.plan, ranks, began)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_sec_global:,.0f} tokens/s")
 

@@ -1,0 +1,78 @@
+"""Traces: take one, summarise one, compare two."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command, on_campaign
+from scalebench.cli.measure import stoppable
+from scalebench.errors import UserError
+
+# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def trace_capture(args: argparse.Namespace) -> None:
+    from scalebench.campaign.dag import Study, tokens_dir
+    from scalebench.record.write import write_atomic
+    from scalebench.trace.capture import LOG, capture
+
+    study = Study(args.campaign)
+    cell = study.cell(args.cell)
+    if args.fingerprint and args.fingerprint != cell.fingerprint:
+        raise UserError(f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again")
+    chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
+    asked = study.campaign.trace.model_copy(update=chosen)
+    tokens = args.tokens or tokens_dir(args.results, cell)
+    out = args.out or args.results / study.name / "traces" / cell.slug
+    try:
+        with stoppable("this trace will be taken anew"):
+            found = capture(cell, study.name, tokens, out, asked, study.campaign.resources.time_limit * 60)
+    except UserError as error:
+        write_atomic(out / LOG, f"scalebench: {error}\n")  # Snakemake shows the log that it finds there
+        raise
+    if found.status != "ok":
+        print(f"{cell.slug}: {found.status}: {found.reason}", file=sys.stderr)
+    else:
+        why = f" ({found.tool_reason})" if found.tool_reason else ""
+        print(f"{cell.slug}: {found.steps} steps traced with {found.tool}{why}")
+
+
+def trace_summary(args: argparse.Namespace) -> None:
+    from scalebench.record.write import write_json
+    from scalebench.trace.captured import CAPTURE
+    from scalebench.trace.profile import PROFILE, summarise_capture, summarise_files
+    from scalebench.trace.words import sentences
+
+    if len(args.trace) == 1 and (args.trace[0] / CAPTURE).is_file():
+        profile = summarise_capture(args.trace[0])
+    else:
+        profile = summarise_files(args.trace, args.ranks, args.steps)
+        if args.out:
+            write_json(args.out / PROFILE, profile.model_dump(mode="json"))
+    for sentence in sentences(profile):
+        print(sentence)
+
+
+def add(stages: Group) -> None:
+    traces = stages.add_parser("trace", help="where the time of a step goes").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    taken = on_campaign(traces, "capture", trace_capture, "trace some steps of one cell, in a run of its own")
+    taken.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
+    taken.add_argument("--tokens", type=Path, help="folder of train.bin and tokens.json; default: the cell's own")
+    taken.add_argument("--out", type=Path, help="default: results/<campaign>/traces/<cell>")
+    taken.add_argument("--results", type=Path, default=Path("results"))
+    taken.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
+    taken.add_argument("--steps", type=int, help="default: trace.steps of the campaign")
+    taken.add_argument("--tool", choices=("auto", "nsys", "torch.profiler"), help="default: trace.tool of the campaign")
+    taken.add_argument("--nodes", choices=("first", "all"), help="default: trace.nodes of the campaign")
+
+    told = command(traces, "summary", trace_summary, "say where the time went, in words and as profile_summary.json")
+    told.add_argument(
+        "trace", type=Path, nargs="+",
+        help="folder of a capture; or files: .sqlite of nsys export (one a node), .json(.gz) of torch's profiler (one a rank), "
+        "text or CSV of nsys stats",
+    )  # fmt: skip
+    told.add_argument("--ranks", type=int, help="of files: how many ranks they should hold")
+    told.add_argument("--steps", type=int, help="of text reports: optimizer steps of the run")
+    told.add_argument("--out", type=Path, help="of files: folder to write profile_summary.json into")

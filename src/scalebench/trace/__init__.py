@@ -1,0 +1,1 @@
+"""Where the time of a step goes: captures of separate, short runs, read into one form and summarised."""

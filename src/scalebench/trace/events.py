@@ -1,0 +1,78 @@
+"""The one form that every trace is read into: columns of whole nanoseconds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+# What a device did, on any of its streams; on the CPU: what the threads of a rank computed, and its collectives.
+# `launched`: when the host asked for it (on the CPU its start).
+WORK = {"rank": "int32", "stream": "int64", "name": "category", "launched": "int64", "start": "int64", "end": "int64"}
+# Named ranges of the program: NVTX, or torch's record_function.
+RANGES = {"rank": "int32", "thread": "int64", "name": "category", "start": "int64", "end": "int64"}
+# Calls into the operating system and CUDA's API, summed by name.
+HOST = {"kind": "str", "name": "str", "calls": "int64", "total_ns": "int64"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a trace comes from and what is known to be missing in it."""
+
+    tool: str  # "nsys 2022.4", "torch.profiler"
+    files: list[str]
+    device: str  # "gpu", "cpu", or "none" where nothing that computes was recorded
+    pause_ns: int = 0  # on a CPU: pauses between operations up to this long are the host's, not waiting
+    dropped: int = 0  # events that the tool says it has lost
+    diagnostics: list[str] = field(default_factory=list)  # the tool's own warnings
+    ranks_from: str = "the trace"  # how the processes were given their ranks
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One capture over some ranks, columns as above."""
+
+    work: pd.DataFrame
+    ranges: pd.DataFrame
+    host: pd.DataFrame
+    source: Source
+
+    @property
+    def ranks(self) -> list[int]:
+        return sorted({*self.work["rank"].unique().tolist(), *self.ranges["rank"].unique().tolist()})
+
+
+def frame(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
+    """A table with these columns; an empty one without `data`."""
+    if data is None:
+        data = {name: np.empty(0, object if kind in ("str", "category") else kind) for name, kind in columns.items()}
+    return pd.DataFrame(data)[list(columns)].astype(columns)
+
+
+def joined(traces: list[Trace]) -> Trace:
+    """The ranks of several files as one trace."""
+    first = traces[0].source
+    devices = [t.source.device for t in traces if t.source.device != "none"]
+    source = Source(
+        tool=first.tool,
+        files=[f for t in traces for f in t.source.files],
+        device=devices[0] if devices else "none",
+        pause_ns=max(t.source.pause_ns for t in traces),
+        dropped=sum(t.source.dropped for t in traces),
+        diagnostics=list(dict.fromkeys(d for t in traces for d in t.source.diagnostics)),
+        ranks_from=first.ranks_from,
+    )
+    return Trace(
+        _stacked([t.work for t in traces], WORK),
+        _stacked([t.ranges for t in traces], RANGES),
+        pd.concat([t.host for t in traces]).groupby(["kind", "name"], as_index=False).sum().astype(HOST),
+        source,
+    )
+
+
+def _stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
+    """Rows of all frames. Categories are united first: otherwise pandas would make every name a string again."""
+    from pandas.api.types import union_categoricals
+
+    names = union_categoricals([f["name"] for f in frames])
+    return pd.concat([f.drop(columns="name") for f in frames], ignore_index=True).assign(name=names)[list(columns)]

@@ -1,0 +1,102 @@
+"""Summaries of captures: our own, whose surroundings are known, and files of anybody else."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from scalebench.errors import UserError
+from scalebench.record.write import scrub, write_atomic, write_json
+from scalebench.trace.captured import RAW, Captured, read_capture
+from scalebench.trace.nsys_text import summarise_text
+from scalebench.trace.read import kind_of, read_trace
+from scalebench.trace.schema import Profile
+from scalebench.trace.summary import Summary, tops
+from scalebench.trace.timeline import COLUMNS, timeline
+
+PROFILE, TIMELINE = "profile_summary.json", "timeline.csv"
+PER_RANK = (".sqlite", ".json", ".json.gz")
+
+
+def summarise_capture(folder: Path) -> Profile:
+    """Summarise the capture in `folder` and write its profile and timeline there. Raises UserError."""
+    captured = read_capture(folder)
+    known = _known(captured, folder)
+    if captured.status == "ok":
+        paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
+        summary = Summary(read_trace(paths), _expected_ranks(captured))
+        fields = known | summary.fields()
+        reports = [name for name in captured.files if name.endswith(".nsys-rep")]
+        fields |= {
+            "inputs": [p.name for p in paths],
+            "nsys_report": reports[0] if len(reports) == 1 else reports or None,
+        }
+        fields["per_file"] = {p.name: tops(read_trace([p])) for p in paths} if len(paths) > 1 else {}
+        profile, spans = Profile(**fields), timeline(summary)
+    else:
+        profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
+        spans = pd.DataFrame(columns=COLUMNS)
+    write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
+    write_json(folder / PROFILE, profile.model_dump(mode="json"))
+    return profile
+
+
+def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
+    """The profile of files that were not captured here. `ranks` and `steps`: where the files do not say them.
+
+    Raises UserError where a file is no trace.
+    """
+    kinds = {kind_of(path) for path in paths}
+    if "text" in kinds and len(kinds) > 1:
+        raise UserError("text reports and single events cannot be summarised together; give one kind of file")
+    fields = summarise_text(paths, ranks, steps) if kinds == {"text"} else Summary(read_trace(paths), ranks).fields()
+    return Profile(**_about(paths[0].parent) | {"inputs": [p.name for p in paths]} | fields)
+
+
+def read_profile(path: Path) -> Profile:
+    """A profile_summary.json, or the one in a folder. Raises UserError where it is not of schema 1.0."""
+    path = path / PROFILE if path.is_dir() else path
+    try:
+        return Profile.model_validate_json(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; make it with: scalebench trace summary {path.parent}") from None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not a profile of schema 1.0: {str(error).splitlines()[0]}") from None
+
+
+def _expected_ranks(captured: Captured) -> int:
+    """Ranks that the trace should hold: nsys traces nodes, and by default the first alone."""
+    if captured.tool == "nsys" and captured.nodes == "first" and captured.ranks:
+        first = captured.ranks[0]["host"]
+        return sum(place["host"] == first for place in captured.ranks)
+    return captured.world_size
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    return {"generated_at_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "run_dir": scrub(str(folder))}
+
+
+def _known(captured: Captured, folder: Path) -> dict[str, Any]:
+    """What the capture says of the run."""
+    config = captured.training_config
+    return _about(folder) | {
+        "slurm_job_id": (captured.scheduler or {}).get("job_id"),
+        "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
+        "world_size": captured.world_size,
+        "gpu": next((p["device_name"] for p in captured.ranks if p["device_name"] != "cpu"), None),
+        "torch": captured.env.get("torch_version"),
+        "deepspeed": captured.env.get("deepspeed_version"),
+        "seq_length": config["seq_len"],
+        "micro_batch_size_per_gpu": config["micro_batch_size_per_gpu"],
+        "grad_accum_steps": config["grad_accum_steps"],
+        "total_wall_time_sec": captured.total_wall_time_sec,
+        "campaign": captured.campaign,
+        "cell": captured.cell,
+        "fingerprint": captured.fingerprint,
+        "strategy": captured.strategy,
+        "tool_reason": captured.tool_reason,
+        "expected_calls": {n: c["calls"] for n, c in captured.collectives.items()} if captured.collectives else None,
+        "step_time_ms": [1e3 * s for s in captured.step_time_s],
+    }

@@ -48,6 +48,7 @@ include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/five.smk"
+include: "workflow/rules/trace.smk"
 
 
 onstart:

@@ -148,7 +148,9 @@ def stats_text(
     for report, rows in reports.items():
         title, count, name = HEADS[report]
         called = OLDER[report] if old else report
-        style = ["Style"] if report == "nvtx_sum" else []
+        style = {"nvtx_sum": {"Style": "PushPop"}}.get(report, {})
+        if old and report == "cuda_gpu_kern_sum":
+            style = {"GridXYZ": "   1  128    1", "BlockXYZ": " 256    1    1"}  # columns of 2022.4
         heads = [
             "Time (%)",
             "Total Time (ns)",
@@ -162,7 +164,7 @@ def stats_text(
             name,
         ]
         total = sum(ns for _, ns, _ in rows) or 1
-        lines = [heads, ["-" * len(h) for h in heads]]
+        lines = [heads]
         for label, ns, calls in sorted(rows, key=lambda r: -r[1]):
             numbers = [
                 f"{100 * ns / total:.1f}",
@@ -174,9 +176,17 @@ def stats_text(
                 "1",
                 "0.0",
             ]
-            lines.append([*numbers, *(["PushPop"] if style else []), label])
+            lines.append([*numbers, *style.values(), label])
         widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
         out += [f"Processing [a.sqlite] with [reports/{called}.py]... ", "", f" ** {title} ({called}):", ""]
-        out += [" " + "  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
+        lines.insert(1, ["-" * w for w in widths])
+        aligned = [
+            [
+                c.ljust(w) if i == len(heads) - 1 else c.rjust(w)
+                for i, (c, w) in enumerate(zip(line, widths, strict=True))
+            ]
+            for line in lines
+        ]
+        out += [" " + "  ".join(line) for line in aligned]
         out += [""]
     return "\n".join(out) + "\n"

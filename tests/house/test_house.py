@@ -35,6 +35,8 @@ COMMANDS = {
     "tokenise": "corpus_tokenise",
     "page": "report",
 }
+COMMANDS = {"fetch": "corpus_fetch", "tokenizer": "corpus_tokenizer", "tokenise": "corpus_tokenise", "page": "report",
+            "trace": "trace_capture", "profile": "trace_summary", "traces": "trace_report"}  # fmt: skip
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/dag.py", "campaign/load.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/keys.py",
@@ -112,6 +114,10 @@ RULES = [
     "comparison",
     "rebuild",
     "five",
+    "trace",
+    "profile",
+    "traces",
+    "trace_chart",
 ]
 
 
@@ -128,8 +134,10 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "together", "pairs"):  # the ranks are processes of their own
-        unused -= {p for p in unused if p.split("/")[0] in ("trainer", "strategy", "model", "corpus", "record")}
+    if rule in ("train", "together", "pairs", "trace"):  # the ranks are processes of their own
+        unused -= {
+            p for p in unused if p.split("/")[0] in ("trainer", "strategy", "model", "corpus", "record", "trace")
+        }
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
 
 

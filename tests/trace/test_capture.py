@@ -12,7 +12,8 @@ from scalebench.errors import UserError
 from scalebench.record.write import write_json
 from scalebench.trace.capture import capture, choose
 from scalebench.trace.captured import CAPTURE, Captured, read_capture
-from scalebench.trace.profile import read_profile, summarise_capture
+from scalebench.trace.profile import summarise_capture
+from scalebench.trace.schema import read_profile
 from scalebench.trace.words import sentences
 
 STEPS = 3

@@ -167,7 +167,7 @@ def test_the_timeline_shows_one_step_of_all_ranks():
         ("fmha_cutlassF_f16_aligned_64x64_rf_sm80", "attention", None),
         ("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>", "optimizer", None),
         ("void at::native::vectorized_elementwise_kernel<4, add>", "elementwise", None),
-        ("void at::native::vectorized_layer_norm_kernel<float>", "normalisation", None),
+        ("void at::native::vectorized_layer_norm_kernel<float>", "norm and loss", None),
         ("[CUDA memcpy HtoD]", "memcpy", None),
         ("aten::addmm", "gemm", None),
         ("aten::_fused_adamw_", "optimizer", None),

@@ -45,7 +45,7 @@ rule chart:
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
-        chart=r"(?!comparison\b)[^/.]+",  # that one is in compare.smk
+        chart=r"(?!comparison\b|trace-)[^/.]+",  # those are in compare.smk and trace.smk
     input:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
@@ -84,6 +84,7 @@ rule page:
         tables=lambda w: [f"results/{w.campaign}/tables/{table}.md" for table in tables_of(of_campaign(w))],
         charts=lambda w: [f"results/{w.campaign}/charts/{chart}.svg" for chart in charts_of(of_campaign(w))],
         comparisons=lambda w: comparison_files(w),
+        traces=lambda w: told_of_traces(w),
         code=sources("report/page.py", "report/inputs.py", "report/templates/report.html.j2"),
     output:
         report(

@@ -44,6 +44,18 @@ def ratio(top: Estimate, bottom: Estimate) -> Estimate:
     return _interval(value, variance, variance**2 / parts if parts else top.freedom + bottom.freedom, n)
 
 
+def one_against(value: float, others: list[float]) -> Estimate:
+    """`value` of one further run over the (geometric) mean of `others`; n counts these.
+
+    The interval is that of a prediction: the further run is taken to vary as the others do among themselves.
+    """
+    logs = np.log(np.array(others))
+    found = value / math.exp(float(logs.mean()))
+    if len(others) < 2:
+        return Estimate(found, None, None, len(others), None, None)
+    return _interval(found, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
+
+
 def scaled(estimate: Estimate, factor: float) -> Estimate:
     """The estimate times an exact positive number."""
     bounds = [None if b is None else b * factor for b in (estimate.low, estimate.high)]

@@ -80,15 +80,16 @@ def chart(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     from scalebench.report.answer import answer
     from scalebench.report.gallery import charts_of
-    from scalebench.report.inputs import read_comparisons, read_inputs
+    from scalebench.report.inputs import read_comparisons, read_inputs, read_traces
     from scalebench.report.page import write_page
 
     study, runs = _runs(args)
     folder = args.results / study.name
     comparisons = read_comparisons(folder) if study.comparisons else []
+    traces = read_traces(folder)[0] if study.traced else None
     inputs = read_inputs(folder)
     drawn = charts_of(study)
-    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", folder / "report.html")
+    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", folder / "report.html", traces)
     print(answer(inputs[-1], comparisons))
 
 

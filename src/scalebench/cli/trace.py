@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scalebench.cli.arguments import Group, command, on_campaign
 from scalebench.cli.measure import stoppable
-from scalebench.errors import UserError
+from scalebench.errors import UserError, nearest
 
 # Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -40,7 +40,8 @@ def trace_capture(args: argparse.Namespace) -> None:
 def trace_summary(args: argparse.Namespace) -> None:
     from scalebench.record.write import write_json
     from scalebench.trace.captured import CAPTURE
-    from scalebench.trace.profile import PROFILE, summarise_capture, summarise_files
+    from scalebench.trace.profile import summarise_capture, summarise_files
+    from scalebench.trace.schema import PROFILE
     from scalebench.trace.words import sentences
 
     if len(args.trace) == 1 and (args.trace[0] / CAPTURE).is_file():
@@ -51,6 +52,48 @@ def trace_summary(args: argparse.Namespace) -> None:
             write_json(args.out / PROFILE, profile.model_dump(mode="json"))
     for sentence in sentences(profile):
         print(sentence)
+
+
+def trace_diff(args: argparse.Namespace) -> None:
+    from scalebench.trace.captured import CAPTURE
+    from scalebench.trace.diff import diff, table, told
+    from scalebench.trace.profile import summarise_files
+    from scalebench.trace.schema import PROFILE, read_profile
+
+    profiles = []
+    for path in (args.a, args.b):
+        ours = (path / CAPTURE).is_file() or path.name == PROFILE or (path / PROFILE).is_file()
+        files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() and not ours else [path]
+        profiles.append(read_profile(path) if ours else summarise_files(files, args.ranks, args.steps))
+    rows = diff(*profiles)
+    print(table(rows))
+    print(told(rows))
+
+
+def trace_report(args: argparse.Namespace) -> None:
+    from scalebench.analysis.traces import traces_report
+    from scalebench.campaign.dag import Study
+    from scalebench.record.run import read_planned
+    from scalebench.record.write import write_json
+    from scalebench.trace.schema import PROFILE, read_profile
+
+    study = Study(args.campaign)
+    folder = args.results / study.name
+    runs = [read_planned(place, cell.slug, k, cell.fingerprint) for place, cell, k in study.planned(args.results)]
+    paths = [folder / "traces" / cell.slug / PROFILE for cell in study.traced]
+    report = traces_report(study.name, {path: read_profile(path) for path in paths}, runs)
+    write_json(folder / "traces.json", report)
+    for entry in report["traces"]:
+        print(*entry["sentences"], sep="\n")
+
+
+def trace_chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts.traces import CHARTS, draw_trace
+    from scalebench.report.inputs import read_traces
+
+    if args.chart not in CHARTS:
+        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+    draw_trace(args.chart, *read_traces(args.folder), args.folder / "charts")
 
 
 def add(stages: Group) -> None:
@@ -76,3 +119,16 @@ def add(stages: Group) -> None:
     told.add_argument("--ranks", type=int, help="of files: how many ranks they should hold")
     told.add_argument("--steps", type=int, help="of text reports: optimizer steps of the run")
     told.add_argument("--out", type=Path, help="of files: folder to write profile_summary.json into")
+
+    all_of = on_campaign(traces, "report", trace_report, "traces.json: all traces of a campaign beside its timed runs")
+    all_of.add_argument("--results", type=Path, default=Path("results"))
+    charts = command(traces, "chart", trace_chart, "draw one chart of a campaign's traces as SVG and PNG")
+    charts.add_argument("chart", help="trace-timeline, trace-communication, trace-steps or trace-kernels")
+    charts.add_argument("folder", type=Path, help="results/<campaign>")
+    two = command(traces, "diff", trace_diff, "compare two traces: per step and rank, which parts moved")
+    for name in ("a", "b"):
+        two.add_argument(
+            name, type=Path, help="folder of a summarised capture, a profile_summary.json, or a trace file"
+        )
+    two.add_argument("--ranks", type=int, help="of text reports: how many ranks they are of")
+    two.add_argument("--steps", type=int, help="of text reports: optimizer steps of each run")

@@ -24,6 +24,13 @@ def read_comparisons(folder: Path) -> list[dict[str, Any]]:
     return json.loads(_there(folder / "comparison.json").read_text())["comparisons"]
 
 
+def read_traces(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+    """traces.json, and the timeline of each traced cell. Raises UserError where one is missing."""
+    report = json.loads(_there(folder / "traces.json").read_text())
+    spans = {t["cell"]: pd.read_csv(_there(folder / "traces" / t["cell"] / "timeline.csv")) for t in report["traces"]}
+    return report, spans
+
+
 def _there(path: Path) -> Path:
     if not path.is_file():
         raise UserError(f"{path}: no such file; make it with: snakemake --cores 2 {path}")

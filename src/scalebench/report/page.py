@@ -12,10 +12,12 @@ from scalebench.record.metrics import Metrics
 from scalebench.record.run import Run
 from scalebench.record.write import write_atomic
 from scalebench.report.answer import answer, compared
+from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.figures import number, records
 from scalebench.report.gallery import COMPARISON, GALLERY
 from scalebench.report.series import KINDS, law_sentences, series_human
 from scalebench.report.tables import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
+from scalebench.report.trace_tables import trace_rows
 
 
 def write_page(
@@ -28,8 +30,12 @@ def write_page(
     drawn: list[str],
     charts: Path,
     out: Path,
+    traces: dict[str, Any] | None = None,
 ) -> None:
-    """Write the report of a campaign to `out`. `table` is runs.csv; `drawn` are charts, `charts` the folder of their SVG files."""
+    """Write the report of a campaign to `out`. `table` is runs.csv; `drawn` are charts, `charts` the folder of their SVG files.
+
+    `traces` is traces.json, where the campaign has any.
+    """
     human, constant = split_constant(human_rows(scaling_rows(cells, report)))
     human = human.drop(columns=[HUMAN[name] for name in FILES_ONLY], errors="ignore")
     scaling = [s for s in report["series"] if s["kind"]]
@@ -43,7 +49,8 @@ def write_page(
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
-    every = [*findings.findings, *(Finding.model_validate(f) for f in report["findings"])]
+    found = [*report["findings"], *(traces["findings"] if traces else [])]
+    every = [*findings.findings, *(Finding.model_validate(f) for f in found)]
     page = environment.get_template("report.html.j2").render(
         report=report,
         answer=answer(report, comparisons),
@@ -59,7 +66,10 @@ def write_page(
         of_run=_of_run(every),
         marked={f.code for f in every if f.severity != "note"},
         charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
-        captions=shown,
+        captions=shown | TRACE_CAPTIONS,
+        traces=[(t["cell"], t["sentences"]) for t in traces["traces"]] if traces else [],
+        trace_rows=trace_rows(traces) if traces else [],
+        trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
         failed=[run for run in runs if not run.ok],
         runs=records(table),
         base=f"{out.parent}/",

@@ -25,7 +25,7 @@ CLASSES = {
     "optimizer": r"adam|FusedOptimizer|optimizer|_fused_sgd|multi_tensor_scale|clip_grad|_foreach_norm|lamb\b|LpNorm",
     "attention": r"flash|fmha|attention|sdpa|mem_eff|cudnn_generated_fort_native_sdpa",
     "gemm": r"gemm|gemv|cutlass|cublas|nvjet|wgmma|xmma|splitK|^aten::(?:mm|addmm|bmm|baddbmm|addmv|mv|dot|linear|matmul)$",
-    "normalisation": r"layer_?norm|softmax|GammaBeta|rms_?norm|nll_loss|cross_entropy",
+    "norm and loss": r"layer_?norm|softmax|GammaBeta|rms_?norm|nll_loss|cross_entropy",
     "elementwise": r"elementwise|vectorized|reduce_kernel|CatArray|embedding|index|gather|scatter|fill|dropout|triton_"
     r"|foreach|multi_tensor_apply|DeviceScan|DeviceReduce|DeviceRadixSort|arange|tril|triu|gelu|unrolled"
     r"|distribution_nullary|compute_cuda_kernel|^aten::",

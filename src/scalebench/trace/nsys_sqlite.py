@@ -219,24 +219,18 @@ def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 
 def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
     """Calls of the operating system and of CUDA's API; of our own runs only those of ranks inside of steps."""
-    parts = []
-    steps = ranges[ranges["name"] == "step"]
+    rows, where, steps = [], "", ranges[ranges["name"] == "step"]
+    if ranks is not None and len(steps):
+        threads = ", ".join(str(process) for process in ranks)
+        where = f"WHERE globalTid & {PROCESS} IN ({threads}) AND start >= {steps['start'].min()} AND end <= {steps['end'].max()}"
     for kind, table in (("osrt", "OSRT_API"), ("cuda_api", RUNTIME)):
         if not export.has(table, "start", "end", "globalTid", "nameId"):
             continue
-        start, end, thread, name = export.numbers(table, "start", "end", "globalTid", "nameId")
-        if ranks is not None and len(steps):
-            rank = _mapped(thread & PROCESS, ranks)
-            inside = (rank >= 0) & (start >= steps["start"].min()) & (end <= steps["end"].max())
-            start, end, name = start[inside], end[inside], name[inside]
-        ids, inverse = np.unique(name, return_inverse=True)
-        if len(ids):
-            calls, total = np.bincount(inverse), np.bincount(inverse, weights=end - start)
-            texts = export.strings(ids)
-            parts.append(
-                pd.DataFrame({"kind": kind, "name": [texts[int(i)] for i in ids], "calls": calls, "total_ns": total})
-            )
-    return frame(HOST, pd.concat(parts)) if parts else frame(HOST)
+        summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM {table} {where} GROUP BY nameId"
+        found = export.database.execute(summed).fetchall()
+        texts = export.strings(np.array([name for name, *_ in found], np.int64))
+        rows += [(kind, texts[name], calls, total) for name, calls, total in found]
+    return frame(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else frame(HOST)
 
 
 def _diagnostics(export: Export) -> list[str]:

@@ -69,18 +69,25 @@ def _block(lines: list[str], start: int) -> list[str]:
 
 
 def _rows(path: Path, block: list[str], at: int) -> pd.DataFrame:
-    """A table in columns: two or more spaces apart, the name last."""
-    heads = re.split(r"\s{2,}", block[0].strip())
+    """A table in columns, which the line of dashes measures: cells may be empty or hold several spaces (GridXYZ of 2022.4)."""
+    dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
+    places = [found.span() for found in re.finditer("-+", dashes)]
+    if not places:
+        raise UserError(
+            f"{path}, line {at + 2}: a line of dashes is expected under the header; was the text cut off or changed?"
+        )
+    ends = [end for _, end in places[:-1]] + [None]  # the name goes to the end of its line
+
+    def cells(line: str) -> list[str]:
+        return [line[start:end].strip() for (start, _), end in zip(places, ends, strict=True)]
+
     rows = []
-    for offset, line in enumerate(block[1:], start=1):
-        if set(line.strip()) <= {"-", " "}:
-            continue
-        cells = re.split(r"\s{2,}", line.strip(), maxsplit=len(heads) - 1)
-        if len(cells) < len(heads):
+    for offset, line in enumerate(block[2:], start=2):
+        if len(line) <= places[-1][0]:
             raise UserError(
-                f"{path}, line {at + offset + 1}: {len(cells)} columns where the header has {len(heads)}; was it cut off?"
+                f"{path}, line {at + offset + 1}: the line ends before its last column; was the text cut off?"
             )
-        rows.append(_row(path, at + offset, heads, cells, line))
+        rows.append(_row(path, at + offset, cells(block[0]), cells(line), line))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 from scalebench.errors import UserError
 from scalebench.record.write import scrub, write_atomic, write_json
 from scalebench.trace.captured import RAW, Captured, read_capture
 from scalebench.trace.nsys_text import summarise_text
 from scalebench.trace.read import kind_of, read_trace
-from scalebench.trace.schema import Profile
+from scalebench.trace.schema import PROFILE, Profile
 from scalebench.trace.summary import Summary, tops
 from scalebench.trace.timeline import COLUMNS, timeline
 
-PROFILE, TIMELINE = "profile_summary.json", "timeline.csv"
+TIMELINE = "timeline.csv"
 PER_RANK = (".sqlite", ".json", ".json.gz")
 
 
@@ -53,17 +52,6 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
         raise UserError("text reports and single events cannot be summarised together; give one kind of file")
     fields = summarise_text(paths, ranks, steps) if kinds == {"text"} else Summary(read_trace(paths), ranks).fields()
     return Profile(**_about(paths[0].parent) | {"inputs": [p.name for p in paths]} | fields)
-
-
-def read_profile(path: Path) -> Profile:
-    """A profile_summary.json, or the one in a folder. Raises UserError where it is not of schema 1.0."""
-    path = path / PROFILE if path.is_dir() else path
-    try:
-        return Profile.model_validate_json(path.read_text())
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; make it with: scalebench trace summary {path.parent}") from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a profile of schema 1.0: {str(error).splitlines()[0]}") from None
 
 
 def _expected_ranks(captured: Captured) -> int:

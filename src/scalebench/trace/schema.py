@@ -4,11 +4,15 @@ Names that the summaries of earlier projects used keep their meaning. A figure t
 `unknown` says why; it is never 0.
 """
 
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scalebench.errors import UserError
 
 SCHEMA_VERSION = "1.0"
+PROFILE = "profile_summary.json"
 
 
 class Part(BaseModel):
@@ -40,7 +44,7 @@ class Step(Part):
     overlapped_ms: float | None
     wait_ms: float | None = Field(description="Of communication: waiting for ranks that came later.")
     idle_ms: float | None = Field(description="Neither computing nor communicating.")
-    gaps: int | None = Field(description="Pauses of the device of more than 10 microseconds.")
+    gaps: int | None = Field(description="Pauses of the device of more than 10 microseconds that begin in the step.")
     ranges_ms: dict[str, float] = Field(description="On the host: data, forward, backward, reduce, optimizer.")
 
 
@@ -140,3 +144,14 @@ class Profile(Part):
     ranges: list[Range] = []
     kernels_top: list[Kernel] = []
     step_time_ms: list[float] = Field([], description="Of the traced steps, by the trainer's clock, slowest rank.")
+
+
+def read_profile(path: Path) -> Profile:
+    """A profile_summary.json, or the one in a folder. Raises UserError where it is not of schema 1.0."""
+    path = path / PROFILE if path.is_dir() else path
+    try:
+        return Profile.model_validate_json(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; make it with: scalebench trace summary {path.parent}") from None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not a profile of schema 1.0: {str(error).splitlines()[0]}") from None

@@ -9,7 +9,7 @@ import pandas as pd
 
 from scalebench.trace.classes import COMMUNICATION, UNCLASSIFIED, classify
 from scalebench.trace.events import Trace
-from scalebench.trace.intervals import Spans, both, length, union, within, without
+from scalebench.trace.intervals import Spans, both, union, within, without
 from scalebench.trace.ranges import tree
 from scalebench.trace.schema import Collective, Coverage, Kernel, Slowest, Step
 from scalebench.trace.waiting import Waiting, waiting
@@ -30,17 +30,35 @@ class Windows:
     host_ends: np.ndarray
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one rank's device did: parallel arrays; `kind` and `collective` are places in the Summary's lists of names."""
+
+    launched: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    kind: np.ndarray
+    collective: np.ndarray
+
+    def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
+        return union(self.start[chosen], self.end[chosen], pause)
+
+
 class Summary:
     """What a trace says; `world` is how many ranks it should hold, where that is known."""
 
     def __init__(self, trace: Trace, world: int | None = None) -> None:
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
-        names = list(trace.work["name"].cat.categories)
-        classes, collectives = classify(names)
+        # Names become small numbers at once: comparing text a million times takes longer than everything else.
+        classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
-        self.kind = np.array([*classes, UNCLASSIFIED], dtype=object)[codes]
-        self.collective = np.array([*collectives, None], dtype=object)[codes]
+        self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
+        self.collective_names = sorted({c for c in collectives if c})
+        kind = np.array([self.kinds.index(c) for c in classes], np.int8)[codes]
+        collective = np.array([self.collective_names.index(c) if c else -1 for c in collectives], np.int8)[codes]
+        self.kind = kind
+        self.work = {rank: self._work(rank, kind, collective) for rank in self.ranks}
         self.steps = min((len(w.starts) for w in self.windows.values()), default=0) or None
         self.unknown: dict[str, str] = {}
         reason = self._why_no_communication()
@@ -49,6 +67,14 @@ class Summary:
         if not self.steps:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
+    def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> Work:
+        mine = (self.trace.work["rank"] == rank).to_numpy()
+        columns = (self.trace.work[name].to_numpy()[mine] for name in ("launched", "start", "end"))
+        return Work(*columns, kind[mine], collective[mine])
+
+    def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
+        return kind == self.kinds.index(name)
+
     @cached_property
     def windows(self) -> dict[int, Windows]:
         named = self.trace.ranges[self.trace.ranges["name"] == "step"]
@@ -56,28 +82,30 @@ class Summary:
         for rank in self.ranks:
             own = named[named["rank"] == rank].sort_values("start")
             host = own["start"].to_numpy(), own["end"].to_numpy()
-            found[rank] = Windows(*(self._on_device(rank, *host) if self.trace.source.device == "gpu" else host), *host)
+            found[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
         return found
 
-    def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
         """When the device was at what the host asked for in its steps: it runs behind the host."""
-        work = self.trace.work[self.trace.work["rank"] == rank].sort_values("launched")
-        launched, started, ended = (work[c].to_numpy() for c in ("launched", "start", "end"))
+        work = self.work[rank]
+        order = np.argsort(work.launched, kind="stable")
+        launched, started, ended = work.launched[order], work.start[order], work.end[order]
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
         kept = last > first
         begun = [started[a:b].min() for a, b in zip(first[kept], last[kept], strict=True)]
         done = [ended[a:b].max() for a, b in zip(first[kept], last[kept], strict=True)]
         if not begun:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return Windows(*[np.empty(0, np.int64)] * 4)
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
         last_end = max(done[-1], begun[-1] + (ends - starts)[kept][-1])
-        return np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64)
+        return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[kept], ends[kept])
 
     @cached_property
     def coverage(self) -> Coverage:
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
-        lost = self.trace.work.assign(ns=lengths)[self.kind == UNCLASSIFIED]
+        unknown = self.is_kind(self.kind, UNCLASSIFIED)
+        lost = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
         top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return Coverage(
             classified_share=1 - int(lost["ns"].sum()) / total if total else None,
@@ -96,7 +124,7 @@ class Summary:
         if share is not None and share < MARK:
             names = ", ".join(self.coverage.unclassified_top)
             return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
-        if self.world > 1 and not (self.kind == COMMUNICATION).any():
+        if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():
             return f"no collective was found in a trace of {self.world} ranks; its kernels may have names that are not known"
         if self.trace.source.dropped:
             return f"{self.trace.source.tool} lost {self.trace.source.dropped:,} events"
@@ -106,16 +134,14 @@ class Summary:
     def known(self) -> bool:
         return "communication" not in self.unknown
 
-    def _of(self, rank: int, chosen: np.ndarray) -> Spans:
-        work = self.trace.work[chosen & (self.trace.work["rank"] == rank).to_numpy()]
-        pause = 0 if (self.kind[chosen] == COMMUNICATION).all() else self.trace.source.pause_ns
-        return union(work["start"].to_numpy(), work["end"].to_numpy(), pause)
-
     @cached_property
     def _spans(self) -> dict[int, tuple[Spans, Spans]]:
         """Computing and communicating, by rank."""
-        talking = self.kind == COMMUNICATION
-        return {rank: (self._of(rank, ~talking), self._of(rank, talking)) for rank in self.ranks}
+        found = {}
+        for rank, work in self.work.items():
+            talking = self.is_kind(work.kind, COMMUNICATION)
+            found[rank] = work.spans(~talking, self.trace.source.pause_ns), work.spans(talking)
+        return found
 
     @cached_property
     def waits(self) -> Waiting | str:
@@ -126,8 +152,16 @@ class Summary:
             return f"ranks {', '.join(map(str, self.coverage.missing_ranks))} are not in the trace"
         if len(self.ranks) < 2:
             return "one rank waits for nobody"
-        talking = self.collective != None  # noqa: E711  (an array)
-        calls = self.trace.work[talking].assign(collective=self.collective[talking])
+        parts = []
+        for rank, work in self.work.items():
+            talking = work.collective >= 0
+            names = np.array(self.collective_names, dtype=object)[work.collective[talking]]
+            parts.append(
+                pd.DataFrame(
+                    {"rank": rank, "collective": names, "start": work.start[talking], "end": work.end[talking]}
+                )
+            )
+        calls = pd.concat(parts, ignore_index=True)
         return waiting(calls, {r: (w.starts, w.ends) for r, w in self.windows.items()}, self.steps or 0)
 
     def per_step(self) -> list[Step]:
@@ -145,6 +179,7 @@ class Summary:
             ms = {name: within(spans, window.starts, window.ends) / 1e6 for name, spans in parts.items()}
             waits = None if waited is None else within(waited[rank], window.starts, window.ends) / 1e6
             phases = self._phases(rank, window)
+            gaps = _gaps(busy, window)
             for i in range(self.steps):
                 wall = (window.ends[i] - window.starts[i]) / 1e6
                 said = {k: round(float(v[i]), 6) if self.known else None for k, v in ms.items()}
@@ -159,7 +194,7 @@ class Summary:
                         overlapped_ms=said["overlapped"],
                         wait_ms=None if waits is None else round(float(waits[i]), 6),
                         idle_ms=round(wall - float(ms["busy"][i]), 6) if recorded else None,
-                        gaps=_gaps(busy, window.starts[i], window.ends[i]) if recorded else None,
+                        gaps=int(gaps[i]) if recorded else None,
                         ranges_ms={name: float(v[i]) for name, v in phases.items()},
                     )
                 )
@@ -184,21 +219,21 @@ class Summary:
         if not self.steps or not self.known:
             return None
         found = {}
-        for name in sorted(set(self.kind)):
-            chosen = self.kind == name
-            found[name] = round(self._mean({r: self._of(r, chosen) for r in self.ranks}), 6)
+        for name in self.kinds:
+            spans = {rank: work.spans(self.is_kind(work.kind, name)) for rank, work in self.work.items()}
+            if any(len(s[0]) for s in spans.values()):
+                found[name] = round(self._mean(spans), 6)
         return found
 
     def collectives(self) -> dict[str, Collective]:
         if not self.steps or not self.known:
             return {}
         found, split = {}, self.waits.by_collective if isinstance(self.waits, Waiting) else {}
-        for name in sorted({c for c in self.collective if c}):
-            chosen = self.collective == name
-            spans = {r: self._of(r, chosen) for r in self.ranks}
+        for place, name in enumerate(self.collective_names):
+            spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             exposed = {r: without(spans[r], self._spans[r][0]) for r in self.ranks}
             total, wait = self._mean(spans), self._mean(split[name]) if name in split else None
-            calls = sum(self._started(r, chosen) for r in self.ranks)
+            calls = sum(self._started(rank, place) for rank in self.ranks)
             found[name] = Collective(
                 calls=calls / (self.steps * len(self.ranks)),
                 total_ms=total,
@@ -208,10 +243,10 @@ class Summary:
             )
         return found
 
-    def _started(self, rank: int, chosen: np.ndarray) -> int:
-        """Calls that a rank asked for in its traced steps."""
-        window = self.windows[rank]
-        asked = self.trace.work["launched"].to_numpy()[chosen & (self.trace.work["rank"] == rank).to_numpy()]
+    def _started(self, rank: int, place: int) -> int:
+        """Calls of a collective that a rank asked for in its traced steps."""
+        window, work = self.windows[rank], self.work[rank]
+        asked = work.launched[work.collective == place]
         at = np.searchsorted(window.host_starts, asked, side="right") - 1
         return int(((at >= 0) & (asked < window.host_ends[np.maximum(at, 0)])).sum())
 
@@ -236,12 +271,12 @@ class Summary:
         total = int(lengths.sum())
         if not total:
             return None, None
-        return total / 1e6, int(lengths[self.kind == COMMUNICATION].sum()) / total if self.known else None
+        return total / 1e6, int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum()) / total if self.known else None
 
     def fields(self) -> dict[str, Any]:
         """The part of a Profile that the trace alone gives."""
         total, share = self.kernel_time()
-        talking = self.trace.work[self.kind == COMMUNICATION]["name"].value_counts()
+        talking = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
         if isinstance(self.waits, str) and self.known:
             self.unknown["waiting"] = self.waits
@@ -267,10 +302,11 @@ class Summary:
         }
 
 
-def _gaps(busy: Spans, start: int, end: int) -> int:
-    """Pauses of more than GAP_NS inside of a window."""
-    inside = without((np.array([start]), np.array([end])), busy)
-    return int(((inside[1] - inside[0]) > GAP_NS).sum()) if length(inside) else 0
+def _gaps(busy: Spans, window: Windows) -> np.ndarray:
+    """Pauses of more than GAP_NS that begin in each window."""
+    begun, over = busy[1], np.append(busy[0][1:], window.ends[-1:])
+    long = begun[(over - begun) > GAP_NS] if len(begun) else begun
+    return np.searchsorted(long, window.ends) - np.searchsorted(long, window.starts)
 
 
 def tops(trace: Trace) -> dict[str, Any]:

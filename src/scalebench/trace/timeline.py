@@ -34,14 +34,15 @@ def timeline(summary: Summary) -> pd.DataFrame:
             rows += _rows(step, rank, "program", name, chosen["start"], chosen["end"], host, pause, zero)
         if not summary.known:
             continue
-        work = summary.trace.work
-        mine = (work["rank"] == rank).to_numpy()
-        for label in sorted(set(summary.kind) - {COMMUNICATION}):
-            chosen = work[mine & (summary.kind == label)]
-            rows += _rows(step, rank, "compute", label, chosen["start"], chosen["end"], device, pause, zero)
-        for label in sorted({c for c in summary.collective if c}):
-            chosen = work[mine & (summary.collective == label)]
-            rows += _rows(step, rank, "communication", label, chosen["start"], chosen["end"], device, 0, zero)
+        work = summary.work[rank]
+        near = (work.end > device[0][0]) & (work.start < device[1][0])
+        for label in summary.kinds:
+            if label != COMMUNICATION:
+                chosen = near & summary.is_kind(work.kind, label)
+                rows += _rows(step, rank, "compute", label, work.start[chosen], work.end[chosen], device, pause, zero)
+        for place, label in enumerate(summary.collective_names):
+            chosen = near & (work.collective == place)
+            rows += _rows(step, rank, "communication", label, work.start[chosen], work.end[chosen], device, 0, zero)
         if isinstance(summary.waits, Waiting):
             rows += _rows(step, rank, "communication", "waiting", *summary.waits.by_rank[rank], device, 0, zero)
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pandas as pd
-from matplotlib.figure import Figure
 
 from scalebench.report.charts import cells as by_cell
 from scalebench.report.charts import scaling, sweeps
 from scalebench.report.charts.pairs import comparison
-from scalebench.report.charts.style import MOST_ROWS, STYLE
+from scalebench.report.charts.style import MOST_ROWS, write_chart
 from scalebench.report.charts.waterfall import height, waterfall
 
 # A chart fills one pair of axes; those of PANELS, a list of so many.
@@ -43,29 +41,14 @@ def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, A
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
     inches = 1.4 + ROW[name] * rows if name in ROW else 4.0
-    _write(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
+    write_chart(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
 
 
 def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
     """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
-    _write(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
+    write_chart(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
 
 
 def draw_waterfall(found: list[dict[str, Any]], folder: Path) -> None:
     """Write `folder`/waterfall.svg and .png from the entries of waterfall.json."""
-    _write(folder / "waterfall", height(found), lambda axes: waterfall(axes, found))
-
-
-def _write(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.4 if panels == 1 else 8.4, height))
-        axes = figure.subplots(1, panels)
-        fill(axes if panels == 1 else list(axes))
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        if handles:
-            columns = min(4 if len(handles) == 4 else 3, len(handles))
-            figure.set_figheight(height + 0.25 * -(-len(handles) // columns))
-            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+    write_chart(folder / "waterfall", height(found), lambda axes: waterfall(axes, found))

@@ -1,9 +1,13 @@
 """What all charts share: colours, axes, marks for findings. Each says its units, n and intervals, and stays readable in grey."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
@@ -129,3 +133,19 @@ def empty(axes: Axes, why: str) -> None:
 def count(cells: pd.DataFrame) -> str:
     counts = sorted({int(n) for n in cells["n"] if n})
     return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}–{counts[-1]}" if counts else "n=0"
+
+
+def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
+    """Write `path`.svg and .png, `height` inches high and more for a legend; `fill` draws into one pair of axes or a list."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(6.4 if panels == 1 else 8.4, height))
+        axes = figure.subplots(1, panels)
+        fill(axes if panels == 1 else list(axes))
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        if handles:
+            columns = min(4 if len(handles) == 4 else 3, len(handles))
+            figure.set_figheight(height + 0.25 * -(-len(handles) // columns))
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})

@@ -1,0 +1,200 @@
+"""The charts of traces, drawn from traces.json and timeline.csv alone. What is unknown is written, never drawn as 0."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from scalebench.report.charts.style import COLOURS, empty, write_chart
+
+BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
+WAIT = "#D9CBB6"
+# Parts of a step, in the order in which they are stacked; hatches tell them apart in grey.
+PARTS = {
+    "compute_ms": ("computing", BLUE, ""),
+    "exposed_ms": ("exposed communication", ORANGE, "//"),
+    "idle_ms": ("neither", WAIT, ".."),
+}
+CLASSES = {"gemm": BLUE, "attention": SKY, "elementwise": GREEN, "norm and loss": YELLOW, "optimizer": PINK, "memcpy": "#8C6D31",
+           "unclassified": BLACK, "waiting": WAIT}  # fmt: skip
+PHASES = {"data": "#E8E8E8", "forward": "#C4C4C4", "backward": "#8C8C8C", "reduce": "#5A5A5A", "optimizer": "#2B2B2B"}
+MOST_RANKS = 16
+
+
+def communication(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """Communication per step and rank: all of it, and what is exposed, by cell."""
+    shown = _ok(report)
+    if not shown:
+        empty(axes, "no cell has a trace")
+        return
+    for i, t in enumerate(shown):
+        if t["communication_ms"] is None:
+            _unknown(axes, i)
+            continue
+        axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label="total" if i == 0 else None)
+        axes.barh(
+            i + 0.2,
+            t["exposed_ms"],
+            height=0.36,
+            color=ORANGE,
+            hatch="//",
+            edgecolor="white",
+            label="exposed" if i == 0 else None,
+        )
+    _cells(axes, shown)
+    axes.set_xlabel("communication per step and rank (ms, under the profiler)")
+    axes.set_title("Communication: total, and what nothing is computed beside")
+
+
+def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """Where a step goes, by cell: computing, exposed communication, neither."""
+    shown = _ok(report)
+    if not shown:
+        empty(axes, "no cell has a trace")
+        return
+    for i, t in enumerate(shown):
+        if t["compute_ms"] is None:
+            _unknown(axes, i)
+            continue
+        left = 0.0
+        for name, (_, colour, hatch) in PARTS.items():
+            axes.barh(i, t[name], left=left, height=0.6, color=colour, hatch=hatch, edgecolor="white", lw=0)
+            left += t[name]
+        if t["overhead"]:
+            timed = t["overhead"]["timed_step_ms"]
+            axes.plot(
+                [timed] * 2,
+                [i - 0.38, i + 0.38],
+                "-",
+                color=BLACK,
+                lw=2,
+                label="step of the timed runs" if i == 0 else None,
+            )
+    for label, colour, hatch in PARTS.values():
+        _key(axes, label, colour, hatch)
+    _cells(axes, shown)
+    axes.set_xlabel("time per step and rank (ms, under the profiler)")
+    axes.set_title("Where a step goes")
+
+
+def kernels(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """The kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
+    shown = next((t for t in _ok(report) if t["kernels_top"]), None)
+    if not shown:
+        empty(axes, "no trace holds kernels")
+        return
+    top = shown["kernels_top"]
+    for i, k in enumerate(top):
+        colour = CLASSES.get(k["kind"], ORANGE)
+        axes.barh(
+            i,
+            k["total_ms"],
+            height=0.65,
+            color=colour,
+            hatch="//" if k["kind"] == "communication" else "",
+            edgecolor="white",
+        )
+    axes.set_yticks(range(len(top)), [_short(k["name"]) for k in top], fontsize=8)
+    axes.set_ylim(len(top) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("sum per step and rank (ms, under the profiler)")
+    axes.set_title(f"Largest {'operators' if shown['device'] == 'cpu' else 'kernels'} of {shown['cell']}")
+    for kind in dict.fromkeys(k["kind"] for k in top):
+        _key(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
+
+
+def timeline(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """One step over ranks: program, computing and communication of each, on one axis of time."""
+    rows = [(t["cell"], rank) for t in _ok(report) if len(spans[t["cell"]]) for rank in t["ranks"]][:MOST_RANKS]
+    if not rows:
+        empty(axes, "no trace has steps")
+        return
+    seen: dict[str, tuple[str, str]] = {}
+    for i, (cell, rank) in enumerate(rows):
+        own = spans[cell][spans[cell]["rank"] == rank]
+        for lane, what, start, end in own[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
+            offset, height = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}[lane]
+            colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
+            hatch = "" if lane != "communication" or what == "waiting" else "//"
+            axes.barh(
+                i + offset,
+                end - start,
+                left=start,
+                height=height,
+                align="edge",
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                lw=0,
+            )
+            label = f"{what} (program)" if lane == "program" else what
+            seen.setdefault(label, (colour, hatch))
+    for label, (colour, hatch) in seen.items():
+        _key(axes, label, colour, hatch)
+    axes.set_yticks(range(len(rows)), [f"{cell}\nrank {rank}" for cell, rank in rows], fontsize=8)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("time in the step (ms, under the profiler)")
+    axes.set_title("One step: program above, computing, communication below")
+
+
+CHARTS: dict[str, Callable[[Axes, dict, dict], None]] = {
+    "trace-timeline": timeline,
+    "trace-communication": communication,
+    "trace-steps": steps,
+    "trace-kernels": kernels,
+}
+CAPTIONS = {
+    "trace-timeline": "One traced step of middle length on every rank: what the program is doing on the host, what is computed by class, "
+    "which collectives run, and how long of them is waiting for a rank that came later.",
+    "trace-communication": "Communication of a step on average over steps and ranks: the union of all collectives, and the part of it "
+    "beside which nothing is computed. From traces, never from the timed runs.",
+    "trace-steps": "Parts of a traced step that add up to it, on average over steps and ranks. The black stroke is the step of the timed runs: "
+    "what stands right of it is the profiler's.",
+    "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is counted in full.",
+}
+ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
+
+
+def draw_trace(name: str, report: dict[str, Any], spans: dict[str, pd.DataFrame], folder: Path) -> None:
+    """Write `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
+    shown = _ok(report)
+    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t["ranks"]) for t in shown))}.get(
+        name, len(shown)
+    )
+    write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
+
+
+def _key(axes: Axes, label: str, colour: str, hatch: str) -> None:
+    """An entry of the legend: a bar of no length."""
+    axes.barh(0, 0, color=colour, hatch=hatch, edgecolor="white", label=label)
+
+
+def _ok(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [t for t in report["traces"] if t["status"] == "ok"]
+
+
+def _cells(axes: Axes, shown: list[dict[str, Any]]) -> None:
+    axes.set_yticks(range(len(shown)), [t["cell"] for t in shown])
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+
+
+def _unknown(axes: Axes, row: int) -> None:
+    axes.text(
+        0.01,
+        row,
+        " unknown: see the trace's own words",
+        va="center",
+        transform=axes.get_yaxis_transform(),
+        color="0.35",
+        fontsize=9,
+    )
+
+
+def _short(name: str, most: int = 42) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

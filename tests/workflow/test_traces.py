@@ -1,0 +1,86 @@
+"""Traces of a campaign: made beside the timed runs, told in the report, and re-made when, and only when, they must be."""
+
+import json
+from collections import Counter
+
+import pytest
+from workflow_texts import TINY
+
+REPORT = "results/traced/report.html"
+TRACED = TINY + "trace: {cells: [ddp-n1x2], steps: 2, tool: torch.profiler}\n"
+TOLD = Counter(traces=1, trace_chart=4, page=1)
+
+
+@pytest.fixture(scope="module")
+def traced(built):
+    """The tiny campaign with one traced cell, run to its report."""
+    built.campaign("traced", TRACED)
+    built.build(REPORT)
+    return built
+
+
+def test_the_report_tells_of_the_trace(traced):
+    folder = traced.root / "results/traced"
+    profile = json.loads((folder / "traces/ddp-n1x2/profile_summary.json").read_text())
+    assert (profile["status"], profile["unknown"], profile["steps"]) == ("ok", {}, 2)
+    entry = json.loads((folder / "traces.json").read_text())["traces"][0]
+    assert entry["overhead"]["n"] == 1
+    assert entry["exposed_ms"] > 0
+    page = (folder / "report.html").read_text()
+    assert "Where the time of a step goes" in page
+    assert entry["sentences"][1].split(":")[0] in page
+    for chart in ("timeline", "communication", "steps", "kernels"):
+        assert (folder / f"charts/trace-{chart}.png").stat().st_size > 5000
+    assert str(traced.root) not in "".join(p.read_text() for p in folder.rglob("*.json"))
+
+
+def test_a_campaign_without_traces_has_no_word_of_them(built):
+    assert "Where the time of a step goes" not in (built.root / "results/tiny/report.html").read_text()
+
+
+def test_nothing_is_traced_twice(traced):
+    assert traced.planned(REPORT) == Counter()
+
+
+def test_another_number_of_traced_steps_re_runs_no_timed_run(traced, edit):
+    edit("config/campaigns/traced.yaml", TRACED.replace("steps: 2,", "steps: 3,"))
+    assert traced.planned(REPORT) == TOLD + Counter(trace=1, profile=1)
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("trace/summary.py", TOLD + Counter(profile=1)),
+        ("trace/program.py", TOLD + Counter(trace=1, profile=1)),
+        ("report/charts/traces.py", Counter(trace_chart=4, page=1)),
+        ("cli/trace.py", Counter()),
+    ],
+)
+def test_editing_code_re_runs_what_uses_it(traced, edit, file, expected):
+    edit(f"src/scalebench/{file}", append="\n# edited\n")
+    assert traced.planned(REPORT) == expected
+
+
+def test_a_lost_chart_is_drawn_alone(traced):
+    path = traced.root / "results/traced/charts/trace-steps.svg"
+    content = path.read_bytes()
+    path.unlink()
+    assert traced.planned("results/traced/charts/trace-steps.svg") == Counter(trace_chart=1)
+    path.write_bytes(content)
+
+
+def test_a_cell_that_is_not_there_is_named(traced):
+    traced.campaign("typing", TINY + "trace: {cells: [ddp-n1x3]}\n")
+    done = traced.command("scalebench", "campaign", "validate", "config/campaigns/typing.yaml")
+    assert done.returncode == 2
+    assert 'line 14: trace.cells: there is no cell "ddp-n1x3". Did you mean "ddp-n1x' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_trace_ends_with_its_message_and_exit_code_2(traced, tmp_path):
+    (tmp_path / "a.sqlite").write_bytes(b"")
+    done = traced.command("scalebench", "trace", "summary", str(tmp_path / "a.sqlite"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"scalebench: {tmp_path}/a.sqlite: the file is empty")
+    done = traced.command("scalebench", "trace", "chart", "trace-stepz", "results/traced")
+    assert 'Did you mean "trace-steps"?' in done.stderr

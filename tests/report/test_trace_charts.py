@@ -108,7 +108,15 @@ def test_the_page_tells_of_traces_and_their_findings(traced, results):
     out = results.folder / "report.html"
     from scalebench.report.inputs import read_inputs
 
-    arguments = (results.runs, *read_inputs(results.folder), results.findings, [], ["ranking"], results.folder / "charts", out)
+    arguments = (
+        results.runs,
+        *read_inputs(results.folder),
+        results.findings,
+        [],
+        ["ranking"],
+        results.folder / "charts",
+        out,
+    )
     write_page(*arguments)
     assert "Where the time of a step goes" not in out.read_text()
     write_page(*arguments, report)

@@ -8,9 +8,20 @@ import pandas as pd
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
-from scalebench.corpus.plan import SamplePlan, digest
+from scalebench.corpus.plan import SamplePlan, digest, held_out
 from scalebench.model.counts import count
-from scalebench.record.metrics import Energy, Failure, Ledger, Memory, Metrics, Model, Startup, TrainingConfig, Window
+from scalebench.record.metrics import (
+    Energy,
+    Failure,
+    Ledger,
+    Memory,
+    Metrics,
+    Model,
+    Startup,
+    TrainingConfig,
+    Validation,
+    Window,
+)
 from scalebench.record.run import METRICS, STEPS, Run, read_run
 from scalebench.record.steps import window_steps, write_steps
 from scalebench.record.write import sha256_of, write_json
@@ -176,6 +187,15 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             clock="monotonic",
         ),
         utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.world, "cpu"),
+        validation=Validation(
+            samples=work.validation_samples,
+            samples_sha256=digest([held_out(100, work.validation_samples)]),
+            targets=work.validation_samples * seq_len,
+            loss=6.4,
+            perplexity=601.8,
+            accuracy=None,
+            wall_time_sec=0.2,
+        ),
         energy=Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter"),
         startup=Startup(launch_sec=1, setup_sec=2, warmup_sec=1, first_step_sec=0.5),
         memory=Memory(

@@ -64,6 +64,8 @@ FAULTS = {
     ),
     "steps-do-not-fill-window": (None, lambda f: f.assign(step_time_s=f["step_time_s"] * 0.9), "invalid"),
     "losses-differ": (None, lambda f: f.assign(loss=f["loss"] * 1.001), "invalid"),
+    "validation-differs-from-plan": (set_in("validation", "samples_sha256", "f" * 64), None, "invalid"),
+    "learns-differently": (set_in("validation", "loss", lambda x: 1.01 * x), None, "suspect"),
     "machine-busy": (set_in("host", "cpu_busy_before", 0.6), None, "suspect"),
     "cores-shared": (set_in("ranks", 1, "cores", [0]), None, "suspect"),
     "run-stands-out": (slow, None, "suspect"),
@@ -97,6 +99,17 @@ def test_the_first_epoch_of_another_corpus_is_not_compared(sound):
 
 def test_rounding_is_no_fault(sound):
     sound[-1] = rewrite(sound[-1], None, lambda f: f.assign(loss=f["loss"] * (1 + 1e-5)))
+    assert found(sound) == {}
+
+
+def test_what_rounding_makes_of_a_validation_loss_is_no_fault(sound):
+    sound[-1] = rewrite(sound[-1], set_in("validation", "loss", lambda x: 1.001 * x))
+    assert found(sound) == {}
+
+
+def test_a_run_without_validation_is_not_judged_by_it(sound):
+    sound[0] = rewrite(sound[0], set_in("validation", None))
+    sound[-1] = rewrite(sound[-1], set_in("validation", None))
     assert found(sound) == {}
 
 

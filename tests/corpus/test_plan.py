@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scalebench.campaign.batch import Batch
-from scalebench.corpus.plan import SamplePlan, digest
+from scalebench.corpus.plan import SamplePlan, digest, held_out
 from scalebench.corpus.reader import TokenFile
 from scalebench.errors import UserError
 
@@ -69,3 +69,10 @@ def test_a_file_that_is_not_what_tokens_json_says(tokens, tmp_path):
         file.write(b"xx")
     with pytest.raises(UserError, match="tokenise the corpus again"):
         TokenFile(tmp_path / "t", "train", seq_len=32)
+
+
+@pytest.mark.parametrize(
+    ("samples", "wanted", "ids"), [(10, 5, [0, 2, 4, 6, 8]), (3, 5, [0, 1, 2]), (3, 0, []), (0, 4, [])]
+)
+def test_held_out_samples_are_spread_over_what_there_is(samples, wanted, ids):
+    assert held_out(samples, wanted).tolist() == ids

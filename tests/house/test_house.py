@@ -109,6 +109,7 @@ RULES = [
     "analyse",
     "table",
     "chart",
+    "loss_chart",
     "page",
     "pairs",
     "comparison",

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
-from scalebench.analysis.collect import cells_table, runs_table
+from scalebench.analysis.collect import cells_table, measured_by_cell, runs_table
+from scalebench.analysis.learning import losses_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.audit.checks import audit
-from scalebench.report.charts import CHARTS, draw, draw_comparison
-from scalebench.report.inputs import read_inputs
+from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses
+from scalebench.report.charts.losses import AGAINST
+from scalebench.report.gallery import GALLERY
+from scalebench.report.inputs import read_inputs, read_losses
 from scalebench.report.page import write_page
 from scalebench.report.tables import write_tables
 
@@ -24,6 +27,7 @@ class Results:
         self.report = scaling_report("synthetic", "Does it scale?", runs, self.findings)
         runs_table(runs).to_csv(folder / "runs.csv", index=False)
         cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
+        losses_table(measured_by_cell(runs)).to_csv(folder / "losses.csv", index=False)
         (folder / "scaling_report.json").write_text(json.dumps(self.report))
 
     def tables(self) -> Path:
@@ -34,6 +38,8 @@ class Results:
     def charts(self) -> Path:
         for name in CHARTS:
             draw(name, *read_inputs(self.folder), self.folder / "charts")
+        for against in AGAINST:
+            draw_losses(against, *read_losses(self.folder), self.folder / "charts")
         return self.folder / "charts"
 
     def page(self, comparisons: list | None = None) -> Path:
@@ -43,7 +49,7 @@ class Results:
             draw_comparison(comparisons, self.folder / "charts")
         inputs = read_inputs(self.folder)
         drawn = [
-            name for name in CHARTS if name not in ("batch_size", "seq_len")
+            name for name in GALLERY if name not in ("batch_size", "seq_len")
         ]  # what the workflow draws for a campaign of sizes
         write_page(self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out)
         return out

@@ -8,9 +8,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from scalebench.report.charts import CHARTS, PANELS, draw
+from scalebench.report.charts import CHARTS, PANELS, draw, draw_losses
+from scalebench.report.charts.losses import AGAINST, losses
 from scalebench.report.charts.style import STYLE
-from scalebench.report.inputs import read_inputs
+from scalebench.report.inputs import read_inputs, read_losses
 
 
 @pytest.fixture
@@ -95,3 +96,20 @@ def test_thin_results_are_drawn_too(fixture, request):
     for name in CHARTS:
         with Image.open(charts / f"{name}.png") as image:
             assert image.size[0] == {1: 960, 2: 1260}[PANELS.get(name, 1)]
+
+
+@pytest.mark.parametrize("against", AGAINST)
+def test_losses_have_a_line_a_cell(results, against):
+    with matplotlib.rc_context(STYLE):
+        axes = Figure().subplots()
+        losses(axes, against, *read_losses(results.folder))
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert {"ddp-n1x1", "ddp-n1x2", "ddp-n1x4"} <= set(lines)
+    assert "ddp-n1x8" not in lines, "it has no numbers"
+    ends = [lines[cell].get_xdata()[-1] for cell in ("ddp-n1x1", "ddp-n1x2", "ddp-n1x4")]
+    assert ends == [34] * 3 if against == "step" else ends == sorted(ends, reverse=True)
+    assert ("target" in lines) == (against == "seconds")
+    assert "n=3" in axes.get_title()
+    for folder in ("a", "b"):
+        draw_losses(against, *read_losses(results.folder), results.folder / folder)
+    assert len({(results.folder / f / f"loss_{against}.svg").read_bytes() for f in "ab"}) == 1

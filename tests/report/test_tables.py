@@ -74,3 +74,14 @@ def test_latex_is_a_whole_booktabs_table(results):
 def test_tables_without_any_number(nothing):
     text = (nothing.tables() / "scaling.md").read_text()
     assert text.count("oom: CUDA out of memory") == 2
+
+
+def test_what_was_learnt_stands_beside_the_throughput(results):
+    lines = (results.tables() / "scaling.md").read_text().splitlines()
+    header = [c.strip() for c in lines[0].strip("|").split("|")]
+    rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
+    assert [r["val. loss"] for r in rows] == ["6.4000"] * 3 + [""]
+    assert rows[0]["time to loss (s) [95 %]"].startswith("3.0")
+    assert rows[3]["time to loss (s) [95 %]"] == ""
+    assert "target loss 6.3664" in "".join(lines[-4:])
+    assert "accuracy" not in header, "tokens have none"

@@ -30,6 +30,11 @@ def tiny_cell(**keys) -> Cell:
 
 
 @pytest.fixture(scope="session")
+def make_cell():
+    return tiny_cell
+
+
+@pytest.fixture(scope="session")
 def run_tiny(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
     """Make a run of a tiny cell, optionally with a faulty program, and read it back."""
 

@@ -106,3 +106,38 @@ def test_a_changed_series_is_noticed(two, tmp_path):
     path.write_text(path.read_text().replace("window", "windoW", 1))
     with pytest.raises(UserError, match="sha256 differs"):
         _ = read_run(tmp_path / "copy").steps
+
+
+def test_validation_is_the_same_at_every_world_size_and_follows_the_window(one, two, two_accumulating):
+    first = one.metrics.validation
+    assert (first.samples, first.targets) == (64, 64 * 32)
+    assert first.perplexity == pytest.approx(np.exp(first.loss))
+    assert first.accuracy is None
+    untrained = np.log(512)
+    assert 0.5 * untrained < first.loss < untrained, "it has learnt something"
+    for run in (two, two_accumulating):
+        assert run.metrics.validation.samples_sha256 == first.samples_sha256
+        assert run.metrics.validation.loss == pytest.approx(first.loss, rel=2e-5)
+
+
+def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tokens):
+    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4, the last pass filled up and not counted."""
+    import torch
+
+    from scalebench.corpus.plan import held_out
+    from scalebench.corpus.reader import TokenFile
+    from scalebench.model.gpt2 import build
+
+    run = run_tiny(
+        execution={"geometry": "1x2"}, work={"validation_samples": 61, "optimizer": {"learning_rate": 1e-30}}
+    )
+    file = TokenFile(tokens, "val", 32)
+    model = build(make_cell())  # hardly changed by such a learning rate
+    with torch.no_grad():
+        loss = model(torch.from_numpy(file.read(held_out(file.samples, 61))))
+    assert run.metrics.validation.samples == 61
+    assert run.metrics.validation.loss == pytest.approx(float(loss), rel=1e-5)
+
+
+def test_no_validation_where_none_is_wanted(run_tiny):
+    assert run_tiny(work={"validation_samples": 0}).metrics.validation is None

@@ -57,6 +57,7 @@ rule analyse:
         code=sources("analysis/collect.py", "analysis/scaling.py"),
     output:
         cells="results/{campaign}/cells.csv",
+        losses="results/{campaign}/losses.csv",
         scaling="results/{campaign}/scaling_report.json",
     log:
         "results/{campaign}/logs/analyse.log",
@@ -65,6 +66,7 @@ rule analyse:
     params:
         file=lambda w: of_campaign(w).path,
         title=lambda w: of_campaign(w).campaign.title,
+        target=lambda w: of_campaign(w).campaign.target_loss,
     threads: 1
     resources:
         mem_mb=1000,

@@ -27,6 +27,7 @@ rule pairs:
         "Compare in pairs: {wildcards.comparison} of {wildcards.campaign}"
     input:
         train=lambda w: ancient(tokens_dir(RESULTS, arms_of(w)[1]) / "train.bin"),
+        val=lambda w: ancient(tokens_dir(RESULTS, arms_of(w)[1]) / "val.bin"),
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]) / "tokens.json",
         code=sources(*MEASURING, "launch/pairs.py"),
     output:

@@ -45,7 +45,7 @@ rule chart:
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
-        chart=r"(?!comparison\b|trace-)[^/.]+",  # those are in compare.smk and trace.smk
+        chart=r"(?!comparison\b|trace-|loss_)[^/.]+",  # those are in compare.smk, in trace.smk and below
     input:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
@@ -69,6 +69,36 @@ rule chart:
         runtime=10,
     shell:
         "scalebench chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+
+
+rule loss_chart:
+    localrule: True
+    message:
+        "Draw the losses of {wildcards.campaign} against {wildcards.against}"
+    wildcard_constraints:
+        against="step|seconds",
+    input:
+        losses="results/{campaign}/losses.csv",
+        cells="results/{campaign}/cells.csv",
+        code=sources("report/charts/__init__.py", "report/inputs.py"),
+    output:
+        svg=report(
+            "results/{campaign}/charts/loss_{against}.svg",
+            caption="../report/losses.rst",
+            category="{campaign}",
+            labels={"what": "loss against {against}"},
+        ),
+        png="results/{campaign}/charts/loss_{against}.png",
+    log:
+        "results/{campaign}/logs/chart-loss_{against}.log",
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench loss-chart {wildcards.against} results/{wildcards.campaign} > {log} 2>&1"
 
 
 rule page:

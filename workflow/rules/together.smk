@@ -26,6 +26,7 @@ rule together:
         campaign=TOGETHER,
     input:
         train=lambda w: [ancient(tokens_dir(RESULTS, c) / "train.bin") for c in of_campaign(w).cells],
+        val=lambda w: [ancient(tokens_dir(RESULTS, c) / "val.bin") for c in of_campaign(w).cells],
         tokens=lambda w: [tokens_dir(RESULTS, c) / "tokens.json" for c in of_campaign(w).cells],
         code=sources(*MEASURING),
     output:

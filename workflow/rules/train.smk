@@ -22,6 +22,7 @@ rule train:
         "Train {wildcards.campaign} {wildcards.cell}, repeat {wildcards.rep}: {params.batch} samples a step"
     input:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
+        val=lambda w: ancient(tokens_of(w) / "val.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
         code=sources(*MEASURING),
     output:

@@ -2,12 +2,13 @@
 
 import statistics
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from scalebench.analysis.intervals import Estimate, rate
+from scalebench.analysis.learning import times_to_loss
 from scalebench.audit.finding import Findings
 from scalebench.record.metrics import Metrics
 from scalebench.record.run import METRICS, Run
@@ -49,6 +50,9 @@ MEASURED: dict[str, Callable[[Metrics], Any]] = {
     "data_wait_share": lambda m: m.window.dataload_time_mean_sec / m.window.step_time_mean_sec,
     "loss_first": lambda m: m.window.train_loss_first,
     "loss_last": lambda m: m.window.train_loss_last,
+    "validation_loss": lambda m: m.validation and m.validation.loss,
+    "perplexity": lambda m: m.validation and m.validation.perplexity,
+    "accuracy": lambda m: m.validation and m.validation.accuracy,
     "mfu": lambda m: m.utilization.mfu,
     "device_load": lambda m: _load(m),
     "joules_per_token": lambda m: m.energy.joules_per_token,
@@ -108,11 +112,12 @@ def throughput(runs: list[Run]) -> Estimate:
     return rate([w.tokens_processed_global for w in windows], [w.wall_time_sec for w in windows])
 
 
-def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
+def cells_table(runs: list[Run], findings: Findings, target_loss: float | Literal["derive"] = "derive") -> pd.DataFrame:
     """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs."""
-    rows = []
+    rows, measured_runs = [], measured_by_cell(runs)
+    times = times_to_loss(measured_runs, target_loss)
     for cell, group in by_cell(runs).items():
-        measured = [run for run in group if run.ok]
+        measured, reached = measured_runs[cell], times[cell]
         failures = [run.metrics.failure for run in group if run.metrics.failure]
         rate = throughput(measured) if measured else None
         steps = np.concatenate([run.window["step_time_s"] for run in measured]) if measured else np.empty(0)
@@ -134,6 +139,12 @@ def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
                 "step_time_max_s": steps.max() if len(steps) else None,
                 "steps": len(steps),
                 "loss_last": measured[0].metrics.window.train_loss_last if measured else None,
+                **{name: _mean(measured, name) for name in ("validation_loss", "perplexity", "accuracy")},
+                "target_loss": reached.target,
+                "time_to_loss_s": reached.seconds and reached.seconds.value,
+                "time_to_loss_s_low": reached.seconds and reached.seconds.low,
+                "time_to_loss_s_high": reached.seconds and reached.seconds.high,
+                "time_to_loss_why": reached.why,
                 **{
                     name: _largest(measured, name) for name in ("state_bytes", "state_bytes_predicted", "max_rss_bytes")
                 },
@@ -155,6 +166,12 @@ def cells_table(runs: list[Run], findings: Findings) -> pd.DataFrame:
 
 def _largest(runs: list[Run], name: str) -> float | None:
     return max((v for run in runs if (v := MEASURED[name](run.metrics)) is not None), default=None)
+
+
+def _mean(runs: list[Run], name: str) -> float | None:
+    """Mean over runs; None where a run has none."""
+    values = [MEASURED[name](run.metrics) for run in runs]
+    return None if not values or None in values else statistics.fmean(values)
 
 
 def _median(runs: list[Run], name: str) -> float | None:
@@ -187,6 +204,11 @@ def _joules_per_token(runs: list[Run]) -> float | None:
     if not runs or any(run.metrics.energy.joules is None for run in runs):
         return None
     return sum(r.metrics.energy.joules for r in runs) / sum(r.metrics.window.tokens_processed_global for r in runs)
+
+
+def measured_by_cell(runs: list[Run]) -> dict[str, list[Run]]:
+    """Runs with numbers of each cell; an empty list for a cell without any."""
+    return {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
 
 
 def by_cell(runs: list[Run]) -> dict[str, list[Run]]:

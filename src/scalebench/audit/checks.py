@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from scalebench.audit import comparison, timing, traffic, work
+from scalebench.audit import comparison, learning, timing, traffic, work
 from scalebench.audit.finding import Finding, Findings
 from scalebench.record.run import Run
 
@@ -24,6 +24,8 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     timing.machine_was_free,
     timing.devices_ran_free,
     comparison.losses_agree,
+    learning.validation_is_the_plans,
+    learning.runs_learn_alike,
     comparison.surroundings_agree,
     comparison.runs_stay_together,
     comparison.repeated_enough,

@@ -16,14 +16,14 @@ TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 APART = 1.25  # ratio of a run's rate and the middle one of its cell
 COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
 SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # of a GPU, as nvidia-smi prints them
-CHANGES_NO_SAMPLE = {"execution", "micro_batch", "accumulation"}  # keys that leave samples and updates as they are
+# Keys of `work` that leave samples and updates as they are.
+CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
 
 
 def losses_agree(runs: list[Run]) -> list[Finding]:
     """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
     found = []
-    for alike in _groups(runs, _training_identity):
-        alike.sort(key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
+    for alike in train_alike(runs):
         reference = loss_series(alike[0].steps)[:COMPARED_STEPS].to_numpy()
         for run in alike[1:]:
             series = loss_series(run.steps)[:COMPARED_STEPS].to_numpy()
@@ -101,6 +101,12 @@ def repeated_enough(runs: list[Run]) -> list[Finding]:
             advice="Raise `repeats`; 5 or more make intervals useful.",
         )
     ]
+
+
+def train_alike(runs: list[Run]) -> Iterator[list[Run]]:
+    """Runs that should make the same steps, in groups; the smallest world, which is what others are held against, first."""
+    for alike in _groups(runs, _training_identity):
+        yield sorted(alike, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
 
 
 def _groups(runs: list[Run], key: Any) -> Iterator[list[Run]]:

@@ -130,6 +130,14 @@ class Work(Section):
     )
     steps: int = key(50, "Timed optimizer steps: the window.", "optimizer steps", ge=2, le=10**7)
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
+    validation_samples: int = key(
+        64,
+        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed comes "
+        "after it. The same ones for every strategy and world size; all that there are where there are fewer. 0: none.",
+        "samples",
+        ge=0,
+        le=10**7,
+    )
     optimizer: Optimizer = key(Optimizer(), "The optimizer.", "none")
     schedule: Schedule = key(Schedule(), "The learning-rate schedule.", "none")
     seed: int = key(1, "Seed of the weights and of the order of the samples.", "none", axis="seed", ge=0, lt=2**32)
@@ -285,6 +293,12 @@ class Campaign(Section):
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
+    target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
+        "derive",
+        "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run reaches. "
+        "Changing it re-runs nothing.",
+        "none",
+    )
     repeats: int = key(
         3, "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.", "runs", ge=1
     )

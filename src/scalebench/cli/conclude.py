@@ -29,14 +29,17 @@ def findings(args: argparse.Namespace) -> None:
 
 
 def analyse(args: argparse.Namespace) -> None:
-    from scalebench.analysis.collect import cells_table
+    from scalebench.analysis.collect import cells_table, measured_by_cell
+    from scalebench.analysis.learning import losses_table
     from scalebench.analysis.scaling import scaling_report
     from scalebench.record.write import write_atomic, write_json
 
     study, runs = _runs(args)
     folder = args.results / study.name
     found = _findings(folder)
-    write_atomic(folder / "cells.csv", cells_table(runs, found).to_csv(index=False))
+    cells = cells_table(runs, found, study.campaign.target_loss)
+    write_atomic(folder / "cells.csv", cells.to_csv(index=False))
+    write_atomic(folder / "losses.csv", losses_table(measured_by_cell(runs)).to_csv(index=False, float_format="%.9g"))
     write_json(folder / "scaling_report.json", scaling_report(study.name, study.campaign.title, runs, found))
 
 
@@ -75,6 +78,13 @@ def chart(args: argparse.Namespace) -> None:
     if args.chart not in CHARTS:
         raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
     draw(args.chart, *read_inputs(args.folder), args.folder / "charts")
+
+
+def loss_chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts import draw_losses
+    from scalebench.report.inputs import read_losses
+
+    draw_losses(args.against, *read_losses(args.folder), args.folder / "charts")
 
 
 def report(args: argparse.Namespace) -> None:
@@ -138,7 +148,7 @@ def add(stages: Group) -> None:
     for name, stage, doc in (
         ("collect", collect, "gather all runs into runs.csv"),
         ("findings", findings, "check all runs: findings.json"),
-        ("analyse", analyse, "cells.csv and scaling_report.json"),
+        ("analyse", analyse, "cells.csv, losses.csv and scaling_report.json"),
         ("comparison", comparison, "comparison.json with its table and chart"),
         ("report", report, "report.html"),
     ):
@@ -149,6 +159,9 @@ def add(stages: Group) -> None:
     charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
     charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
     charts.add_argument("folder", type=Path, help="results/<campaign>")
+    losses = command(stages, "loss-chart", loss_chart, "draw the training loss of all cells as SVG and PNG")
+    losses.add_argument("against", choices=("step", "seconds"))
+    losses.add_argument("folder", type=Path, help="results/<campaign>")
 
     two = command(
         stages,

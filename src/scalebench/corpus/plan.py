@@ -37,6 +37,12 @@ class SamplePlan:
         return self.step(step).reshape(batch.accumulation, batch.world, batch.micro)[:, rank]
 
 
+def held_out(samples: int, wanted: int) -> np.ndarray:
+    """Sample ids of the validation, at most `wanted` of the `samples` there are, spread evenly over them: int64."""
+    count = min(samples, wanted)
+    return np.arange(count) * samples // max(count, 1)
+
+
 def digest(steps: list[np.ndarray]) -> str:
     """sha256 of the samples of each step. Order within a step does not count: it is the ranks' own affair."""
     total = hashlib.sha256()

@@ -11,7 +11,7 @@ from scalebench.campaign.shapes import ModelShape
 
 
 class LanguageModel(nn.Module):
-    """Next-token training: tokens in, mean cross-entropy out.
+    """Next-token training: tokens in, mean cross-entropy out; in evaluation mode the scores of each sample.
 
     It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can follow.
     """
@@ -41,9 +41,24 @@ class LanguageModel(nn.Module):
             self.gpt2.gradient_checkpointing_enable({"use_reentrant": False})
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1)."""
-        logits = self.gpt2(input_ids=tokens[:, :-1]).logits
-        return functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1).
+
+        In evaluation mode `scores`, of shape (samples, 3).
+        """
+        logits, targets = self.gpt2(input_ids=tokens[:, :-1]).logits, tokens[:, 1:]
+        if not self.training:
+            return scores(logits, targets)
+        return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+def scores(logits: Tensor, targets: Tensor) -> Tensor:
+    """What is counted of each sample: its summed loss, its targets, those of them with the highest logit.
+
+    `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).
+    """
+    losses = functional.cross_entropy(logits.float().transpose(1, 2), targets, reduction="none")
+    right = logits.argmax(-1) == targets
+    return torch.stack([losses.sum(1), torch.ones_like(losses).sum(1), right.float().sum(1)], dim=1)
 
 
 def build(cell: Cell) -> LanguageModel:

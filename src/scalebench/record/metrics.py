@@ -1,4 +1,4 @@
-"""`training_metrics.json`, schema 3.0: what one run leaves behind, whether it worked or not.
+"""`training_metrics.json`, schema 3.1: what one run leaves behind, whether it worked or not.
 
 Names that the 2.0 files of the projects before this one used keep their meaning; what those files called an epoch is
 here the window, the only part of a run that is timed. Times are seconds, sizes bytes.
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = "3.0"
+SCHEMA_VERSION = "3.1"  # 3.0 has no `validation`
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable"
 ]
@@ -93,6 +93,18 @@ class Window(Part):
     clock: Literal["monotonic", "cuda_events"]
 
 
+class Validation(Part):
+    """What the model knows of held-out samples after the last step. Not in the window."""
+
+    samples: int
+    samples_sha256: str = Field(description="Digest of the sample ids that the ranks scored, order aside.")
+    targets: int = Field(description="Predictions that the loss is a mean over: tokens.")
+    loss: float = Field(description="Mean cross-entropy over all targets, in nats.")
+    perplexity: float | None = Field(description="exp(loss); null for classes.")
+    accuracy: float | None = Field(description="Part of the targets that the model thinks likeliest; null for tokens.")
+    wall_time_sec: float
+
+
 class Utilization(Part):
     """Model FLOPs utilization: how much of the device's peak the model's arithmetic is."""
 
@@ -155,7 +167,7 @@ class Model(Part):
 class Metrics(Part):
     """One run."""
 
-    schema_version: Literal["3.0"] = SCHEMA_VERSION
+    schema_version: Literal["3.0", "3.1"] = SCHEMA_VERSION
     run_id: str
     timestamp_utc: str = Field(description="Start of the launcher.")
     status: Literal["ok", "failed", "not_applicable"]
@@ -178,6 +190,7 @@ class Metrics(Part):
     model: Model | None = None
     ledger: Ledger | None = None
     window: Window | None = None
+    validation: Validation | None = Field(None, description="null: validation_samples is 0, or nothing is held out.")
     utilization: Utilization | None = None
     energy: Energy | None = None
     startup: Startup | None = None

@@ -62,7 +62,7 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
 
 
 def read_run(folder: Path) -> Run:
-    """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3.0."""
+    """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3."""
     path = folder / METRICS
     try:
         return Run(folder, Metrics.model_validate_json(path.read_bytes()))
@@ -71,4 +71,4 @@ def read_run(folder: Path) -> Run:
     except (ValidationError, json.JSONDecodeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
-        raise UserError(f"{path} is not a metrics file of schema 3.0: {detail}") from None
+        raise UserError(f"{path} is not a metrics file of schema 3: {detail}") from None

@@ -61,6 +61,18 @@ GALLERY = {
         always,
         always,
     ),
+    "loss_step": Entry(
+        "Training loss of every cell, smoothed, against the optimizer step. Cells with the same workload and global batch must lie on "
+        "one line. Diamonds: loss on held-out samples after the last step.",
+        always,
+        lambda cells, _: bool(cells["n"].any()),
+    ),
+    "loss_seconds": Entry(
+        "The same losses against the seconds of the window: what throughput is worth. The dashed line is the target that “time to "
+        "loss” is the time to. Steps of the warm-up train as well, but are not timed.",
+        always,
+        lambda cells, _: bool(cells["n"].any()),
+    ),
     "job_time": Entry("What a whole run took. Rates are of the timed window alone.", always, always),
     "memory": Entry(
         "Weights, gradients and optimizer state on the fullest device just before an update, beside what the ZeRO paper's "

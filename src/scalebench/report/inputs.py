@@ -19,6 +19,11 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
     return pd.read_csv(folder / "runs.csv"), cells, json.loads((folder / "scaling_report.json").read_text())
 
 
+def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """losses.csv and cells.csv of a campaign's folder. Raises UserError where one is missing."""
+    return pd.read_csv(_there(folder / "losses.csv")), pd.read_csv(_there(folder / "cells.csv"))
+
+
 def read_comparisons(folder: Path) -> list[dict[str, Any]]:
     """The entries of comparison.json. Raises UserError where it is missing."""
     return json.loads(_there(folder / "comparison.json").read_text())["comparisons"]

@@ -36,6 +36,11 @@ HUMAN = {
     "speedup_vs_best_single": "vs best single [95 %]",
     "tokens_per_s_per_device": "tokens/s/device",
     "mfu": "MFU",
+    "validation_loss": "val. loss",
+    "perplexity": "perplexity",
+    "accuracy": "accuracy",
+    "time_to_loss_s": "time to loss (s) [95 %]",
+    "target_loss": "target loss",
     "step_time_p50_s": "step p50 (ms)",
     "step_time_p95_s": "step p95 (ms)",
     "state_bytes": "state (MB)",
@@ -47,7 +52,8 @@ HUMAN = {
 }
 RATIOS = ("speedup", "scaling_efficiency", "speedup_vs_best_single")
 # Columns that the page leaves to the tables' files.
-FILES_ONLY = ("kind", "tokens_per_s_per_device", "step_time_p95_s", "startup_s")
+FILES_ONLY = ("kind", "tokens_per_s_per_device", "step_time_p95_s", "perplexity", "startup_s")
+LEARNT = ("validation_loss", "target_loss", "time_to_loss_s")
 # Columns that say nothing in a table where they never change.
 CONFIGURED = tuple(
     name for name in list(HUMAN)[: list(HUMAN).index("tokens_per_s")] if name not in ("strategy", "geometry")
@@ -56,6 +62,8 @@ CONFIGURED = tuple(
 PLAIN = {
     "tokens_per_s_per_device": 1,
     "mfu": 1,
+    "perplexity": 1,
+    "accuracy": 1,
     "step_time_p50_s": 1e3,
     "step_time_p95_s": 1e3,
     "state_bytes": 1e-6,
@@ -100,9 +108,15 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
             for name in RATIOS:
                 other = row["best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable"]
                 text[name] = f"incomparable: {other}" if other else estimate(_estimate(row, name))
+            text["validation_loss"], text["target_loss"] = (
+                number(row[k], 5) for k in ("validation_loss", "target_loss")
+            )
+            text["time_to_loss_s"] = (
+                "not reached" if row["time_to_loss_why"] else estimate(_estimate(row, "time_to_loss_s"))
+            )
             text["speedup"] = "1 (baseline)" if row["baseline"] == row["cell"] else text["speedup"]
         else:
-            text |= dict.fromkeys(RATIOS, "")
+            text |= dict.fromkeys((*RATIOS, *LEARNT), "")
             text["tokens_per_s"] = row["failures"].replace("|", "/")
         text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
         shown.append({HUMAN[name]: text[name] for name in HUMAN})
@@ -111,9 +125,11 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """The table without columns that are empty or never change, and the configured ones of these with their value."""
-    constant = [HUMAN[name] for name in (*CONFIGURED, "kind") if human[HUMAN[name]].nunique() == 1]
+    constant = [
+        n for n in (HUMAN[name] for name in (*CONFIGURED, "kind", "target_loss")) if len(set(human[n]) - {""}) == 1
+    ]
     empty = [c for c in human.columns if c != HUMAN["findings"] and set(human[c]) <= {"–", ""}]
-    said = [(c, human[c].iloc[0]) for c in constant if c not in empty]
+    said = [(c, next(filter(None, human[c]))) for c in constant if c not in empty]
     return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), said
 
 
@@ -192,7 +208,8 @@ def _note(report: dict) -> str:
     return (
         f"\nIntervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per "
         f"device. Speed-up is relative to the same series at its smallest world size ({baselines}); "
-        "rates are all tokens over all time of the windows. A dash: not known, or too few steps (p95 needs 20).\n"
+        "rates are all tokens over all time of the windows. Time to loss: seconds in the window until the smoothed training loss "
+        "falls to the target loss; validation follows the window. A dash: not known, or too few steps (p95 needs 20).\n"
     )
 
 

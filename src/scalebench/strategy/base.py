@@ -39,6 +39,15 @@ class Strategy(ABC):
     def update(self, step: int) -> None:
         """The optimizer's part of step `step` (counted from 0, warm-up included), with clipping and learning rate."""
 
+    def evaluate(self, tokens: Tensor) -> Tensor:
+        """Scores of each sample of a micro-batch (`model.gpt2.scores`), without gradients. Every rank must take part.
+
+        The module stays in evaluation mode: nothing is trained after it.
+        """
+        self.module.eval()
+        with torch.no_grad():
+            return self.module(tokens)
+
     def executed(self) -> int:
         """Updates that AdamW itself has counted; a step that overflowed in fp16 is not among them. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
@@ -79,6 +88,10 @@ class Native(Strategy):
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
             self.precision.scaler.scale(loss / self.accumulation).backward()
         return loss.detach()
+
+    def evaluate(self, tokens: Tensor) -> Tensor:
+        with self.precision.autocast():
+            return super().evaluate(tokens)
 
     def update(self, step: int) -> None:
         work, scaler = self.cell.work, self.precision.scaler

@@ -1,4 +1,4 @@
-"""One run on one rank: set up, warm up, probe, time the window, count the work, write the metrics."""
+"""One run on one rank: set up, warm up, probe, time the window, validate, count the work, write the metrics."""
 
 import resource
 import sys
@@ -23,6 +23,7 @@ from scalebench.trainer.pulse import pulse
 from scalebench.trainer.request import Request
 from scalebench.trainer.session import Session
 from scalebench.trainer.summary import Seen, summarise
+from scalebench.trainer.validation import summarise_validation, validate
 from scalebench.trainer.window import Clock, Series, run_steps
 
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -110,9 +111,11 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         ready=ready,
         warm=warm,
     )
-    ranks = session.gather(mine)
+    held_out = TokenFile(Path(request.tokens), "val", cell.workload.seq_len)
+    scored = validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
+    ranks, scored = session.gather(mine), session.gather(scored)
     if session.rank == 0:
-        metrics = summarise(request, run.plan, ranks, began)
+        metrics = summarise(request, run.plan, ranks, began, summarise_validation(scored))
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_sec_global:,.0f} tokens/s")
 

@@ -14,7 +14,17 @@ from scalebench.corpus.plan import SamplePlan
 from scalebench.model.counts import FLOPS_SOURCE, Counts, count
 from scalebench.model.memory import state_bytes
 from scalebench.model.peaks import peak
-from scalebench.record.metrics import Energy, Ledger, Memory, Metrics, Model, Startup, Utilization, Window
+from scalebench.record.metrics import (
+    Energy,
+    Ledger,
+    Memory,
+    Metrics,
+    Model,
+    Startup,
+    Utilization,
+    Validation,
+    Window,
+)
 from scalebench.record.run import STEPS
 from scalebench.record.steps import window_steps, write_steps
 from scalebench.record.write import sha256_of
@@ -47,7 +57,9 @@ class NotFinite(Exception):
     """The loss became infinite or not a number."""
 
 
-def summarise(request: Request, plan: SamplePlan, ranks: list[Seen], began: float) -> Metrics:
+def summarise(
+    request: Request, plan: SamplePlan, ranks: list[Seen], began: float, validation: Validation | None
+) -> Metrics:
     """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
     cell = request.cell
     work, seq_len = cell.work, cell.workload.seq_len
@@ -60,6 +72,8 @@ def summarise(request: Request, plan: SamplePlan, ranks: list[Seen], began: floa
         raise NotFinite(
             f"the loss of step {bad.iloc[0]['step']} on rank {bad.iloc[0]['rank']} is {bad.iloc[0]['loss']}"
         )
+    if validation and not np.isfinite(validation.loss):
+        raise NotFinite(f"the validation loss after the last step is {validation.loss}")
     ledger = make_ledger(
         plan, work.warmup_steps, work.steps, seq_len, [r.taken for r in ranks], [r.tokens for r in ranks]
     )
@@ -74,6 +88,7 @@ def summarise(request: Request, plan: SamplePlan, ranks: list[Seen], began: floa
         ),
         ledger=ledger,
         window=(window := _window(request, ranks, frame, ledger)),
+        validation=validation,
         utilization=utilization(cell, counts, window.tokens_per_sec_per_device, ranks[0].place["device_name"]),
         energy=_energy(ranks, ledger.tokens_consumed),
         startup=Startup(

@@ -1,4 +1,4 @@
-"""The charts, and drawing one: `draw`, `draw_comparison`, `draw_waterfall`."""
+"""The charts, and drawing one: `draw`, `draw_comparison`, `draw_losses`, `draw_waterfall`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,7 @@ import pandas as pd
 
 from scalebench.report.charts import cells as by_cell
 from scalebench.report.charts import scaling, sweeps
+from scalebench.report.charts.losses import losses
 from scalebench.report.charts.pairs import comparison
 from scalebench.report.charts.style import MOST_ROWS, write_chart
 from scalebench.report.charts.waterfall import height, waterfall
@@ -47,6 +48,11 @@ def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, A
 def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
     """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
     write_chart(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
+
+
+def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: Path) -> None:
+    """Write `folder`/loss_<against>.svg and .png from losses.csv and cells.csv."""
+    _write(folder / f"loss_{against}", 4.0, lambda axes: losses(axes, against, table, cells))
 
 
 def draw_waterfall(found: list[dict[str, Any]], folder: Path) -> None:

@@ -1,0 +1,66 @@
+"""What the model has learnt: its loss on held-out samples, once, after the window. Nothing that is timed comes after it.
+
+Not within the window, however short the pause: a pipeline that has run empty, caches that hold other data and a device that
+has cooled down are a start of their own. Not before it either: some engines (ZeRO-3) order their communication by what they
+have seen. The training loss of every step is there anyway.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from scalebench.campaign.batch import Batch
+from scalebench.corpus.plan import digest, held_out
+from scalebench.corpus.reader import TokenFile
+from scalebench.record.metrics import Validation
+from scalebench.strategy import Strategy
+
+LARGEST = 700  # nats; exp of more is no float
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one rank has looked at: sample ids, and float64 (summed loss, targets, right ones) over them."""
+
+    ids: np.ndarray
+    totals: np.ndarray
+    seconds: float
+
+
+def validate(
+    strategy: Strategy, file: TokenFile, wanted: int, batch: Batch, shares: range, device: torch.device
+) -> Scored:
+    """Score this rank's part of the held-out samples; empty where there are none.
+
+    Every rank makes the same number of forward passes, since sharded weights are gathered in them; the last ones are
+    filled with samples that are not counted.
+    """
+    began, ids = time.perf_counter(), held_out(file.samples, wanted)
+    passes = -(-len(ids) // (batch.micro * batch.world))
+    places = np.arange(passes * batch.micro * batch.world).reshape(passes, batch.world, batch.micro)
+    mine = places[:, shares].reshape(passes, -1)
+    totals = np.zeros(3)
+    for row in mine:
+        tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
+        counted = torch.from_numpy(row < len(ids)).to(device)
+        totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
+    return Scored(ids[mine[mine < len(ids)]], totals, time.perf_counter() - began)
+
+
+def summarise_validation(ranks: list[Scored]) -> Validation | None:
+    """The validation of all ranks together; None where nothing was scored."""
+    loss, targets, _ = sum(rank.totals for rank in ranks)
+    if not targets:
+        return None
+    ids = np.concatenate([rank.ids for rank in ranks])
+    return Validation(
+        samples=len(ids),
+        samples_sha256=digest([ids]),
+        targets=int(targets),
+        loss=loss / targets,
+        perplexity=float(np.exp(loss / targets)) if loss / targets < LARGEST else None,
+        accuracy=None,
+        wall_time_sec=max(rank.seconds for rank in ranks),
+    )

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from scalebench.analysis.intervals import Estimate, rate
 from scalebench.record.run import Run
-from scalebench.record.steps import loss_series
+from scalebench.record.steps import elapsed, loss_series
 
 SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
@@ -31,11 +32,12 @@ def curve(run: Run) -> pd.DataFrame:
     """Every step of a run: `phase`, `loss`, `smoothed` (trailing mean), `seconds` since the window began (NaN before it)."""
     loss = loss_series(run.steps)
     width = max(LEAST, round(SMOOTHED * len(run.window)))
-    window = run.steps[run.steps["phase"] == "window"]
-    # Each rank's own clock, then the rank that is behind: as the wall time of the window is made.
-    seconds = window.pivot(index="step", columns="rank", values="step_time_s").cumsum().max(axis=1)
-    frame = pd.DataFrame({"loss": loss, "smoothed": loss.rolling(width, min_periods=1).mean(), "seconds": seconds})
-    return frame.assign(phase=frame["seconds"].notna().map({True: "window", False: "warmup"}))
+    timed = loss.index.isin(run.window.index)
+    seconds = np.full(len(loss), np.nan)
+    seconds[timed] = elapsed(run.steps)
+    phase = np.where(timed, "window", "warmup")
+    smoothed = loss.rolling(width, min_periods=1).mean()
+    return pd.DataFrame({"loss": loss, "smoothed": smoothed, "seconds": seconds, "phase": phase})
 
 
 def losses_table(groups: dict[str, list[Run]]) -> pd.DataFrame:

@@ -69,6 +69,16 @@ def loss_series(frame: pd.DataFrame) -> pd.Series:
     return pd.Series(losses, index=pd.Index(by_step.steps, name="step"), name="loss")
 
 
+def elapsed(frame: pd.DataFrame) -> np.ndarray:
+    """Seconds since the window began at the end of each of its steps: each rank by its own clock, then the one that is behind."""
+    window = (frame["phase"] == "window").to_numpy()
+    steps, place = np.unique(frame["step"].to_numpy()[window], return_inverse=True)
+    ranks = frame["rank"].to_numpy()[window]
+    times = np.zeros((len(steps), ranks.max() + 1))
+    times[place, ranks] = frame["step_time_s"].to_numpy()[window]
+    return times.cumsum(axis=0).max(axis=1)
+
+
 def rank_totals(frame: pd.DataFrame) -> np.ndarray:
     """Seconds of all steps of the window, of each rank."""
     window = (frame["phase"] == "window").to_numpy()

@@ -23,7 +23,7 @@ from scalebench.campaign.cells import Cell
 from scalebench.campaign.dag import study
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
-from scalebench.model.gpt2 import build
+from scalebench.model.build import build
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session

@@ -24,8 +24,8 @@ from transformers import Trainer, TrainingArguments
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
+from scalebench.model.build import build
 from scalebench.model.counts import count
-from scalebench.model.gpt2 import build
 from scalebench.strategy import strategy_class
 from scalebench.strategy.optimizer import make_optimizer
 from scalebench.trainer.session import Session

@@ -4,6 +4,7 @@ import random
 import shutil
 from pathlib import Path
 
+import news
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
@@ -36,6 +37,24 @@ def tokens(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Pa
     folder = root / "bpe-512"
     folder.mkdir()
     tokenizer.train("bpe-512", iter(sentences), folder / "tokenizer.json")
+    tokenise.tokenise(root, folder / "tokenizer.json", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenised corpus with labels, in the form of AG News: the folder of its files."""
+    from scalebench.campaign.corpora import Corpus
+    from scalebench.corpus import documents, encode, tokenise, tokenizer
+
+    root = tmp_path_factory.mktemp("labelled")
+    news.write_csv(root / "news.csv", news.rows())
+    keys = {"columns": ["label", "title", "description"], "field": ["title", "description"], "label": "label"}
+    corpus = Corpus(source="csv", files=[str(root / "news.csv")], validation_fraction=0.25, **keys)
+    documents.fetch("news", corpus, root)
+    folder = root / "bpe-512"
+    folder.mkdir()
+    tokenizer.train("bpe-512", encode.read(root / "documents.parquet"), folder / "tokenizer.json")
     tokenise.tokenise(root, folder / "tokenizer.json", folder)
     return folder
 

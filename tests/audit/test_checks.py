@@ -113,6 +113,15 @@ def test_a_run_without_validation_is_not_judged_by_it(sound):
     assert found(sound) == {}
 
 
+def test_a_loss_near_zero_makes_no_difference_large(sound):
+    """Classifiers get there: 1e-4 nats are 1 % of 0.01, and nothing."""
+    runs = [rewrite(run, None, lambda f: f.assign(loss=f["loss"] - 6.29)) for run in sound]
+    runs[-1] = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 1e-4))
+    assert found(runs) == {}
+    runs[-1] = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 1e-3))
+    assert "losses-differ" in found(runs)
+
+
 def test_a_missing_step_is_no_agreement(sound):
     sound[-1] = rewrite(sound[-1], None, lambda f: f[f["step"] != 34])
     assert "losses-differ" in found(sound)

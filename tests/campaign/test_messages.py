@@ -80,6 +80,30 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "contains itself": ("title: &a [*a]\n", ["anchor that contains itself"]),
     "exclude misses": (GOOD + "exclude: [{geometry: 1x4}]\n", ["exclude", "1x4", "matches no combination"]),
     "exclude all": (GOOD + "exclude: [{geometry: 1x1}, {geometry: 1x2}]\n", ["nothing is left to run"]),
+    "a task without its model": (
+        "title: x\nworkload: {task: classification}\n",
+        ["a GPT-2 cannot be trained for classification", "encoder-small"],
+    ),
+    "a model without its task": (
+        "title: x\nworkload: {model: encoder-small}\n",
+        ["an encoder cannot be trained for language-modelling", "gpt2-tiny"],
+    ),
+    "a task without labels": (
+        "title: x\nworkload: {task: classification, model: encoder-small, corpus: python-docs}\n",
+        ["python-docs", "has no labels", "Corpora with labels: ag_news"],
+    ),
+    "bad encoder": (
+        "title: x\nworkload: {task: classification, model: {d_model: 32, head: 2}}\n",
+        ["workload.model.head", '"heads"'],
+    ),
+    "encoder's heads": (
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: {d_model: 30, heads: 4}}\n",
+        ["d_model 30 is not a multiple of heads 4"],
+    ),
+    "encoder's attention": (
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {attention: eager}\n",
+        ["encoders have sdpa only"],
+    ),
     "same cell twice": (
         GOOD + "cells: [{geometry: 1x2}]\n",
         ["line 6", "ddp-n1x2 is there already", "`vary` makes it"],
@@ -146,6 +170,12 @@ def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
 
 CORPORA = {
     "no such file": ("mine: {source: text, files: [nowhere/*.txt]}", ['mine.files: "nowhere/*.txt" matches no file']),
+    "label of a text": ("mine: {source: text, files: [x], label: y}", ["line 1", "`label` needs rows with fields"]),
+    "columns of a parquet": ("mine: {source: parquet, files: [x], columns: [y]}", ["line 1", "`columns` is for csv"]),
+    "field that is no column": (
+        "mine: {source: csv, files: [x], columns: [y, text], label: z}",
+        ["line 1", '"z" (field, label) is none of `columns`: y, text'],
+    ),
     "no files": ("mine: {source: jsonl}", ["line 1", "needs `files`"]),
     "bad source": ("mine: {source: json, files: [x]}", ["line 1", "mine.source", 'Did you mean "jsonl"?']),
     "unknown key": ("mine: {source: text, file: x}", ["line 1", "unknown key mine.file", '"files"']),

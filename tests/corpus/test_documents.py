@@ -2,10 +2,12 @@
 
 import json
 
+import news
 import pytest
 
 from scalebench.campaign.corpora import Corpus
 from scalebench.corpus import documents, encode
+from scalebench.corpus.labels import in_order
 from scalebench.errors import UserError
 
 
@@ -82,3 +84,65 @@ def test_bad_files(tmp_path, name, content, keys, message):
     with pytest.raises(UserError, match=message):
         fetch(tmp_path, files=[str(pattern)], **keys)
     assert not (tmp_path / "out/documents.parquet").exists(), "no half corpus is left behind"
+
+
+NEWS = {"field": ["title", "description"], "label": "label"}
+
+
+def labelled(folder, **keys):
+    import pyarrow.parquet as pq
+
+    found, texts = fetch(folder, **keys)
+    return found, texts, pq.read_table(folder / "out/documents.parquet")["label"].to_pylist()
+
+
+def test_csv_and_parquet_with_labels_give_the_same_documents(tmp_path):
+    """AG News as published (classes from 1, no names of columns) and as a table with names."""
+    import pandas as pd
+
+    rows = news.rows(40)
+    news.write_csv(tmp_path / "a.csv", rows)
+    frame = pd.DataFrame(rows, columns=["label", "title", "description"])
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    columns = {"columns": ["label", "title", "description"]}
+    first = labelled(tmp_path, source="csv", files=[str(tmp_path / "a.csv")], **columns, **NEWS)
+    assert first[0]["classes"] == ["1", "2", "3", "4"]
+    assert first[1] == [f"{title} {text}" for _, title, text in rows]
+    assert first[2] == [str(kind) for kind, *_ in rows]
+    for source, name in (("parquet", "a.parquet"), ("csv", "named.csv")):
+        other = labelled(tmp_path, source=source, files=[str(tmp_path / name)], **NEWS)
+        assert other[1:] == first[1:]
+        assert other[0]["sha256"] == first[0]["sha256"]
+
+
+def test_another_label_is_another_corpus(tmp_path):
+    sums = set()
+    for kinds in ([1, 2], [2, 1]):
+        news.write_csv(tmp_path / "a.csv", [(kind, "same", "text") for kind in kinds])
+        keys = {"columns": ["label", "title", "description"], "files": [str(tmp_path / "a.csv")]}
+        sums.add(fetch(tmp_path, source="csv", **keys, **NEWS)[0]["sha256"])
+    assert len(sums) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"), [(["10", "9", "-1"], ["-1", "9", "10"]), (["b", "a", "10"], ["10", "a", "b"])]
+)
+def test_classes_have_an_order_of_their_own(names, classes):
+    assert in_order("mine", names) == classes
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "message"),
+    [
+        ("label,title,description\n1,a,b\n1,c,d\n", {}, "has 1 different labels"),
+        ("label,title,description\n1,a,b\n2,c\n", {}, "line 3 has 2 fields, not 3"),
+        ("label,title,description\n1,a,b\n ,c,d\n", {}, "label .label. of a document is"),
+        ("1,a,b\n2,c,d\n", {}, "has no field .title. .key: field.; fields there: 1, a, b; .* give `columns`"),
+        ("title,description\na,b\n", {}, "has no field .label. .key: label."),
+    ],
+)
+def test_rows_that_cannot_be_labelled_documents(tmp_path, text, keys, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")], **NEWS, **keys)

@@ -33,6 +33,7 @@ def remote(server, tmp_path, patience) -> Remote:
 def file_of(corpus: Corpus, name: str, texts: list[str]) -> bytes:
     """A file of the form that the corpus has, with rows as they are there: other fields beside the text."""
     rows = [{"id": i, "metadata": {"lang": None if i % 2 else ["en"]}, corpus.field: t} for i, t in enumerate(texts)]
+    rows = [row | ({corpus.label: i % 4} if corpus.label else {}) for i, row in enumerate(rows)]
     if corpus.format == "parquet":
         out = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows), out, row_group_size=7)

@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign, shape_of
 from scalebench.campaign.shapes import SHAPES
+from scalebench.model.build import build
 from scalebench.model.counts import count
-from scalebench.model.gpt2 import build
 
 
 def test_gpt2_small_as_published():

@@ -47,7 +47,9 @@ def cells(world: int):
 def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
     """Measure some cells in one world; returns their runs by slug."""
 
-    def run(world: int, wanted: list, program: Path = Path(__file__).parent / "program_matrix.py") -> dict[str, Run]:
+    program = Path(__file__).parent / "program_matrix.py"
+
+    def run(world: int, wanted: list, program: Path = program, folder: Path = tokens) -> dict[str, Run]:
         root = tmp_path_factory.mktemp(f"world{world}")
         paths = []
         for cell in wanted:
@@ -58,7 +60,7 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
                 slug=cell.slug,
                 repeat=1,
                 sections=sections_of(cell),
-                tokens=str(tokens),
+                tokens=str(folder),
                 out=str(out),
                 run_id="20260101T000000Z-00000000",
                 started=time.time(),
@@ -77,6 +79,38 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
         return {cell.slug: read_run(root / cell.slug) for cell in wanted}
 
     return run
+
+
+CLASSIFYING = {
+    "title": "classes",
+    "workload": {
+        "task": "classification",
+        "model": {"d_model": 32, "heads": 2, "layers": 2, "feed_forward": 64, "context": 64},
+        "seq_len": 48,
+        "tokenizer": "bpe-512",
+    },
+    "work": {
+        "global_batch": 16,
+        "steps": 30,
+        "warmup_steps": 4,
+        "validation_samples": 50,
+        "optimizer": {"learning_rate": 1e-3},
+    },
+    "execution": {"device": "cpu", "geometry": "1x2"},
+}
+
+
+@pytest.fixture(scope="session")
+def classifying(measure_all, labelled) -> dict[str, Run]:
+    """One run of a classifier with each strategy that a CPU has: between two processes, and `single`."""
+    two = expand(
+        Campaign.model_validate(
+            CLASSIFYING
+            | {"vary": {"strategy": [*SHARING, "zero2-offload"], "precision": ["fp32", "bf16"], "accumulation": [2]}}
+        )
+    )
+    one = expand(Campaign.model_validate(CLASSIFYING | {"vary": {"strategy": ["single"], "geometry": ["1x1"]}}))
+    return measure_all(2, two, folder=labelled) | measure_all(1, one, folder=labelled)
 
 
 PROVENANCE = {

@@ -29,7 +29,7 @@ def test_learning_rate(schedule, expected):
 def test_only_matrices_decay():
     from synthetic import cells
 
-    from scalebench.model.gpt2 import build
+    from scalebench.model.build import build
 
     cell = cells()[0]
     model = build(cell)

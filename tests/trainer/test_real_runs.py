@@ -126,7 +126,7 @@ def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tok
 
     from scalebench.corpus.plan import held_out
     from scalebench.corpus.reader import TokenFile
-    from scalebench.model.gpt2 import build
+    from scalebench.model.build import build
 
     run = run_tiny(
         execution={"geometry": "1x2"}, work={"validation_samples": 61, "optimizer": {"learning_rate": 1e-30}}

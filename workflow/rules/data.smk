@@ -86,6 +86,8 @@ rule tokenise:
     output:
         train="results/corpora/{corpus}/{tokenizer}/train.bin",
         val="results/corpora/{corpus}/{tokenizer}/val.bin",
+        train_labels="results/corpora/{corpus}/{tokenizer}/train.labels",  # empty without labels
+        val_labels="results/corpora/{corpus}/{tokenizer}/val.labels",
         description="results/corpora/{corpus}/{tokenizer}/tokens.json",
     log:
         "results/corpora/{corpus}/{tokenizer}/tokenise.log",

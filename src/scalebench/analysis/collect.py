@@ -16,6 +16,7 @@ from scalebench.record.write import sha256_of
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
 CONFIGURATION = {
+    "task": ("workload", "task"),
     "strategy": ("execution", "strategy"),
     "precision": ("execution", "precision"),
     "geometry": ("execution", "geometry"),
@@ -42,6 +43,7 @@ MEASURED: dict[str, Callable[[Metrics], Any]] = {
     "tokens": lambda m: m.window.tokens_processed_global,
     "wall_time_s": lambda m: m.window.wall_time_sec,
     "tokens_per_s": lambda m: m.window.tokens_per_sec_global,
+    "samples_per_s": lambda m: m.ledger.samples_consumed / m.window.wall_time_sec,
     "tokens_per_s_per_device": lambda m: m.window.tokens_per_sec_per_device,
     "step_time_mean_s": lambda m: m.window.step_time_mean_sec,
     "step_time_p50_s": lambda m: m.window.step_time_p50_sec,
@@ -99,7 +101,8 @@ def configuration(run: Run) -> dict:
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
         shape = values["model"]
-        values["model"] = f"{shape['layers']} layers, {shape['width']} wide, {shape['heads']} heads"
+        width = shape.get("width", shape.get("d_model"))
+        values["model"] = f"{shape['layers']} layers, {width} wide, {shape['heads']} heads"
     if values["vocab_size"] == "derive":
         values["vocab_size"] = run.metrics.data["vocab_size"]
     nodes, per_node = (int(n) for n in values["geometry"].split("x"))
@@ -110,6 +113,12 @@ def throughput(runs: list[Run]) -> Estimate:
     """tokens/s of one cell from its measured runs."""
     windows = [run.metrics.window for run in runs]
     return rate([w.tokens_processed_global for w in windows], [w.wall_time_sec for w in windows])
+
+
+def samples_per_second(runs: list[Run]) -> float:
+    """All samples over all time."""
+    seconds = sum(run.metrics.window.wall_time_sec for run in runs)
+    return sum(run.metrics.ledger.samples_consumed for run in runs) / seconds
 
 
 def cells_table(runs: list[Run], findings: Findings, target_loss: float | Literal["derive"] = "derive") -> pd.DataFrame:
@@ -131,6 +140,7 @@ def cells_table(runs: list[Run], findings: Findings, target_loss: float | Litera
                 "tokens_per_s": rate and rate.value,
                 "tokens_per_s_low": rate and rate.low,
                 "tokens_per_s_high": rate and rate.high,
+                "samples_per_s": rate and samples_per_second(measured),
                 "tokens_per_s_per_device": rate and rate.value / config["devices"],
                 **{
                     f"step_time_p{p:02}_s": np.quantile(steps, p / 100) if len(steps) else None for p in (5, 25, 50, 75)

@@ -9,6 +9,7 @@ from scalebench.record.run import Run
 CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     work.ledger_equals_plan,
     work.tokens_are_the_batches,
+    work.padding_is_no_work,
     work.batch_arithmetic,
     work.text_was_whole,
     work.world_is_the_geometry,

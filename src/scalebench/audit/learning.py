@@ -1,6 +1,6 @@
 """Did the runs learn the same, and was it looked at on the same samples?"""
 
-from scalebench.audit.comparison import train_alike
+from scalebench.audit.comparison import SMALL, train_alike
 from scalebench.audit.finding import Finding, about
 from scalebench.corpus.plan import digest, held_out
 from scalebench.record.run import Run
@@ -39,7 +39,7 @@ def runs_learn_alike(runs: list[Run]) -> list[Finding]:
         for run in alike[1:]:
             losses = [r.metrics.validation.loss for r in (run, first)]
             tolerance = max(TOLERANCE[r.metrics.training_config.precision] for r in (run, first))
-            difference = abs(losses[0] - losses[1]) / losses[1]
+            difference = abs(losses[0] - losses[1]) / max(losses[1], SMALL)
             if difference > tolerance:
                 found.append(
                     Finding(

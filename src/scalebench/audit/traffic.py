@@ -1,6 +1,8 @@
 """Did the strategy that was asked for run: its collectives, its precision, its updates?"""
 
 from scalebench.audit.finding import Finding, about, devices
+from scalebench.campaign.shapes import EncoderShape, ModelShape
+from scalebench.model.counts import block_parameters
 from scalebench.record.run import Run
 
 TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
@@ -59,7 +61,8 @@ def expected_bytes(run: Run) -> dict[str, tuple[float, float]]:
         return nothing | {"reduced": (4 * p, 4 * p)}
     b = 2 if low else 4
     if strategy == "fsdp":
-        blocks = shape["layers"] * (12 * shape["width"] ** 2 + 13 * shape["width"])
+        kind = EncoderShape if "d_model" in shape else ModelShape
+        blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
         return nothing | {"gathered": (a * b * (p + blocks), 2 * a * b * p), "scattered": (4 * p, 4 * p)}
     if strategy in ("zero1", "zero2"):
         times = a if strategy == "zero2" else 1

@@ -21,6 +21,7 @@ from scalebench.campaign.config import (
     shape_of,
 )
 from scalebench.campaign.keys import Section, axis_prefix
+from scalebench.campaign.shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scalebench.errors import UserError, nearest
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
@@ -188,8 +189,10 @@ def _check(cell: Cell) -> None:
         )
     if shape.width % shape.heads:
         raise UserError(
-            f"workload.model: width {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
+            f"workload.model: {'width' if isinstance(shape, ModelShape) else 'd_model'} {shape.width} is not a multiple of heads {shape.heads}",
+            ("workload", "model"),
         )
+    _check_task(cell, shape)
     vocabulary = entries_of(cell.workload.tokenizer)
     if vocabulary > MOST_ENTRIES:
         raise UserError(
@@ -212,3 +215,18 @@ def _check(cell: Cell) -> None:
             "give one of the two",
             ("workload", "vocab_multiple"),
         )
+
+
+def _check_task(cell: Cell, shape: Shape) -> None:
+    """A GPT-2 for language modelling, an encoder for classification."""
+    task, encoder = cell.workload.task, isinstance(shape, EncoderShape)
+    if encoder != (task == "classification"):
+        allowed = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != encoder]
+        own = "layers, width" if encoder else "d_model, heads"
+        raise UserError(
+            f"workload.model: {'an encoder' if encoder else 'a GPT-2'} cannot be trained for {task}; "
+            f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
+            ("workload", "model"),
+        )
+    if encoder and cell.execution.attention != "sdpa":
+        raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))

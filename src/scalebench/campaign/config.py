@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema, create_model, model_validator
 
 from scalebench.campaign.keys import Section, axis_prefix, key
-from scalebench.campaign.shapes import SHAPES, ModelShape
+from scalebench.campaign.shapes import SHAPES, EncoderShape, ModelShape, Shape
 
 Derivable = Annotated[int, Field(ge=1)] | Literal["derive"]
-ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl"]
+ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
     "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
 ]
@@ -53,10 +53,16 @@ GeometryKey = Annotated[
 class Workload(Section):
     """What is trained, on which tokens."""
 
-    task: Literal["language-modelling"] = key("language-modelling", "Kind of training.", "none")
-    model: ModelName | ModelShape = key(
+    task: Literal["language-modelling", "classification"] = key(
+        "language-modelling",
+        "language-modelling: a GPT-2 predicts each next token. classification: an encoder predicts the class of each document, "
+        "from a corpus with labels.",
+        "none",
+    )
+    model: ModelName | ModelShape | EncoderShape = key(
         "gpt2-tiny",
-        "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context).",
+        "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context). For classification: "
+        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context).",
         "none",
         axis="",
     )
@@ -72,7 +78,14 @@ class Workload(Section):
         pattern=TOKENIZER,
         examples=["gpt2", "bytes", "bpe-2048"],
     )
-    seq_len: int = key(128, "Predicted tokens per sample.", "tokens", axis="sl", ge=1)
+    seq_len: int = key(
+        128,
+        "Predicted tokens per sample. For classification: tokens of a document; longer ones are cut, shorter ones are padded, "
+        "and padding is not counted.",
+        "tokens",
+        axis="sl",
+        ge=1,
+    )
     vocab_size: Derivable = key(
         "derive",
         "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number pads.",
@@ -318,6 +331,6 @@ def entries_of(tokenizer: str) -> int:
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
-def shape_of(model: str | ModelShape) -> ModelShape:
+def shape_of(model: str | Shape) -> Shape:
     """The numbers behind a model's name."""
-    return model if isinstance(model, ModelShape) else SHAPES[model]
+    return SHAPES[model] if isinstance(model, str) else model

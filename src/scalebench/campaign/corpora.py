@@ -1,5 +1,6 @@
 """The table of corpora in `config/corpora.yaml`: where each named corpus comes from, and what is known of its files."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 from scalebench.campaign.keys import Section, key
 from scalebench.errors import UserError, nearest
 
-LOCAL = ("text", "jsonl", "parquet")
+LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
 BUDGET = r"^([1-9][0-9,]*) (kB|MB|GB|documents)$"
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -40,8 +41,8 @@ class Known(Section):
 class Corpus(Section):
     """Where the documents of one corpus come from."""
 
-    source: Literal["python-docs", "text", "jsonl", "parquet", "hub", "http"] = Field(
-        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet: local `files`. "
+    source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
+        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local `files`. "
         "hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server.",
         json_schema_extra={"unit": "none"},
     )
@@ -60,7 +61,7 @@ class Corpus(Section):
         "none",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
     )
-    format: Literal["text", "jsonl", "parquet"] | None = key(
+    format: Literal["text", "jsonl", "parquet", "csv"] | None = key(
         None, "For hub and http: what the files are; .gz and .zst are unpacked.", "none"
     )
     gated: bool = key(False, "Its terms must be accepted on the hub; the token is taken from HF_TOKEN.", "none")
@@ -74,7 +75,21 @@ class Corpus(Section):
         pattern=BUDGET,
         examples=["100 MB", "50,000 documents"],
     )
-    field: str = key("text", "The field of a jsonl or parquet row that holds the document.", "none")
+    field: str | Annotated[list[str], Field(min_length=1)] = key(
+        "text",
+        "The field of a jsonl, parquet or csv row that holds the document; of several, such as [title, description], the texts are "
+        "joined by a space.",
+        "none",
+    )
+    label: str | None = key(
+        None, "The field that holds the class of a document: makes the corpus one for `task: classification`.", "none"
+    )
+    columns: list[str] = key(
+        [],
+        "For csv: the names of the columns, where the file does not begin with them.",
+        "none",
+        examples=[["label", "title", "description"]],
+    )
     document: Literal["file", "paragraph", "line"] = key(
         "file", "For text: what one document is. Train and validation are split by document.", "none"
     )
@@ -94,6 +109,12 @@ class Corpus(Section):
         useless = [name for name in useless if name in self.model_fields_set]
         if useless:
             raise ValueError(f"source {self.source} has no use for `{useless[0]}`")
+        if self.label and self.form in (None, "text"):
+            raise ValueError("`label` needs rows with fields: jsonl, parquet or csv")
+        if self.columns and self.form != "csv":
+            raise ValueError("`columns` is for csv: other rows name their fields themselves")
+        if self.columns and (missing := [name for name in self.fields if name not in self.columns]):
+            raise ValueError(f'"{missing[0]}" (field, label) is none of `columns`: {", ".join(self.columns)}')
         if self.gated and self.source != "hub":
             raise ValueError("`gated` is for source hub: tokens are sent nowhere else")
         if self.remote:
@@ -113,6 +134,12 @@ class Corpus(Section):
     def form(self) -> str | None:
         """What the files are; None for python-docs."""
         return self.format if self.remote else self.source if self.source in LOCAL else None
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that are read of a row: those of the text, then the label where there is one."""
+        texts = [self.field] if isinstance(self.field, str) else self.field
+        return [*texts, self.label] if self.label else texts
 
     @property
     def remote_files(self) -> list[str]:
@@ -189,6 +216,8 @@ def _odd(start: bytes, corpus: Corpus) -> str | None:
     if b"\0" in start:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
     line, *rest = start.lstrip().split(b"\n", 1)
+    if corpus.form == "csv" and not corpus.columns and line:
+        return _absent(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
     if corpus.form != "jsonl" or not line or not rest:
         return None
     try:
@@ -197,8 +226,16 @@ def _odd(start: bytes, corpus: Corpus) -> str | None:
         return f"cannot be read as jsonl: {error}"
     if not isinstance(row, dict):
         return 'cannot be read as jsonl: a line must be an object such as {"text": ...}'
-    if corpus.field not in row:
-        return f'has no field "{corpus.field}" (key: field); fields there: {", ".join(row)}'
+    return _absent(list(row), corpus)
+
+
+def _absent(there: list[str], corpus: Corpus) -> str | None:
+    """What is wrong with the fields of a file; None where all that are wanted are there."""
+    for name in corpus.fields:
+        if name not in there:
+            what = "label" if name == corpus.label else "field"
+            more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
+            return f'has no field "{name}" (key: {what}); fields there: {", ".join(there)}{more}'
     return None
 
 

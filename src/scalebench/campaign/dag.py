@@ -33,6 +33,8 @@ class Study:
             self.traced: list[Cell] = self._traced()
             for corpus in self._corpora:
                 corpus_called(corpus)
+            for cell in self._all_cells:
+                _check_labels(cell)
         except UserError as error:
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
@@ -110,8 +112,12 @@ class Study:
     @property
     def _corpora(self) -> list[str]:
         """The corpora of all cells, those of comparisons among them."""
-        paired = [cell for _, a, b in self.comparisons.values() for cell in (a, b)]
-        return list(dict.fromkeys(cell.workload.corpus for cell in [*self.cells, *paired]))
+        return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells))
+
+    @property
+    def _all_cells(self) -> list[Cell]:
+        """All cells, the arms of comparisons among them."""
+        return [*self.cells, *(cell for _, a, b in self.comparisons.values() for cell in (a, b))]
 
 
 @lru_cache
@@ -137,6 +143,16 @@ def corpus_called(name: str) -> Corpus:
         hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
         raise UserError(f'there is no corpus "{name}" in {CORPORA}.{hint}', key=("workload", "corpus"))
     return table[name]
+
+
+def _check_labels(cell: Cell) -> None:
+    if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
+        labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
+        raise UserError(
+            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification needs. '
+            f"Corpora with labels: {', '.join(labelled) or 'none'}",
+            key=("workload", "corpus"),
+        )
 
 
 def corpus_in(folder: str) -> tuple[str, Corpus]:

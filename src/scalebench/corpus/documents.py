@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 
 from scalebench.campaign.corpora import Corpus, check_local, local_files
 from scalebench.corpus import forms
+from scalebench.corpus.labels import COLUMN as LABEL
+from scalebench.corpus.labels import in_order
 from scalebench.corpus.remote import Remote
 from scalebench.errors import UserError
 
@@ -34,11 +36,12 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
     digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
     downloaded: list[dict[str, Any]] = []
     most_bytes, most_documents = corpus.limits
-    group: list[str] = []
+    group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
+    schema = pa.schema([(name, pa.large_string()) for name in group])
+    classes: set[str] = set()
     size = 0
-    schema = pa.schema([("text", pa.large_string())])
     with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        for text in _documents(name, corpus, remote, downloaded):
+        for text, label in _documents(name, corpus, remote, downloaded):
             if not text.strip():
                 counts["empty_documents"] += 1
                 continue
@@ -50,15 +53,19 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
             counts["bytes"] += len(data)
             if corpus.form == "text":  # the others hold what they hold
                 counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
-            group.append(text)
+            group["text"].append(text)
             size += len(data)
+            if label is not None:
+                digest.update(label.encode() + b"\0")
+                group[LABEL].append(label)
+                classes.add(label)
             if size >= GROUP_BYTES:
-                writer.write_table(pa.table({"text": group}, schema=schema))
-                group, size = [], 0
+                writer.write_table(pa.table(group, schema=schema))
+                group, size = {column: [] for column in group}, 0
             if counts["documents"] == most_documents:  # before the next file is downloaded
                 break
-        if group:
-            writer.write_table(pa.table({"text": group}, schema=schema))
+        if group["text"]:
+            writer.write_table(pa.table(group, schema=schema))
     if not counts["documents"]:
         partial.unlink()
         budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
@@ -72,6 +79,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
         "validation_fraction": corpus.validation_fraction,
         **counts,
         "sha256": digest.hexdigest(),
+        **({"classes": in_order(name, classes)} if corpus.label else {}),
         "files": downloaded,
     }
     partial.replace(out / "documents.parquet")
@@ -79,10 +87,12 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
     return description
 
 
-def _documents(name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]) -> Iterator[str]:
-    """The documents in order. Each remote file is downloaded when it is its turn, and described in `downloaded`."""
+def _documents(
+    name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]
+) -> Iterator[tuple[str, str | None]]:
+    """The documents in order, with their labels where the corpus has some. Each remote file is downloaded when it is its turn, and described in `downloaded`."""
     if corpus.source == "python-docs":
-        yield from python_docs()
+        yield from ((text, None) for text in python_docs())
     for path in local_files(name, corpus):
         yield from _in_file(name, corpus, Path(path), path)
     for file in corpus.remote_files if corpus.remote else []:
@@ -91,9 +101,11 @@ def _documents(name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[
         yield from _in_file(name, corpus, path, file)
 
 
-def _in_file(name: str, corpus: Corpus, path: Path, shown: str) -> Iterator[str]:
+def _in_file(name: str, corpus: Corpus, path: Path, shown: str) -> Iterator[tuple[str, str | None]]:
     try:
-        yield from forms.read(path, corpus.form, corpus.field, corpus.document)
+        yield from forms.read(
+            path, corpus.form, corpus.fields, corpus.document, corpus.label is not None, corpus.columns
+        )
     except forms.Unreadable as reason:
         raise UserError(f'config/corpora.yaml: corpus "{name}": {shown} {reason}') from reason
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from scalebench.corpus import encode, tokenizer
 from scalebench.corpus.encode import SPLITS, Shard
+from scalebench.corpus.labels import write_labels
 from scalebench.errors import UserError
 from scalebench.progress import progress
 
@@ -40,7 +41,8 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     store, folder = corpus_dir / "documents.parquet", out / "shards"
     tokenizer_sha256 = hashlib.sha256(tokenizer_file.read_bytes()).hexdigest()
     code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
-    shards = list(_shards(encode.documents_by_group(store), _held_out(source)))
+    held_out = _held_out(source)
+    shards = list(_shards(encode.documents_by_group(store), held_out))
     _prepare(folder, {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"],
                       "shards": len(shards), "code": code})  # fmt: skip
     left = [shard for shard in shards if not _finished(shard, folder)]
@@ -63,6 +65,9 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
         "dtype": dtype.name,
         **{split: _join(shards, split, folder, out, dtype) for split in SPLITS},
     }
+    classes = source.get("classes", [])
+    for split, labels in write_labels(store, classes, held_out, out).items():
+        description |= {"classes": classes, split: description[split] | {"labels": labels}}
     description["bytes_per_token"] = round(source["bytes"] / sum(description[s]["tokens"] for s in SPLITS), 4)
     (out / "tokens.json").write_text(json.dumps(description, indent=2) + "\n")
     shutil.rmtree(folder)

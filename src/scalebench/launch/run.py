@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
-from scalebench.corpus.reader import TokenFile
+from scalebench.corpus.reader import open_split
 from scalebench.launch import cluster, local
 from scalebench.launch.applicable import reason_against
 from scalebench.launch.devices import cuda_devices, torch_has_cuda
@@ -40,7 +40,7 @@ def run_cell(
     cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
     """
     started = datetime.now(UTC)
-    SamplePlan(TokenFile(tokens, "train", cell.workload.seq_len).samples, cell.batch.global_, cell.work.seed)
+    SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = _begin(out, run_id)

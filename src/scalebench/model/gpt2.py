@@ -1,13 +1,11 @@
 """GPT-2 from a configuration of `transformers`, wrapped so that it maps tokens to a loss."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from scalebench.campaign.cells import Cell
-from scalebench.campaign.config import shape_of
 from scalebench.campaign.shapes import ModelShape
+from scalebench.model.scores import scores
 
 
 class LanguageModel(nn.Module):
@@ -40,6 +38,11 @@ class LanguageModel(nn.Module):
         if checkpointing:
             self.gpt2.gradient_checkpointing_enable({"use_reentrant": False})
 
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """What is sharded by itself where parameters are."""
+        return self.gpt2.transformer.h
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1).
 
@@ -49,21 +52,3 @@ class LanguageModel(nn.Module):
         if not self.training:
             return scores(logits, targets)
         return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-
-
-def scores(logits: Tensor, targets: Tensor) -> Tensor:
-    """What is counted of each sample: its summed loss, its targets, those of them with the highest logit.
-
-    `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).
-    """
-    losses = functional.cross_entropy(logits.float().transpose(1, 2), targets, reduction="none")
-    right = logits.argmax(-1) == targets
-    return torch.stack([losses.sum(1), torch.ones_like(losses).sum(1), right.float().sum(1)], dim=1)
-
-
-def build(cell: Cell) -> LanguageModel:
-    """The model of a cell, with weights that depend on its seed alone, so that all ranks and strategies start alike."""
-    torch.manual_seed(cell.work.seed)
-    execution = cell.execution
-    shape = shape_of(cell.workload.model)
-    return LanguageModel(shape, cell.vocab_size, execution.attention, execution.activation_checkpointing)

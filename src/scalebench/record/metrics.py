@@ -98,7 +98,7 @@ class Validation(Part):
 
     samples: int
     samples_sha256: str = Field(description="Digest of the sample ids that the ranks scored, order aside.")
-    targets: int = Field(description="Predictions that the loss is a mean over: tokens.")
+    targets: int = Field(description="Predictions that the loss is a mean over: tokens, or samples.")
     loss: float = Field(description="Mean cross-entropy over all targets, in nats.")
     perplexity: float | None = Field(description="exp(loss); null for classes.")
     accuracy: float | None = Field(description="Part of the targets that the model thinks likeliest; null for tokens.")
@@ -161,7 +161,7 @@ class Model(Part):
     parameters: int = Field(description="Counted on the built model.")
     matmul_parameters: int
     flops_per_token: int
-    flops_per_token_causal: int
+    flops_per_token_causal: int | None
 
 
 class Metrics(Part):

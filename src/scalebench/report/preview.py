@@ -46,9 +46,16 @@ def show(study: Study) -> str:
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
         f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
-        f"{_comparisons(study)}{needs.models(study)}{needs.memory(study, gpus)}{needs.corpora(study)}"
+        f"{_padding(study)}{_comparisons(study)}{needs.models(study)}{needs.memory(study, gpus)}{needs.corpora(study)}"
         f"{_on_cpu(study, gpus)}{_not_here(study, gpus)}"
     )
+
+
+def _padding(study: Study) -> str:
+    """Documents are known when they are tokenised; until then their tokens are bounded by seq_len."""
+    if all(cell.workload.task == "language-modelling" for cell in study.cells):
+        return ""
+    return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
 
 
 def _on_cpu(study: Study, gpus: list[Gpu]) -> str:

@@ -10,6 +10,7 @@ from scalebench.report.figures import estimate, number, records
 
 # The columns of the public tables that people quote, then what those leave out: interval, baseline, n, findings.
 HUMAN = {
+    "task": "task",
     "strategy": "strategy",
     "precision": "precision",
     "model": "model",
@@ -29,6 +30,7 @@ HUMAN = {
     "accumulation": "accum.",
     "global_batch": "global batch",
     "tokens_per_s": "tokens/s [95 %]",
+    "samples_per_s": "samples/s",
     "n": "n",
     "kind": "scaling",
     "speedup": "speed-up [95 %]",
@@ -60,6 +62,7 @@ CONFIGURED = tuple(
 )
 # Plain figures: column -> what they are multiplied with for people.
 PLAIN = {
+    "samples_per_s": 1,
     "tokens_per_s_per_device": 1,
     "mfu": 1,
     "perplexity": 1,
@@ -114,6 +117,8 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
             text["time_to_loss_s"] = (
                 "not reached" if row["time_to_loss_why"] else estimate(_estimate(row, "time_to_loss_s"))
             )
+            if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
+                text["samples_per_s"] = ""
             text["speedup"] = "1 (baseline)" if row["baseline"] == row["cell"] else text["speedup"]
         else:
             text |= dict.fromkeys((*RATIOS, *LEARNT), "")

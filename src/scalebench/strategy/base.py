@@ -40,7 +40,7 @@ class Strategy(ABC):
         """The optimizer's part of step `step` (counted from 0, warm-up included), with clipping and learning rate."""
 
     def evaluate(self, tokens: Tensor) -> Tensor:
-        """Scores of each sample of a micro-batch (`model.gpt2.scores`), without gradients. Every rank must take part.
+        """Scores of each sample of a micro-batch (`model.scores`), without gradients. Every rank must take part.
 
         The module stays in evaluation mode: nothing is trained after it.
         """

@@ -18,8 +18,8 @@ class FSDP(Native):
         # Not autocast: a policy casts whole blocks when they are gathered, so that bf16 travels; gradients are reduced in fp32.
         self.precision = Precision(name, self.device, autocast=False)
         policy = MixedPrecisionPolicy(param_dtype=LOW.get(name), reduce_dtype=torch.float32 if name in LOW else None)
-        for place, block in enumerate(model.gpt2.transformer.h):
-            model.gpt2.transformer.h[place] = fully_shard(compiled(block, self.cell), mp_policy=policy)
+        for place, block in enumerate(model.blocks):
+            model.blocks[place] = fully_shard(compiled(block, self.cell), mp_policy=policy)
         return fully_shard(model, mp_policy=policy)
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:

@@ -16,14 +16,16 @@ class Batches:
         """`shares`: the devices that this rank feeds, counted over the world; one, but all of them under nn.DataParallel."""
         self.file, self.plan, self.batch, self.shares, self.device = file, plan, batch, shares, device
         self.taken: dict[int, list[np.ndarray]] = {}  # step -> sample ids of each micro-batch
-        self.tokens: dict[int, int] = {}  # step -> predicted tokens
+        self.tokens: dict[
+            int, int
+        ] = {}  # step -> tokens that are work: predicted, or of a document without its padding
 
     def take(self, step: int, micro: int) -> Tensor:
-        """Tokens of one micro-batch on the device, int64 of shape (micro x devices of this rank, seq_len + 1)."""
+        """Samples of one micro-batch on the device, int64 of shape (micro x devices of this rank, seq_len + 1)."""
         ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         self.taken.setdefault(step, []).append(ids)
-        self.tokens[step] = self.tokens.get(step, 0) + tokens.shape[0] * (tokens.shape[1] - 1)
+        self.tokens[step] = self.tokens.get(step, 0) + self.file.count(ids)
         if self.device.type == "cuda":
             return tokens.pin_memory().to(self.device, non_blocking=True)
         return tokens

@@ -5,15 +5,16 @@ from collections import Counter
 import numpy as np
 
 from scalebench.corpus.plan import SamplePlan, digest
+from scalebench.corpus.reader import TokenFile
 from scalebench.record.metrics import Ledger
 
 
 def make_ledger(
-    plan: SamplePlan, first: int, count: int, seq_len: int, taken: list[dict], tokens: list[dict]
+    plan: SamplePlan, first: int, count: int, file: TokenFile, taken: list[dict], tokens: list[dict]
 ) -> Ledger:
     """The ledger of steps `first` to `first + count`.
 
-    `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the predicted
+    `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
     tokens of each step. A sample that two micro-batches of one step consumed is `shared`.
     """
     steps = range(first, first + count)
@@ -24,7 +25,7 @@ def make_ledger(
         samples_consumed=sum(len(ids) for ids in consumed),
         samples_planned=sum(len(ids) for ids in planned),
         tokens_consumed=sum(rank[step] for rank in tokens for step in steps),
-        tokens_planned=sum(len(ids) for ids in planned) * seq_len,
+        tokens_planned=sum(file.count(ids) for ids in planned),
         consumed_sha256=digest(consumed),
         planned_sha256=digest(planned),
         samples_shared=shared,

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 
 from scalebench.corpus.plan import SamplePlan
-from scalebench.corpus.reader import TokenFile
-from scalebench.model.gpt2 import build
+from scalebench.corpus.reader import TokenFile, open_split
+from scalebench.model.build import build
 from scalebench.record.run import METRICS
 from scalebench.record.write import write_json
 from scalebench.strategy import Strategy, strategy_class
@@ -43,6 +43,7 @@ def measure(request: Request, began: float) -> Session:
 class Ready:
     """A run that is set up on this rank; `steps(first, count)` makes some of its steps."""
 
+    tokens: TokenFile
     plan: SamplePlan
     strategy: Strategy
     batches: Batches
@@ -53,9 +54,9 @@ class Ready:
 def set_up(session: Session, request: Request) -> Ready:
     """Model, strategy and data of the cell, as they are timed."""
     cell, work = request.cell, request.cell.work
-    tokens = TokenFile(Path(request.tokens), "train", cell.workload.seq_len)
+    tokens = open_split(Path(request.tokens), "train", cell.workload)
     plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
-    model = build(cell)
+    model = build(cell, len(request.description.get("classes", [])))
     parameters = sum(p.numel() for p in model.parameters())
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
@@ -64,7 +65,7 @@ def set_up(session: Session, request: Request) -> Ready:
     def steps(first: int, count: int) -> Series:
         return run_steps(strategy, batches, first, count, Clock(session.device), mark)
 
-    return Ready(plan, strategy, batches, parameters, steps)
+    return Ready(tokens, plan, strategy, batches, parameters, steps)
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe]:
@@ -111,11 +112,12 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         ready=ready,
         warm=warm,
     )
-    held_out = TokenFile(Path(request.tokens), "val", cell.workload.seq_len)
+    held_out = open_split(Path(request.tokens), "val", cell.workload)
     scored = validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
     ranks, scored = session.gather(mine), session.gather(scored)
     if session.rank == 0:
-        metrics = summarise(request, run.plan, ranks, began, summarise_validation(scored))
+        scores = summarise_validation(scored, cell.workload.task)
+        metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_sec_global:,.0f} tokens/s")
 

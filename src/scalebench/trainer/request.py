@@ -8,6 +8,8 @@ from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import SECTIONS, shape_of
+from scalebench.campaign.shapes import EncoderShape
+from scalebench.corpus.reader import LABELS, samples_in
 from scalebench.record.metrics import TrainingConfig
 
 FAILURE = "failure.{rank}.json"  # written by a rank that fails, into the request's folder
@@ -40,7 +42,9 @@ class Request:
 
     def known(self) -> dict[str, Any]:
         """The fields of the metrics that are known before the run, and therefore stand in those of a failed run too."""
-        splits = {f"{split}_sha256": self.description[split]["sha256"] for split in ("train", "val")}
+        parts = {split: self.description[split] for split in ("train", "val")}
+        splits = {f"{split}_sha256": part["sha256"] for split, part in parts.items()}
+        splits |= {f"{split}_labels_sha256": part[LABELS]["sha256"] for split, part in parts.items() if LABELS in part}
         return {
             "run_id": self.run_id,
             "campaign": self.campaign,
@@ -56,9 +60,14 @@ class Request:
     def _training_config(self) -> TrainingConfig:
         cell, batch = self.cell, self.cell.batch
         shape, seq_len, strategy = shape_of(cell.workload.model), cell.workload.seq_len, cell.execution.strategy
+        if isinstance(shape, EncoderShape):
+            family = "encoder"
+            size = f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, dim_feedforward={shape.feed_forward}"
+        else:
+            family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig(
-            model_name=cell.workload.model if isinstance(cell.workload.model, str) else "gpt2",
-            model_size=f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}",
+            model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
+            model_size=size,
             seq_len=seq_len,
             micro_batch_size_per_gpu=batch.micro,
             grad_accum_steps=batch.accumulation,
@@ -70,7 +79,7 @@ class Request:
             deepspeed_enabled=strategy.startswith("zero"),
             zero_stage=int(strategy[4]) if strategy.startswith("zero") else None,
             dataset_name=self.description["corpus"],
-            dataset_subset_sizes={s: max(0, (self.description[s]["tokens"] - 1) // seq_len) for s in ("train", "val")},
+            dataset_subset_sizes={s: samples_in(self.description[s], cell.workload) for s in ("train", "val")},
         )
 
     def write(self, path: Path) -> None:

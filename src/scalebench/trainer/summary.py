@@ -10,8 +10,10 @@ import pandas as pd
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
+from scalebench.campaign.shapes import EncoderShape
 from scalebench.corpus.plan import SamplePlan
-from scalebench.model.counts import FLOPS_SOURCE, Counts, count
+from scalebench.corpus.reader import TokenFile
+from scalebench.model.counts import Counts, count, count_encoder
 from scalebench.model.memory import state_bytes
 from scalebench.model.peaks import peak
 from scalebench.record.metrics import (
@@ -40,7 +42,7 @@ class Seen:
     series: list[Series]  # the warm-up in parts, then the window
     executed: int  # updates in the window
     taken: dict[int, list]  # step -> sample ids of each micro-batch
-    tokens: dict[int, int]  # step -> predicted tokens
+    tokens: dict[int, int]  # step -> tokens that are work
     place: dict[str, Any]
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
@@ -58,12 +60,11 @@ class NotFinite(Exception):
 
 
 def summarise(
-    request: Request, plan: SamplePlan, ranks: list[Seen], began: float, validation: Validation | None
+    request: Request, plan: SamplePlan, file: TokenFile, ranks: list[Seen], began: float, validation: Validation | None
 ) -> Metrics:
     """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
     cell = request.cell
-    work, seq_len = cell.work, cell.workload.seq_len
-    counts = count(shape_of(cell.workload.model), cell.vocab_size, seq_len)
+    work = cell.work
     steps_file = Path(request.out) / STEPS
     frame = _frame(ranks, work.warmup_steps)
     write_steps(frame, steps_file)
@@ -74,9 +75,9 @@ def summarise(
         )
     if validation and not np.isfinite(validation.loss):
         raise NotFinite(f"the validation loss after the last step is {validation.loss}")
-    ledger = make_ledger(
-        plan, work.warmup_steps, work.steps, seq_len, [r.taken for r in ranks], [r.tokens for r in ranks]
-    )
+    ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
+    per_sample = ledger.tokens_consumed / ledger.samples_consumed
+    counts = count_cell(cell, len(request.description.get("classes", [])), per_sample)
     return Metrics(
         status="ok",
         **request.known(),
@@ -154,23 +155,31 @@ def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Le
     )
 
 
+def count_cell(cell: Cell, classes: int, tokens_per_sample: float) -> Counts:
+    """Parameters and FLOPs of a cell's model; `tokens_per_sample` and `classes` count for classification alone."""
+    shape = shape_of(cell.workload.model)
+    if isinstance(shape, EncoderShape):
+        return count_encoder(shape, cell.vocab_size, classes, tokens_per_sample)
+    return count(shape, cell.vocab_size, cell.workload.seq_len)
+
+
 def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
     """Utilization of one device that processes `tokens_per_sec`."""
     found = peak(device_name, cell.execution.precision)
 
-    def share(flops_per_token: float) -> float | None:
-        return flops_per_token * tokens_per_sec / found.flops if found else None
+    def share(flops_per_token: float | None) -> float | None:
+        return flops_per_token * tokens_per_sec / found.flops if found and flops_per_token else None
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
     recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
     return Utilization(
-        convention=FLOPS_SOURCE,
+        convention=counts.source,
         flops_per_sec_per_device=counts.flops_per_token * tokens_per_sec,
         peak_flops_per_sec=found.flops if found else None,
         peak_source=found.source if found else None,
         mfu=share(counts.flops_per_token),
         mfu_causal=share(counts.flops_per_token_causal),
-        hfu=share(recomputed) if recomputed else None,
+        hfu=share(recomputed),
     )
 
 

@@ -49,18 +49,19 @@ def validate(
     return Scored(ids[mine[mine < len(ids)]], totals, time.perf_counter() - began)
 
 
-def summarise_validation(ranks: list[Scored]) -> Validation | None:
+def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
     """The validation of all ranks together; None where nothing was scored."""
-    loss, targets, _ = sum(rank.totals for rank in ranks)
+    loss, targets, right = sum(rank.totals for rank in ranks)
     if not targets:
         return None
+    tokens = task == "language-modelling"
     ids = np.concatenate([rank.ids for rank in ranks])
     return Validation(
         samples=len(ids),
         samples_sha256=digest([ids]),
         targets=int(targets),
         loss=loss / targets,
-        perplexity=float(np.exp(loss / targets)) if loss / targets < LARGEST else None,
-        accuracy=None,
+        perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,
+        accuracy=None if tokens else right / targets,
         wall_time_sec=max(rank.seconds for rank in ranks),
     )

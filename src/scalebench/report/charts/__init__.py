@@ -52,7 +52,7 @@ def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
 
 def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: Path) -> None:
     """Write `folder`/loss_<against>.svg and .png from losses.csv and cells.csv."""
-    _write(folder / f"loss_{against}", 4.0, lambda axes: losses(axes, against, table, cells))
+    write_chart(folder / f"loss_{against}", 4.0, lambda axes: losses(axes, against, table, cells))
 
 
 def draw_waterfall(found: list[dict[str, Any]], folder: Path) -> None:

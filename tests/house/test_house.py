@@ -34,9 +34,10 @@ COMMANDS = {
     "tokenizer": "corpus_tokenizer",
     "tokenise": "corpus_tokenise",
     "page": "report",
+    "trace": "trace_capture",
+    "profile": "trace_summary",
+    "traces": "trace_report",
 }
-COMMANDS = {"fetch": "corpus_fetch", "tokenizer": "corpus_tokenizer", "tokenise": "corpus_tokenise", "page": "report",
-            "trace": "trace_capture", "profile": "trace_summary", "traces": "trace_report"}  # fmt: skip
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/dag.py", "campaign/load.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/keys.py",

@@ -108,6 +108,7 @@ RULES = [
     "collect",
     "findings",
     "analyse",
+    "waterfall",
     "table",
     "chart",
     "loss_chart",

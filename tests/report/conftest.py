@@ -9,8 +9,9 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scalebench.analysis.collect import cells_table, measured_by_cell, runs_table
 from scalebench.analysis.learning import losses_table
 from scalebench.analysis.scaling import scaling_report
+from scalebench.analysis.waterfall import waterfall_report
 from scalebench.audit.checks import audit
-from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses
+from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
 from scalebench.report.charts.losses import AGAINST
 from scalebench.report.gallery import GALLERY
 from scalebench.report.inputs import read_inputs, read_losses
@@ -51,7 +52,9 @@ class Results:
         drawn = [
             name for name in GALLERY if name not in ("batch_size", "seq_len")
         ]  # what the workflow draws for a campaign of sizes
-        write_page(self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out)
+        lost = waterfall_report("synthetic", inputs[1], inputs[2], {})["cells"]
+        draw_waterfall(lost, self.folder / "charts")
+        write_page(self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out, None, lost)
         return out
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from workflow_texts import REFORMATTED
 
-AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, table=3, chart=9, loss_chart=2, page=1)
+AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
 REPORT = "results/tiny/report.html"
 
 
@@ -55,8 +55,8 @@ def test_touching_does_nothing(built):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("report/charts/style.py", Counter(chart=9, loss_chart=2, page=1)),
-        ("report/tables.py", Counter(table=3, page=1)),
+        ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, page=1)),
+        ("report/tables.py", Counter(waterfall=1, table=3, page=1)),
         ("report/templates/report.html.j2", Counter(page=1)),
         ("analysis/intervals.py", AFTER_TRAINING - Counter(findings=1)),
         ("audit/timing.py", AFTER_TRAINING - Counter(collect=1)),
@@ -91,12 +91,12 @@ def test_naming_an_environment_runs_nothing(built, edit):
 def test_another_title_is_told_and_nothing_is_measured(built, edit):
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     edit("config/campaigns/tiny.yaml", text.replace("Does it scale?", "How well does it scale?"))
-    assert built.planned(REPORT) == Counter(analyse=1, table=3, chart=9, loss_chart=2, page=1)
+    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
 
 
 def test_another_target_loss_is_looked_for_and_nothing_is_measured(built, edit):
     edit("config/campaigns/tiny.yaml", append="target_loss: 5.5\n")
-    assert built.planned(REPORT) == Counter(analyse=1, table=3, chart=9, loss_chart=2, page=1)
+    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
 
 
 def test_another_time_limit_runs_nothing(built, edit):

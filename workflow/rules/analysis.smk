@@ -73,3 +73,33 @@ rule analyse:
         runtime=10,
     shell:
         "scalebench analyse {params.file} > {log} 2>&1"
+
+
+rule waterfall:
+    localrule: True
+    message:
+        "Where the scaling of {wildcards.campaign} is lost"
+    input:
+        cells="results/{campaign}/cells.csv",
+        scaling="results/{campaign}/scaling_report.json",
+        profiles=lambda w: trace_files(w, "profile_summary.json"),
+        code=sources("analysis/waterfall.py", "report/waterfall.py", "report/charts/__init__.py", "report/inputs.py"),
+    output:
+        json="results/{campaign}/waterfall.json",
+        csv="results/{campaign}/tables/waterfall.csv",
+        md="results/{campaign}/tables/waterfall.md",
+        tex="results/{campaign}/tables/waterfall.tex",
+        svg="results/{campaign}/charts/waterfall.svg",
+        png="results/{campaign}/charts/waterfall.png",
+    log:
+        "results/{campaign}/logs/waterfall.log",
+    conda:
+        "../../envs/report.yaml"
+    params:
+        file=lambda w: of_campaign(w).path,
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "scalebench waterfall {params.file} > {log} 2>&1"

@@ -45,7 +45,7 @@ rule chart:
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
-        chart=r"(?!comparison\b|trace-|loss_)[^/.]+",  # those are in compare.smk, in trace.smk and below
+        chart=r"(?!comparison\b|waterfall\b|trace-|loss_)[^/.]+",  # those are in other files, and below
     input:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
@@ -115,6 +115,7 @@ rule page:
         charts=lambda w: [f"results/{w.campaign}/charts/{chart}.svg" for chart in charts_of(of_campaign(w))],
         comparisons=lambda w: comparison_files(w),
         traces=lambda w: told_of_traces(w),
+        waterfall=lambda w: [f"results/{w.campaign}/waterfall.json"] if "waterfall" in charts_of(of_campaign(w)) else [],
         code=sources("report/page.py", "report/inputs.py", "report/templates/report.html.j2"),
     output:
         report(

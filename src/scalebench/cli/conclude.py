@@ -59,6 +59,23 @@ def comparison(args: argparse.Namespace) -> None:
     draw_comparison(report["comparisons"], folder / "charts")
 
 
+def waterfall(args: argparse.Namespace) -> None:
+    from scalebench.analysis.waterfall import waterfall_report
+    from scalebench.campaign.dag import Study
+    from scalebench.record.write import write_json
+    from scalebench.report.charts import draw_waterfall
+    from scalebench.report.inputs import read_inputs, read_profiles
+    from scalebench.report.waterfall import write_waterfall
+
+    study = Study(args.campaign)
+    folder = args.results / study.name
+    _, cells, scaling = read_inputs(folder)
+    report = waterfall_report(study.name, cells, scaling, read_profiles(folder, [cell.slug for cell in study.traced]))
+    write_json(folder / "waterfall.json", report)
+    write_waterfall(report["cells"], folder / "tables")
+    draw_waterfall(report["cells"], folder / "charts")
+
+
 def table(args: argparse.Namespace) -> None:
     from scalebench.report.inputs import read_inputs
     from scalebench.report.series import write_series
@@ -90,7 +107,7 @@ def loss_chart(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     from scalebench.report.answer import answer
     from scalebench.report.gallery import charts_of
-    from scalebench.report.inputs import read_comparisons, read_inputs, read_traces
+    from scalebench.report.inputs import read_comparisons, read_inputs, read_traces, read_waterfall
     from scalebench.report.page import write_page
 
     study, runs = _runs(args)
@@ -99,7 +116,9 @@ def report(args: argparse.Namespace) -> None:
     traces = read_traces(folder)[0] if study.traced else None
     inputs = read_inputs(folder)
     drawn = charts_of(study)
-    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", folder / "report.html", traces)
+    lost = read_waterfall(folder) if "waterfall" in drawn else []
+    out = folder / "report.html"
+    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", out, traces, lost)
     print(answer(inputs[-1], comparisons))
 
 
@@ -150,6 +169,7 @@ def add(stages: Group) -> None:
         ("findings", findings, "check all runs: findings.json"),
         ("analyse", analyse, "cells.csv, losses.csv and scaling_report.json"),
         ("comparison", comparison, "comparison.json with its table and chart"),
+        ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
         ("report", report, "report.html"),
     ):
         on_campaign(stages, name, stage, doc).add_argument("--results", type=Path, default=Path("results"))

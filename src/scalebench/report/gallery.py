@@ -56,6 +56,12 @@ GALLERY = {
     "efficiency": Entry(
         "The same as a part of the ideal speed-up. 1: N devices do N times the work of one in the same time.", _sizes, _scaled
     ),
+    "waterfall": Entry(
+        "From the ideal time of a step (the baseline's, divided among the devices in strong scaling) to the measured one. What nothing "
+        "measured is unknown and stays in the unexplained part; traced shares are applied to the timed step.",
+        _sizes,
+        _scaled,
+    ),
     "step_time": Entry(
         "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell; no line below 20 steps.",
         always,

@@ -36,6 +36,17 @@ def read_traces(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     return report, spans
 
 
+def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """The rows `per_step` of the profile_summary.json of each traced cell. Raises UserError where one is missing."""
+    paths = {cell: folder / "traces" / cell / "profile_summary.json" for cell in cells}
+    return {cell: json.loads(_there(path).read_text())["per_step"] for cell, path in paths.items()}
+
+
+def read_waterfall(folder: Path) -> list[dict[str, Any]]:
+    """The entries of waterfall.json. Raises UserError where it is missing."""
+    return json.loads(_there(folder / "waterfall.json").read_text())["cells"]
+
+
 def _there(path: Path) -> Path:
     if not path.is_file():
         raise UserError(f"{path}: no such file; make it with: snakemake --cores 2 {path}")

@@ -18,6 +18,7 @@ from scalebench.report.gallery import COMPARISON, GALLERY
 from scalebench.report.series import KINDS, law_sentences, series_human
 from scalebench.report.tables import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
 from scalebench.report.trace_tables import trace_rows
+from scalebench.report.waterfall import sentence
 
 
 def write_page(
@@ -31,10 +32,11 @@ def write_page(
     charts: Path,
     out: Path,
     traces: dict[str, Any] | None = None,
+    lost: list[dict[str, Any]] | None = None,
 ) -> None:
     """Write the report of a campaign to `out`. `table` is runs.csv; `drawn` are charts, `charts` the folder of their SVG files.
 
-    `traces` is traces.json, where the campaign has any.
+    `traces` is traces.json and `lost` the entries of waterfall.json, where the campaign has any.
     """
     human, constant = split_constant(human_rows(scaling_rows(cells, report)))
     human = human.drop(columns=[HUMAN[name] for name in FILES_ONLY], errors="ignore")
@@ -59,6 +61,7 @@ def write_page(
         constant=constant,
         numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
         by_kind=_by_kind(report),
+        lost=[sentence(entry) for entry in lost or []],
         compared=[compared(c) for c in comparisons],
         comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
         checks=len(findings.checks),

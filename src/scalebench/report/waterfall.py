@@ -9,6 +9,8 @@ from scalebench.record.write import write_atomic
 from scalebench.report.figures import number
 from scalebench.report.tables import latex
 
+HIDES = 3.0  # computation over communication from which the latter is usually hidden
+
 
 def waterfall_rows(found: list[dict[str, Any]]) -> pd.DataFrame:
     """Plain numbers: a row for each part of each cell, with what it was measured by or what would measure it."""
@@ -34,6 +36,26 @@ def waterfall_human(found: list[dict[str, Any]]) -> pd.DataFrame:
         row["compute / communication"] = number(cell["compute_to_communication"])
         rows.append(row)
     return pd.DataFrame(rows).fillna("")
+
+
+def sentence(cell: dict[str, Any]) -> str:
+    """Where most of what a cell lost went, as far as it is known."""
+    loss = cell["measured_ms"] - cell["ideal_ms"]
+    if loss <= 0:
+        return f"{cell['cell']} loses nothing against its ideal step of {number(cell['ideal_ms'])} ms."
+    known = [part for part in cell["parts"] if part["ms"] is not None and part["ms"] > 0]
+    told = f"{cell['cell']}: a step takes {number(cell['measured_ms'])} ms, ideal are {number(cell['ideal_ms'])}"
+    if known:
+        most = max(known, key=lambda part: part["ms"])
+        told += f"; the largest known loss is {most['name']} with {number(most['ms'])} ms"
+    unknown = [part["name"] for part in cell["parts"] if part["ms"] is None]
+    rest = f", with {', '.join(unknown)} in it, which nothing measured" if unknown else ""
+    told += f"; {number(cell['unexplained_ms'])} ms are unexplained{rest}"
+    ratio = cell["compute_to_communication"]
+    if ratio is not None:
+        hide = "enough to hide behind it" if ratio >= HIDES else "too little to hide behind it"
+        told += f". It computes {number(ratio)} times as long as it communicates, {hide} by the usual rule of {HIDES:g}"
+    return told + "."
 
 
 def write_waterfall(found: list[dict[str, Any]], folder: Path) -> None:

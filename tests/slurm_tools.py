@@ -29,9 +29,9 @@ def reason_against_a_cluster() -> str | None:
 class Cluster:
     """Slurm's login node, in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
-        self._script("start")
+        self._script("start", *options)
 
     def _script(self, verb: str, *arguments: str) -> None:
         done = subprocess.run([SCRIPT, verb, self.folder, *arguments], capture_output=True, text=True)

@@ -1,5 +1,8 @@
 """What a node says of itself, read from texts as the commands print them."""
 
+import sys
+from pathlib import Path
+
 from scalebench.launch import inventory
 
 SMI = """0, NVIDIA H100 80GB HBM3, GPU-11111111-2222, 550.54.15, 81559 MiB, 1980 MHz, 1980 MHz, 700.00 W, 700.00 W, Enabled, Disabled, 00000000:04:00.0
@@ -40,6 +43,34 @@ def test_networks(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "speed").write_text(speed)
     assert inventory.networks(tmp_path) == {"eth0": 25000}
+
+
+def test_all_of_it_is_asked_of_the_commands_that_are_there(monkeypatch, tmp_path):
+    """Stand-ins for the vendors' commands: they know the fields that the real ones know."""
+    known = dict(zip(inventory.GPU.values(), SMI.splitlines()[0].split(", "), strict=True))
+    smi = f"""#!{sys.executable}
+import sys
+if "topo" in sys.argv: print({TOPO!r})
+elif len(sys.argv) == 1: print("| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: 12.4 |")
+else:
+    (query,) = [a.split("=")[1] for a in sys.argv if a.startswith("--query-gpu")]
+    assert "--format=csv,noheader" in sys.argv
+    print(", ".join({known!r}[field] for field in query.split(",")))
+"""
+    for name, text in (("nvidia-smi", smi), ("ibstat", f"#!{sys.executable}\nprint({IBSTAT!r})")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SCALEBENCH_IMAGE", "sha256:0123")
+    monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scalebench.sif")
+    monkeypatch.setenv("LOADEDMODULES", f"gcc/13:{Path.home()}/modules/mine")
+    found = inventory.inventory()
+    assert found["gpus"] == inventory.gpus(SMI)[:1]
+    assert found["gpu_topology"] == inventory.topology(TOPO)
+    assert found["cuda_driver"] == "12.4"
+    assert found["infiniband"][0]["rate"] == "400"
+    assert found["container"] == "sha256:0123"
+    assert found["modules"] == ["gcc/13", "~/modules/mine"]
 
 
 def test_what_is_not_there_is_left_out(monkeypatch):

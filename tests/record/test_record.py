@@ -105,3 +105,11 @@ def test_damaged_runs_are_taken_away_too(tmp_path):
     assert not (tmp_path / "runs.csv").exists()
     assert runs[2].folder.exists()
     assert pair.folder.exists(), "what was measured stays, comparisons too"
+
+
+def test_a_home_that_is_a_link_is_scrubbed_under_both_names(tmp_path, monkeypatch):
+    """As on most clusters: what programs print may hold either."""
+    (tmp_path / "gpfs/alice").mkdir(parents=True)
+    (tmp_path / "home").symlink_to("gpfs")
+    monkeypatch.setenv("HOME", str(tmp_path / "home/alice"))
+    assert scrub(f"{tmp_path}/home/alice/x {tmp_path}/gpfs/alice/y") == "~/x ~/y"

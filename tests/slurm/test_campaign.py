@@ -1,6 +1,7 @@
 """Real campaigns through `snakemake --profile slurm`: what is measured, what fails, what is lost."""
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -8,36 +9,43 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from slurm_tools import environment
-from workflow_texts import TINY
+from workflow_texts import COMPARE, TINY
 
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
-BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]\n  strategy: [ddp, zero2]")
-PAIRED = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "resources: {same_allocation: true}\n"
+BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]")
+PAIRED = BOTH.replace("repeats", "execution: {strategy: zero2}\nrepeats") + "resources: {same_allocation: true}\n"
 ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
 SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
 BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
     "  steps: 4", "  steps: 4\n  optimizer: {learning_rate: 1.0e+30, max_grad_norm: 0}"
 )
-RUNS = [
-    f"results/both/runs/{strategy}-n{geometry}/rep1" for strategy in ("ddp", "zero2") for geometry in ("2x1", "1x2")
+GREEDY = (
+    BOTH.replace("[2x1, 1x2]", "[1x2]") + "resources: {memory_per_device: 0.3}\n"
+)  # less than torch's libraries take
+COMPARED = BOTH.replace("[2x1, 1x2]", "[1x1]") + COMPARE + "resources: {exclusive: false, time_limit: 2}\n"
+PAIR = [f"results/paired/runs/zero2-n{geometry}/rep1" for geometry in ("2x1", "1x2")]
+RUNS = [*(f"results/both/runs/ddp-n{geometry}/rep1" for geometry in ("2x1", "1x2")), *PAIR]
+SLOW_RUN, BROKEN_RUN, GREEDY_RUN = FAILING = [
+    *("results/slow/runs/ddp-n2x1/rep1", "results/broken/runs/ddp-n2x1/rep1", "results/greedy/runs/ddp-n1x2/rep1"),
 ]
-PAIR = [f"results/paired/runs/ddp-n{geometry}/rep1" for geometry in ("2x1", "1x2")]
-FAILING = ["results/slow/runs/ddp-n2x1/rep1", "results/broken/runs/ddp-n2x1/rep1"]
 
 
-def metrics(checkout, run: str) -> dict:
+def metrics(checkout, run: str | Path) -> dict:
     return json.loads((checkout.root / run / "training_metrics.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def made(checkout):
-    """Sent at once: four runs that measure, two in one allocation, one that is too slow, one whose loss is not finite."""
-    for name, text in (("both", BOTH), ("paired", PAIRED), ("slow", SLOW), ("broken", BROKEN)):
+    """Sent at once: four runs that measure, two of them in one allocation, pairs in one, and one for each of three ways to fail."""
+    texts = {"both": BOTH, "paired": PAIRED, "slow": SLOW, "broken": BROKEN, "greedy": GREEDY, "compared": COMPARED}
+    for name, text in texts.items():
         checkout.campaign(name, text)
     targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
-    done = checkout.snakemake("results/both/findings.json", "results/both/runs.csv", *targets, *QUICK, limit=330)
+    targets += ["results/both/findings.json", "results/both/runs.csv", "results/compared/comparison.json"]
+    done = checkout.snakemake(*targets, *QUICK, limit=400)
     assert done.returncode == 0, done.stderr[-6000:]
+    checkout.said = done.stdout + done.stderr
     return checkout
 
 
@@ -83,16 +91,39 @@ def test_nothing_of_this_machine_or_its_user_is_in_the_record(made):
 
 
 def test_a_run_that_is_too_slow_is_a_row(made):
-    failure = metrics(made, FAILING[0])["failure"]
+    failure = metrics(made, SLOW_RUN)["failure"]
     assert failure["class"] == "timeout"
     assert "time limit of 0.4 minutes" in failure["reason"]
 
 
 def test_a_run_that_fails_on_a_node_is_a_row_with_the_rank_s_last_lines(made):
-    failure = metrics(made, FAILING[1])["failure"]
+    failure = metrics(made, BROKEN_RUN)["failure"]
     assert failure["class"] == "nan"
     assert failure["rank"] in (0, 1)
     assert any("NotFinite" in line for line in failure["log_tail"])
+
+
+def test_a_run_that_takes_more_memory_than_it_asked_for_is_a_row_with_slurm_s_reason(made):
+    failure = metrics(made, GREEDY_RUN)["failure"]
+    assert failure["class"] == "host_oom"
+    assert "more memory than it had asked for" in failure["reason"]
+
+
+def test_all_pairs_of_a_comparison_are_one_job(made):
+    folders = made.root.glob("results/compared/compare/fused/pair*/[ab]")
+    found = [metrics(made, folder) for folder in folders]
+    assert [run["status"] for run in found] == ["ok"] * 8
+    assert len({run["scheduler"]["job_id"] for run in found}) == 1
+    (comparison,) = json.loads((made.root / "results/compared/comparison.json").read_text())["comparisons"]
+    assert comparison["estimate"]["n"] == 2
+
+
+def test_only_trainings_take_the_partition_of_the_gpus(made):
+    ended = (made.cluster.folder / "log/jobcomp.log").read_text()
+    partition = dict(re.findall(r"JobId=(\d+) .*?Partition=(\S+)", ended))
+    sent = re.findall(r"submitted with SLURM jobid (\d+) \(log: \S+/rule_(\w+)/", made.said)
+    found = {rule: partition[job] for job, rule in sent}
+    assert found == {"tokenizer": "cpu", "tokenise": "cpu", "train": "gpu", "together": "gpu", "pairs": "gpu"}
 
 
 def test_nothing_is_left_running(made):

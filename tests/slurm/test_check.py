@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+from workflow_texts import COMPARE, TINY
+
 
 def edited(checkout, name: str, pattern: str, replacement: str) -> str:
     """A folder with the profile, one line of it changed."""
@@ -54,6 +56,39 @@ def test_snakemake_does_not_wait_for_ever_without_accounting(checkout):
     assert "slurm-status-command: squeue" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     assert checkout.cluster.run("squeue", "--noheader").stdout == ""
+
+
+def test_a_campaign_whose_jobs_the_cluster_would_refuse(checkout):
+    """Sixteen runs after each other ask for more time than the partition gives."""
+    checkout.campaign("long", TINY.replace("[1x1, 1x2]", "[1x1, 4x1]") + COMPARE.replace("pairs: 2", "pairs: 6"))
+    done = checkout.run("scalebench", "cluster", "check", "config/campaigns/long.yaml")
+    assert done.returncode == 1
+    assert "OK    Slurm takes ddp-n1x1: 1 node with 4 cores, 8000 MB, gpu:1 for 17 minutes" in done.stdout
+    assert "MEND  Slurm refuses ddp-n4x1" in done.stdout
+    assert "MEND  Slurm refuses the 8 pairs of fused" in done.stdout
+    assert "for 272 minutes: Requested time limit is invalid" in done.stdout
+
+
+def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):
+    """One of them, started late, would take away what its successor has made."""
+    checkout.campaign("after")
+    left = (
+        "sbatch",
+        "--parsable",
+        "--comment",
+        "rule_train_wildcards_x",
+        "--chdir",
+        str(checkout.root),
+        "--wrap",
+        "sleep 99",
+    )
+    job = checkout.cluster.run(*left, "--output=/dev/null").stdout.strip()
+    try:
+        done = checkout.snakemake("results/corpora/prose/bpe-301/tokenizer.json", limit=30)
+    finally:
+        checkout.cluster.run("scancel", job)
+    assert done.returncode == 2
+    assert f"`scancel {job}`" in done.stdout + done.stderr
 
 
 def test_a_machine_without_slurm(checkout):

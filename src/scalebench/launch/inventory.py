@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.launch.slurm import ask
+from scalebench.record.write import scrub
 
 # Field of the record -> nvidia-smi's.
 GPU = {
@@ -16,11 +17,8 @@ GPU = {
     "power_cap_default": "power.default_limit", "ecc": "ecc.mode.current", "mig": "mig.mode.current", "bus": "pci.bus_id",
 }  # fmt: skip
 NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
-CONTAINERS = (
-    "APPTAINER_NAME",
-    "SINGULARITY_NAME",
-    "SCALEBENCH_IMAGE",
-)  # the last one is set by our own image: its digest
+# The first is for people who know their image's digest (docs/environments.md); the others are set by the container's runtime.
+CONTAINERS = ("SCALEBENCH_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
 
 def inventory() -> dict[str, Any]:
@@ -32,7 +30,7 @@ def inventory() -> dict[str, Any]:
         "nccl": _nccl(),
         "infiniband": infiniband(ask("ibstat")),
         "networks": networks(),
-        "modules": [module for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
+        "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
         "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),
     }
     return {name: part for name, part in parts.items() if part}

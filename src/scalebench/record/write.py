@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,17 @@ def sha256_of(path: Path) -> str:
 
 def scrub(text: str) -> str:
     """Replace the places of this machine: the repository, the Python environment and the home directory."""
-    places = {str(Path.cwd()): ".", sys.prefix: "<env>", sys.base_prefix: "<python>", str(Path.home()): "~"}
-    for place in sorted(places, key=len, reverse=True):
-        if len(place) > 1:
-            text = text.replace(place, places[place])
+    for place, name in _places(os.getcwd(), sys.prefix, sys.base_prefix, str(Path.home())):
+        text = text.replace(place, name)
     return text
+
+
+@lru_cache
+def _places(*paths: str) -> list[tuple[str, str]]:
+    """The places and what is written for them, the longest first; each as it is called and as it really is.
+
+    A home directory is often a link into a larger file system, where the user's name stands in the path, too.
+    """
+    names = dict(zip(paths, (".", "<env>", "<python>", "~"), strict=True))
+    real = {str(Path(place).resolve()): name for place, name in reversed(names.items())}
+    return [(place, name) for place, name in sorted((real | names).items(), key=lambda p: -len(p[0])) if len(place) > 1]

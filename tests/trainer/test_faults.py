@@ -56,6 +56,13 @@ def test_a_rank_that_hangs_is_named_with_what_it_was_doing(run_tiny):
     assert any("stuck_for_ever" in line for line in failure.log_tail)
 
 
+def test_ranks_that_see_another_world_are_not_timed(run_tiny):
+    run = run_tiny("fault_world", execution={"geometry": "1x2"})
+    assert run.metrics.failure.failure_class == "wrong_world"
+    assert "2 ranks were asked for, but 1 came up" in run.metrics.failure.reason
+    assert run.metrics.window is None
+
+
 @pytest.mark.parametrize(
     ("fault", "kind", "reason"),
     [

@@ -75,7 +75,8 @@ def left_in_queue(folder: Path) -> list[str]:
     """The ids of this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
     rows = [row.split("|", 2) for row in ask("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()]
     here = folder.resolve()
-    return [job for job, where, comment in rows if comment.startswith("rule_") and Path(where).resolve() == here]
+    own = [row for row in rows if len(row) == 3 and row[2].startswith("rule_")]
+    return [job for job, where, _ in own if Path(where).resolve() == here]
 
 
 def reason_against(command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool) -> str | None:

@@ -6,11 +6,14 @@ READY := $(VENV)/.ready
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lock envs conda-lock
+.PHONY: demo test setup lock envs conda-lock
 demo: $(READY)
 	snakemake --cores 2
 	@echo
 	@echo "The report: results/demo/report.html"
+
+# The environment alone, for `. .venv/bin/activate` and commands by hand; on a cluster, on its login node.
+setup: $(READY)
 
 test: $(READY)
 	tests/install-system-packages

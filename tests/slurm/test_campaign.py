@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from slurm_tools import environment
-from workflow_texts import COMPARE, TINY
+from workflow_texts import TINY
 
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
@@ -23,7 +23,6 @@ BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
 GREEDY = (
     BOTH.replace("[2x1, 1x2]", "[1x2]") + "resources: {memory_per_device: 0.3}\n"
 )  # less than torch's libraries take
-COMPARED = BOTH.replace("[2x1, 1x2]", "[1x1]") + COMPARE + "resources: {exclusive: false, time_limit: 2}\n"
 PAIR = [f"results/paired/runs/zero2-n{geometry}/rep1" for geometry in ("2x1", "1x2")]
 RUNS = [*(f"results/both/runs/ddp-n{geometry}/rep1" for geometry in ("2x1", "1x2")), *PAIR]
 SLOW_RUN, BROKEN_RUN, GREEDY_RUN = FAILING = [
@@ -37,12 +36,12 @@ def metrics(checkout, run: str | Path) -> dict:
 
 @pytest.fixture(scope="module")
 def made(checkout):
-    """Sent at once: four runs that measure, two of them in one allocation, pairs in one, and one for each of three ways to fail."""
-    texts = {"both": BOTH, "paired": PAIRED, "slow": SLOW, "broken": BROKEN, "greedy": GREEDY, "compared": COMPARED}
+    """Sent at once: four runs that measure, two of them in one allocation, and one for each of three ways to fail."""
+    texts = {"both": BOTH, "paired": PAIRED, "slow": SLOW, "broken": BROKEN, "greedy": GREEDY}
     for name, text in texts.items():
         checkout.campaign(name, text)
     targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
-    targets += ["results/both/findings.json", "results/both/runs.csv", "results/compared/comparison.json"]
+    targets += ["results/both/findings.json", "results/both/runs.csv"]
     done = checkout.snakemake(*targets, *QUICK, limit=400)
     assert done.returncode == 0, done.stderr[-6000:]
     checkout.said = done.stdout + done.stderr
@@ -109,21 +108,12 @@ def test_a_run_that_takes_more_memory_than_it_asked_for_is_a_row_with_slurm_s_re
     assert "more memory than it had asked for" in failure["reason"]
 
 
-def test_all_pairs_of_a_comparison_are_one_job(made):
-    folders = made.root.glob("results/compared/compare/fused/pair*/[ab]")
-    found = [metrics(made, folder) for folder in folders]
-    assert [run["status"] for run in found] == ["ok"] * 8
-    assert len({run["scheduler"]["job_id"] for run in found}) == 1
-    (comparison,) = json.loads((made.root / "results/compared/comparison.json").read_text())["comparisons"]
-    assert comparison["estimate"]["n"] == 2
-
-
 def test_only_trainings_take_the_partition_of_the_gpus(made):
     ended = (made.cluster.folder / "log/jobcomp.log").read_text()
     partition = dict(re.findall(r"JobId=(\d+) .*?Partition=(\S+)", ended))
     sent = re.findall(r"submitted with SLURM jobid (\d+) \(log: \S+/rule_(\w+)/", made.said)
     found = {rule: partition[job] for job, rule in sent}
-    assert found == {"tokenizer": "cpu", "tokenise": "cpu", "train": "gpu", "together": "gpu", "pairs": "gpu"}
+    assert found == {"tokenizer": "cpu", "tokenise": "cpu", "train": "gpu", "together": "gpu"}
 
 
 def test_nothing_is_left_running(made):

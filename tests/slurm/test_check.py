@@ -59,14 +59,14 @@ def test_snakemake_does_not_wait_for_ever_without_accounting(checkout):
 
 
 def test_a_campaign_whose_jobs_the_cluster_would_refuse(checkout):
-    """Sixteen runs after each other ask for more time than the partition gives."""
+    """Twenty-four runs after each other ask for more time than the partition gives."""
     checkout.campaign("long", TINY.replace("[1x1, 1x2]", "[1x1, 4x1]") + COMPARE.replace("pairs: 2", "pairs: 6"))
     done = checkout.run("scalebench", "cluster", "check", "config/campaigns/long.yaml")
     assert done.returncode == 1
     assert "OK    Slurm takes ddp-n1x1: 1 node with 4 cores, 8000 MB, gpu:1 for 17 minutes" in done.stdout
     assert "MEND  Slurm refuses ddp-n4x1" in done.stdout
-    assert "MEND  Slurm refuses the 8 pairs of fused" in done.stdout
-    assert "for 272 minutes: Requested time limit is invalid" in done.stdout
+    assert "MEND  Slurm refuses the 12 pairs of fused" in done.stdout
+    assert "for 408 minutes: Requested time limit is invalid" in done.stdout
 
 
 def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):

@@ -11,6 +11,7 @@ from foreign_files import WRITERS, metrics
 from synthetic import cells, write_run
 
 from scalebench.audit.everything import Audit, audit_paths
+from scalebench.audit.foreign import checks
 from scalebench.errors import UserError
 from scalebench.five.write import write_benchmark
 from scalebench.record.foreign import text
@@ -27,6 +28,7 @@ def audited(*paths: Path) -> Audit | None:
     except UserError:
         return None
     json.loads(result.model_dump_json())
+    assert [f.evidence for f in result.findings if "could not be made" in f.evidence] == []
     assert "\x1b" not in audit_text(result)
     assert "<script>alert" not in audit_page(result)
     return result
@@ -218,6 +220,24 @@ def test_rows_in_disorder_take_no_longer(tmp_path):
     order = random.Random(0).sample(range(100_000), 100_000)
     (tmp_path / "metrics.csv").write_text("epoch,train_time\n" + "".join(f"{i},1.5\n" for i in order))
     assert {f.code for f in audited(tmp_path).findings} == {"runs-interleaved", "single-run"}
+
+
+def test_a_check_that_breaks_does_not_end_the_audit(tmp_path, monkeypatch):
+    def broken(study):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(checks, "CHECKS", (broken, *checks.CHECKS))
+    (tmp_path / "training_metrics.json").write_text(
+        json.dumps(metrics(1, random.Random(0)) | {"summary": {"best_val_loss": 0.0}})
+    )
+    found = audit_paths([tmp_path]).findings
+    assert {f.code for f in found if f.severity != "note"} == {"validation-zero", "file-unreadable"}
+
+
+def test_a_step_of_four_hundred_digits_is_no_step(tmp_path):
+    text = "".join(f"Step {step}: loss 3.0\nelapsed_time_per_iteration: 1.5 s\n" for step in (10, "9" * 400, 30))
+    (tmp_path / "train.log").write_text(text)
+    assert len(audited(tmp_path).runs) == 1
 
 
 def test_what_is_left_out_of_a_long_log_is_told(tmp_path, monkeypatch):

@@ -47,7 +47,9 @@ def test_claims_stand_beside_what_the_files_say(benchmarks):
 
 def test_every_link_of_the_pages_leads_somewhere(benchmarks, repository):
     page = five_html(benchmarks)
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
+    anchors = re.findall(r'id="([^"]+)"', page)
+    assert len(anchors) == len(set(anchors))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(anchors)
     headings = set(re.findall(r"^## (.+)$", (repository / "docs/audit.md").read_text(), re.MULTILINE))
     assert set(re.findall(r"\(audit\.md#([^)]+)\)", five_markdown(benchmarks))) <= headings
 

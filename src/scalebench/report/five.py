@@ -19,7 +19,7 @@ TITLE = "Five benchmarks, audited"
 INTRODUCTION = (
     "Five public projects measured how GPT-2-class training scales, and published tables. Their figures, in files of the formats that "
     "their own programs write (config/five/ has the figures and says what had to be made up to fill a file, such as single steps around a "
-    "published mean), were given to `scalebench audit`. This page is its output. The point is not that these authors were careless: "
+    "published mean), were given to scalebench audit. This page is its output. The point is not that these authors were careless: "
     "every one of these faults looks like a result until somebody multiplies a rate by its time."
 )
 # Findings that put another figure in the place of the published one.

@@ -7,8 +7,9 @@ from scalebench.record.foreign.claim import Claim, Row, Window
 from scalebench.record.foreign.fields import figure
 
 N = r"([-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?)"
+STEP = r"(\d{1,12})"  # more digits are no step
 SETTLING = 2  # first lines of a log, in which a loss scaler finds its scale
-HOURS = r"(?:([0-9]+):)?([0-9]{1,2}):([0-9]{2})"
+HOURS = r"(?:([0-9]{1,6}):)?([0-9]{1,2}):([0-9]{2})"
 
 
 def _whole(text: str | None) -> int | None:
@@ -25,7 +26,7 @@ def nanogpt(claim: Claim, lines: Iterable[str]) -> None:
     claim.peak_flops = 312e12
     tokens = None
     for line in lines:
-        if m := re.search(rf"iter (\d+): loss {N}, time {N}ms(?:, mfu {N}%)?", line):
+        if m := re.search(rf"iter {STEP}: loss {N}, time {N}ms(?:, mfu {N}%)?", line):
             seconds, mfu = figure(m[3]), figure(m[4])
             row = Row(
                 int(m[1]), seconds / 1e3 if seconds else None, figure(m[2]), mfu=None if mfu is None else mfu / 100
@@ -35,9 +36,9 @@ def nanogpt(claim: Claim, lines: Iterable[str]) -> None:
             tokens = _whole(m[1])
         elif m := re.search(rf"number of parameters: {N}M", line):
             claim.parameters = (figure(m[1]) or 0) * 1e6 or None
-        elif m := re.search(rf"step (\d+): train loss {N}, val loss {N}", line):
+        elif m := re.search(rf"step {STEP}: train loss {N}, val loss {N}", line):
             claim.best_val_loss = _least(claim.best_val_loss, figure(m[3]))
-        elif m := re.search(r"world_size[ =:]+(\d+)", line):
+        elif m := re.search(r"world_size[ =:]+(\d{1,12})", line):
             claim.world = int(m[1]) or None
     if any((row.mfu or 0) > 0 for row in claim.rows):
         for row in claim.rows:  # -100 % is printed until the program has measured
@@ -50,7 +51,7 @@ def llmc(claim: Claim, lines: Iterable[str]) -> None:
     table = {}
     for line in lines:
         if m := re.search(
-            rf"step +(\d+)/\d+ \|.*?loss {N}.*?\| {N} ms \| (?:{N}% (\w+) MFU|n/a MFU) \| {N} tok/s", line
+            rf"step +{STEP}/\d+ \|.*?loss {N}.*?\| {N} ms \| (?:{N}% (\w+) MFU|n/a MFU) \| {N} tok/s", line
         ):
             seconds, mfu = figure(m[3]), figure(m[4])
             claim.rows.append(
@@ -78,7 +79,9 @@ def llmc(claim: Claim, lines: Iterable[str]) -> None:
 def torchtitan(claim: Claim, lines: Iterable[str]) -> None:
     """pytorch/torchtitan: tps (or wps) is of one device."""
     for line in lines:
-        if m := re.search(rf"step: +(\d+) +loss: +{N}.*?(?:tps|wps): +{N}(?:.*?tflops: +{N})?(?:.*?mfu: +{N}%)?", line):
+        if m := re.search(
+            rf"step: +{STEP} +loss: +{N}.*?(?:tps|wps): +{N}(?:.*?tflops: +{N})?(?:.*?mfu: +{N}%)?", line
+        ):
             flops, mfu = figure(m[4]), figure(m[5])
             claim.rows.append(
                 Row(
@@ -107,7 +110,7 @@ def torchtitan(claim: Claim, lines: Iterable[str]) -> None:
 def megatron(claim: Claim, lines: Iterable[str]) -> None:
     """NVIDIA/Megatron-LM: ` iteration  100/ 5000 | consumed samples: ... | elapsed time per iteration (ms): ... |`."""
     for line in lines:
-        if m := re.search(rf"iteration +(\d+)/ *\d+ \|.*?elapsed time per iteration \(ms\): {N}", line):
+        if m := re.search(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \(ms\): {N}", line):
             seconds = figure(m[2])
             row = Row(int(m[1]), seconds / 1e3 if seconds else None)
             rest = {k.strip(): v.strip() for k, _, v in (part.rpartition(":") for part in line.split("|")[1:])}
@@ -149,7 +152,7 @@ def blocks(claim: Claim, lines: Iterable[str]) -> None:
     """Blocks that every rank prints: `Step N: loss x`, `elapsed_time_per_iteration: x s`, a rate, memory, GPUtil's table; tqdm's bar."""
     step, rows, batches, columns = None, {}, {}, []
     for line in lines:
-        if m := re.search(rf"Step (\d+): loss:? {N}", line):
+        if m := re.search(rf"Step {STEP}: loss:? {N}", line):
             step = int(m[1])
             loss = figure(m[2])
             if loss is not None:
@@ -158,7 +161,7 @@ def blocks(claim: Claim, lines: Iterable[str]) -> None:
         elif (m := re.search(rf"elapsed_time_per_iteration:? {N} ?s", line)) and step is not None:
             seconds = figure(m[1])
             rows[step].seconds = max(rows[step].seconds or 0, seconds or 0) or None
-        elif m := re.search(rf"Throughput (?:average on|\(TFLOPS\) at step) (\d+): {N}", line):
+        elif m := re.search(rf"Throughput (?:average on|\(TFLOPS\) at step) {STEP}: {N}", line):
             row = rows.setdefault(int(m[1]), Row(int(m[1])))
             row.flops = (figure(m[2]) or 0) * 1e12 or None
         elif m := re.search(rf"Torch reports memory usage: {N} ?MB", line):
@@ -172,7 +175,7 @@ def blocks(claim: Claim, lines: Iterable[str]) -> None:
                 _device(claim, dict(zip(columns, cells, strict=True)))
         elif m := re.match(r" *(?:\[[^\]]*\] *)*(?:--)?([\w-]+)(?: \.{3,} |: |=)(\S+)$", line):
             _argument(claim, m[1].replace("-", "_"), m[2])
-        if m := re.search(r"train_micro_batch_size_per_gpu[\"' ]*[:.=]+ *(\d+)", line):
+        if m := re.search(r"train_micro_batch_size_per_gpu[\"' ]*[:.=]+ *(\d{1,12})", line):
             batches["engine"] = int(m[1])
         if (
             "offload_optimizer" in line
@@ -200,7 +203,7 @@ def _device(claim: Claim, row: dict[str, str]) -> None:
 
 def _bar(claim: Claim, line: str, speed: re.Match) -> None:
     pace = figure(speed[2]) or (1 / figure(speed[1]) if figure(speed[1]) else None)
-    m = re.search(rf"(\d+)/\d+ \[{HOURS}<", line)
+    m = re.search(rf"{STEP}/\d+ \[{HOURS}<", line)
     if m and pace and pace > 0:
         elapsed = int(m[2] or 0) * 3600 + int(m[3]) * 60 + int(m[4])
         claim.progress.append((int(m[1]), float(elapsed), pace))

@@ -99,11 +99,11 @@ def same_steps(first, second) -> None:
     for data in (first, second):
         data["training_config"].update(micro_batch_size_per_gpu=4, grad_accum_steps=1, dataset_subset_sizes=None)
     for data, world, seconds in ((first, 1, 100.0), (second, 4, 120.0)):
-        tokens = 4 * world * data["training_config"]["seq_len"] * 1000
+        tokens = 4 * world * data["training_config"]["seq_len"] * 937
         data["training_config"]["global_batch_size"] = 4 * world
         data["epochs"][0].update(
-            micro_steps=1000, optimizer_steps=1000, tokens_processed_global=tokens, epoch_wall_time_sec=seconds,
-            tokens_per_sec_global=tokens / seconds, step_time_mean_sec=seconds / 1000,
+            micro_steps=937, optimizer_steps=937, tokens_processed_global=tokens, epoch_wall_time_sec=seconds,
+            tokens_per_sec_global=tokens / seconds, step_time_mean_sec=seconds / 937,
         )  # fmt: skip
 
 
@@ -245,8 +245,52 @@ def test_steps_that_do_not_fall_with_the_ranks(tmp_path):
     """The data set's size is unknown; that each rank made as many steps as one alone tells it."""
     pair(same_steps)(tmp_path)
     finding = findings(tmp_path)["each-rank-trained-on-everything"]
-    assert finding.severity == "invalid"
-    assert finding.corrected == "0.83x is 3.33x: each rank trained on all data"
+    assert finding.severity == "suspect"
+    assert finding.corrected == "0.83x is 3.33x, if each rank trained on all data"
+
+
+def test_as_many_steps_as_somebody_wanted_are_no_epoch(tmp_path):
+    """Weak scaling over a round number of steps."""
+
+    def rounded(first, second) -> None:
+        same_steps(first, second)
+        for data in (first, second):
+            epoch = data["epochs"][0]
+            epoch["tokens_processed_global"] = epoch["tokens_processed_global"] // 937 * 900
+            epoch["tokens_per_sec_global"] = epoch["tokens_processed_global"] / epoch["epoch_wall_time_sec"]
+            epoch.update(micro_steps=900, optimizer_steps=900)
+
+    pair(rounded)(tmp_path)
+    assert "each-rank-trained-on-everything" not in findings(tmp_path)
+
+
+def test_the_batch_of_dataparallel_may_be_the_total(tmp_path):
+    data = run(2)
+    data["training_config"].update(
+        strategy="dp", micro_batch_size_per_gpu=data["training_config"]["micro_batch_size_per_gpu"] * 2
+    )
+    put(tmp_path / "a", data)
+    assert {f.severity for f in findings(tmp_path).values()} == {"note"}
+
+
+def test_ranks_that_share_a_model_share_a_batch(tmp_path):
+    data = run(4)
+    data["training_config"]["global_batch_size"] //= 2
+    put(tmp_path / "a", data)
+    finding = findings(tmp_path)["batch-arithmetic"]
+    assert (finding.severity, "2 ranks share each copy" in finding.evidence) == ("suspect", True)
+
+
+def test_a_row_for_each_rank_is_no_second_run(tmp_path):
+    rows = "".join(f"{e},{r},0.5,{10 + e / 10}\n" for e in range(1, 6) for r in range(4))
+    file("metrics.csv", "epoch,rank,train_loss,train_time\n" + rows)(tmp_path)
+    assert "runs-interleaved" not in findings(tmp_path)
+
+
+def test_a_run_that_was_resumed_is_not_two_runs_at_once(tmp_path):
+    rows = "".join(f"{e},0.5,10\n" for e in (1, 2, 3, 3, 4, 5))
+    file("metrics.csv", "epoch,train_loss,train_time\n" + rows)(tmp_path)
+    assert findings(tmp_path)["runs-interleaved"].severity == "suspect"
 
 
 def test_a_published_mfu_over_the_peak_of_another_device(tmp_path):

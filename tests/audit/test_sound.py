@@ -58,3 +58,18 @@ def test_our_own_campaign_is_audited_by_its_own_checks(tmp_path):
     (finding,) = audit_paths([tmp_path / "results"]).findings
     assert (finding.code, finding.runs) == ("file-unreadable", [f"{two.slug}/rep3"])
     assert "sha256" in finding.evidence
+
+
+def test_metrics_of_ours_without_their_series_are_read_as_anybodys(tmp_path):
+    one, two = cells()
+    for cell, seconds in ((one, 0.1), (two, 0.06)):
+        for repeat in (1, 2):
+            run = write_run(tmp_path, cell, repeat, seconds)
+            (run.folder / "steps.csv").unlink()
+    result = audit_paths([tmp_path])
+    assert (result.formats, accusations(tmp_path)) == ({"metrics JSON 3.0": 4}, [])
+    path = run.folder / "training_metrics.json"
+    path.write_text(path.read_text().replace('"tokens_per_sec_global": ', '"tokens_per_sec_global": 9'))
+    assert [f.code for f in audit_paths([tmp_path]).findings if f.severity != "note" and "time" in f.code] == [
+        "rate-times-time"
+    ]

@@ -7,6 +7,7 @@ from scalebench.audit.finding import Finding
 from scalebench.audit.foreign.study import SAME, Study, named, near
 from scalebench.record.foreign.claim import Claim, Window
 
+SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 SMOOTHED = 0.15  # of rates that a program prints as a moving average
 
 
@@ -81,11 +82,12 @@ def tokens_are_the_batches(study: Study) -> list[Finding]:
         for window in claim.windows:
             if not (claim.sequences and claim.seq_len and window.micro_steps and window.tokens):
                 continue
-            step = claim.sequences * claim.seq_len
+            ranks = 1 if _total_batch(claim, window) else claim.world
+            step = claim.micro * ranks * claim.seq_len
             expected = step * window.micro_steps
             if expected - step < window.tokens <= expected or near(window.tokens, expected, 1e-3):
                 continue
-            factors = f"{claim.micro} x {claim.world} x {claim.seq_len} x {window.micro_steps:,}"
+            factors = f"{claim.micro} x {ranks} x {claim.seq_len} x {window.micro_steps:,}"
             evidence = f"{_which(claim, window)}{factors} = {expected:,} tokens, {window.tokens:,} stated"
             whole = claim.world > 1 and any(
                 near(window.tokens * f, expected, 1e-3) for f in (claim.world, 1 / claim.world)
@@ -95,17 +97,29 @@ def tokens_are_the_batches(study: Study) -> list[Finding]:
     return found
 
 
+def _total_batch(claim: Claim, window: Window) -> bool:
+    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices."""
+    if (claim.strategy or "").lower() not in SPLIT or not (claim.seq_len and window.tokens):
+        return False
+    return near(window.tokens, claim.micro * claim.seq_len * window.micro_steps, 1e-3)
+
+
 def batch_arithmetic(study: Study) -> list[Finding]:
     """global batch = micro-batch x accumulation x world size."""
     found = []
     for c in study.claims:
         if c.micro and c.accumulation and c.world and c.global_batch:
             product = c.micro * c.accumulation * c.world
-            if product != c.global_batch:
+            split = (c.strategy or "").lower() in SPLIT and c.micro * c.accumulation == c.global_batch
+            if product != c.global_batch and not split:
                 evidence = f"{c.micro} x {c.accumulation} x {c.world} = {product}, but the global batch is given as {c.global_batch}"
+                # Ranks that share a model (tensor or pipeline parallel) share a batch too.
+                shared = product % c.global_batch == 0 and 1 < product // c.global_batch < c.world
                 if c.micro * c.accumulation == c.global_batch:
                     evidence += ", which is that of one rank"
-                found.append(named("batch-arithmetic", "invalid", [c], evidence))
+                elif shared:
+                    evidence += f": right only if {product // c.global_batch} ranks share each copy of the model"
+                found.append(named("batch-arithmetic", "suspect" if shared else "invalid", [c], evidence))
     return found
 
 
@@ -131,7 +145,7 @@ def epoch_is_the_data(study: Study) -> list[Finding]:
         for window in claim.windows:
             if not (claim.sequences and window.micro_steps and claim.dataset_samples) or claim.world < 2:
                 continue
-            samples = claim.sequences * window.micro_steps
+            samples = claim.micro * window.micro_steps * (1 if _total_batch(claim, window) else claim.world)
             if near(samples, claim.world * claim.dataset_samples, 0.03):
                 evidence = (
                     f"{_which(claim, window)}{claim.micro} x {claim.world} ranks x {window.micro_steps:,} micro-steps = {samples:,} samples "

@@ -101,14 +101,15 @@ def steps_per_epoch_unchanged(study: Study) -> list[Finding]:
         if not (claim.micro and claim.micro == base.micro and claim.windows and base.windows and claim.epochs):
             continue
         mine, theirs = claim.windows[0].micro_steps, base.windows[0].micro_steps
-        limited = "max_train_steps" in str(claim.facts.get("command", ""))
-        if mine and theirs and theirs > 10 and near(mine, theirs, 0.005) and not limited:
+        # A round number of steps, or a limit, is as many as somebody wanted, not an epoch.
+        limited = mine is None or mine % 10 == 0 or "max" in str(claim.facts.get("command", ""))
+        if not limited and theirs and theirs > 10 and near(mine, theirs, 0.005) and claim.dataset_samples is None:
             n = claim.world / base.world
             evidence = f"{mine:,} micro-steps of {claim.micro} samples an epoch on each of {claim.world} ranks, {theirs:,} with {base.world}"
             corrected = ""
             if claim.seconds and base.seconds:
-                corrected = f"{base.seconds / claim.seconds:.2f}x is {n * base.seconds / claim.seconds:.2f}x: each rank trained on all data"
-            found.append(named("each-rank-trained-on-everything", "invalid", [claim, base], evidence, corrected))
+                corrected = f"{base.seconds / claim.seconds:.2f}x is {n * base.seconds / claim.seconds:.2f}x, if each rank trained on all data"
+            found.append(named("each-rank-trained-on-everything", "suspect", [claim, base], evidence, corrected))
     return found
 
 
@@ -180,7 +181,16 @@ def runs_interleaved(study: Study) -> list[Finding]:
             if times:
                 evidence += f"; their sum, {sum(times):,.1f} s, is the time of no run"
             parts = [f"{len(run)} epochs ({run[0].index} to {run[-1].index})" + _mean(run) for run in runs]
-            found.append(named("runs-interleaved", "invalid", [claim], evidence, f"{len(runs)} runs: {listed(parts)}"))
+            resumed = indices == sorted(indices)
+            found.append(
+                named(
+                    "runs-interleaved",
+                    "suspect" if resumed else "invalid",
+                    [claim],
+                    evidence,
+                    f"{len(runs)} runs: {listed(parts)}",
+                )
+            )
         elif indices != sorted(indices):
             found.append(named("runs-interleaved", "suspect", [claim], f"epochs are in the order {listed(indices)}"))
     return found

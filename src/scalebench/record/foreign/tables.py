@@ -14,7 +14,7 @@ SECOND, MILLISECOND, MICROSECOND = 1.0, 1e-3, 1e-6
 UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
 NAMES = {
     "step": ("global_step", "step", "iteration", "iter"),
-    "seconds": ("step_time_s", "step_time", "iter_time_s", "elapsed_s"),
+    "seconds": ("step_time_s", "step_time", "iter_time_s"),
     "loss": ("loss", "train_loss"),
     "rate": ("tokens_per_sec", "tokens_per_second", "tok_per_sec"),
     "epoch": ("epoch",),
@@ -23,6 +23,7 @@ NAMES = {
 }
 OWN = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
 SELF_TIME = ("self device time total", "self cuda time total")
+GROUPS = ("rank", "local_rank", "split", "phase", "fold", "seed", "run", "run_id")
 COLLECTIVE = ("nccl", "allreduce", "all_reduce", "reducescatter", "reduce_scatter", "allgather", "all_gather")
 
 
@@ -52,8 +53,15 @@ def _place(columns: list[str], what: str) -> int | None:
     return next((columns.index(n) for n in NAMES[what] if n in columns), None)
 
 
-def _records(lines: Iterable[str]) -> Iterator[list[str]]:
-    return csv.reader(line.replace("\0", "") for line in lines)
+def _records(lines: Iterable[str], columns: list[str]) -> Iterator[list[str]]:
+    """Rows; where one row stands for each rank (split, fold, ...), those of the first row's."""
+    place, kept = next((i for i, c in enumerate(columns) if c in GROUPS), None), None
+    for record in csv.reader(line.replace("\0", "") for line in lines):
+        if place is not None and place < len(record):
+            kept = record[place] if kept is None else kept
+            if record[place] != kept:
+                continue
+        yield record
 
 
 def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
@@ -62,7 +70,7 @@ def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
     places = {what: _place(columns, what) for what in ("step", "seconds", "loss", "rate", "epoch")}
     memory = next((i for i, c in enumerate(columns) if "mem_mb" in c), None)
     broken = 0
-    for record in _records(lines):
+    for record in _records(lines, columns):
         got = {w: figure(record[p]) if p is not None and p < len(record) else None for w, p in places.items()}
         if got["step"] is None or (got["seconds"] is None and got["rate"] is None):
             broken += bool(record)
@@ -82,7 +90,7 @@ def read_epochs(name: str, header: str, lines: Iterator[str]) -> Claim:
     columns, claim = _columns(header), Claim(name, "epoch log (CSV)")
     places = {w: _place(columns, w) for w in ("epoch", "epoch_seconds", "loss", "val_loss")}
     broken = 0
-    for record in _records(lines):
+    for record in _records(lines, columns):
         got = {w: figure(record[p]) if p is not None and p < len(record) else None for w, p in places.items()}
         if got["epoch"] is None or not got["epoch_seconds"] or got["epoch_seconds"] <= 0:
             broken += bool(record)
@@ -102,7 +110,7 @@ def read_gpus(name: str, header: str, lines: Iterator[str]) -> Poll:
     index, stamp = columns.index("index"), columns.index("timestamp") if "timestamp" in columns else None
     last: dict[float, float] = {}
     gaps, devices, idle, backwards = [], Counter(), 0, 0
-    for record in _records(lines):
+    for record in _records(lines, columns):
         if len(record) <= max(utilization, index):
             continue
         device, used = figure(record[index]), figure(record[utilization].replace("%", ""))
@@ -135,7 +143,7 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> Profile:
     own, own_unit = _time_column(columns, *SELF_TIME)
     calls = columns.index("calls") if "calls" in columns else None
     name_at, sums, collectives, steps = columns.index("name"), [0.0, 0.0], 0.0, None
-    for record in _records(lines):
+    for record in _records(lines, columns):
         if len(record) < len(columns):
             continue
         values = [figure(record[total]) if total is not None else None, figure(record[own])]

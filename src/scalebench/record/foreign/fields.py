@@ -92,7 +92,10 @@ class Fields:
 def figure(text: str | None) -> float | None:
     """A finite number in a text, units and thousands separators aside; None where there is none."""
     try:
-        value = float(text.replace(",", "").split()[0]) if text else None
-    except (ValueError, IndexError):
-        return None
-    return value if value is not None and math.isfinite(value) and abs(value) < LARGEST else None
+        value = float(text) if text else None
+    except ValueError:
+        try:
+            value = float(text.replace(",", "").split()[0])
+        except (ValueError, IndexError):
+            return None
+    return value if value is not None and -LARGEST < value < LARGEST else None

@@ -209,25 +209,36 @@ def _bar(claim: Claim, line: str, speed: re.Match) -> None:
         claim.progress.append((int(m[1]), float(elapsed), pace))
 
 
-# What a log of each dialect has among its first lines, and who reads it. The most particular first.
-DIALECTS: tuple[tuple[str, str, Callable[[Claim, Iterable[str]], None]], ...] = (
-    (r"elapsed_time_per_iteration", "text log in blocks", blocks),
-    (r"elapsed time per iteration \(ms\):", "Megatron-LM log", megatron),
-    (r"step: +\d+ +loss: +[0-9.]+.*?(tps|wps): ", "torchtitan log", torchtitan),
-    (r"step +\d+/\d+ \|.*?tok/s", "llm.c log", llmc),
-    (r"iter \d+: loss [0-9.]+, time [0-9.]+ms", "nanoGPT log", nanogpt),
+# What tells a dialect (the most particular first), its name, who reads it, and the lines that its reader looks at: most lines of a log are not.
+DIALECTS: tuple[tuple[str, str, Callable[[Claim, Iterable[str]], None], str], ...] = (
+    (
+        r"elapsed_time_per_iteration",
+        "text log in blocks",
+        blocks,
+        r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|OVERFLOW|micro.batch|global.batch|"
+        r"seq.length|num.gpus|world.size|framework|profile",
+    ),
+    (r"elapsed time per iteration \(ms\):", "Megatron-LM log", megatron, r"elapsed time per iteration|\.{3,} "),
+    (
+        r"step: +\d+ +loss: +[0-9.]+.*?(tps|wps): ",
+        "torchtitan log",
+        torchtitan,
+        r"step: |Peak FLOPS|capacity: |batch size|mesh",
+    ),
+    (r"step +\d+/\d+ \|.*?tok/s", "llm.c log", llmc, r"step |^\| |val loss"),
+    (r"iter \d+: loss [0-9.]+, time [0-9.]+ms", "nanoGPT log", nanogpt, r"iter |step |number of parameters|world_size"),
 )
 
 
 def dialect_of(text: str) -> int | None:
     """The number of the dialect that a piece of a log is written in; None for none of them."""
-    return next((i for i, (pattern, _, _) in enumerate(DIALECTS) if re.search(pattern, text)), None)
+    return next((i for i, (pattern, *_) in enumerate(DIALECTS) if re.search(pattern, text)), None)
 
 
 def read_log(name: str, dialect: int, lines: Iterable[str]) -> Claim:
-    _, format_, reader = DIALECTS[dialect]
-    claim = Claim(name, format_)
-    reader(claim, lines)
+    _, format_, reader, wanted = DIALECTS[dialect]
+    claim, looked_at = Claim(name, format_), re.compile(wanted).search
+    reader(claim, (line for line in lines if looked_at(line)))
     return claim
 
 

@@ -64,6 +64,10 @@ def _records(lines: Iterable[str], columns: list[str]) -> Iterator[list[str]]:
         yield record
 
 
+def _figures(record: list[str], places: dict[str, int | None]) -> dict[str, float | None]:
+    return {w: None if p is None or p >= len(record) else figure(record[p]) for w, p in places.items()}
+
+
 def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
     """One row a step: what was logged, in the order of the file."""
     columns, claim = _columns(header), Claim(name, "step log (CSV)")
@@ -71,7 +75,7 @@ def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
     memory = next((i for i, c in enumerate(columns) if "mem_mb" in c), None)
     broken = 0
     for record in _records(lines, columns):
-        got = {w: figure(record[p]) if p is not None and p < len(record) else None for w, p in places.items()}
+        got = _figures(record, places)
         if got["step"] is None or (got["seconds"] is None and got["rate"] is None):
             broken += bool(record)
             continue
@@ -91,7 +95,7 @@ def read_epochs(name: str, header: str, lines: Iterator[str]) -> Claim:
     places = {w: _place(columns, w) for w in ("epoch", "epoch_seconds", "loss", "val_loss")}
     broken = 0
     for record in _records(lines, columns):
-        got = {w: figure(record[p]) if p is not None and p < len(record) else None for w, p in places.items()}
+        got = _figures(record, places)
         if got["epoch"] is None or not got["epoch_seconds"] or got["epoch_seconds"] <= 0:
             broken += bool(record)
             continue

@@ -8,7 +8,7 @@ from pathlib import Path
 
 HEAD = 1 << 16  # bytes that tell what a file is
 WHOLE = 32 << 20  # bytes of the largest file that is read as one piece
-LINES = 128 << 20  # bytes of a log that are read
+LINES = 64 << 20  # bytes of a log that are read
 LONGEST = 1 << 14  # characters of a line
 SQLITE = b"SQLite format 3\0"
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours

@@ -2,14 +2,16 @@
 
 import json
 import random
+import re
 
 import pytest
 from foreign_files import metrics
 
 from scalebench import cli
 from scalebench.audit.everything import audit_paths
+from scalebench.audit.pages import PAGES as OWN
 from scalebench.report.audit_page import audit_page
-from scalebench.report.audit_text import audit_text, explained
+from scalebench.report.audit_text import PAGES, audit_text, explained
 
 
 def put(folder, **change):
@@ -29,6 +31,15 @@ def scalebench(monkeypatch, *arguments) -> int:
 
 def test_the_document_is_what_explain_prints(repository):
     assert (repository / "docs/audit.md").read_text() == explained(), "run: scalebench explain > docs/audit.md"
+
+
+def test_every_code_of_our_own_checks_has_a_page(repository):
+    package = repository / "src/scalebench"
+    files = [*(package / "audit").glob("*.py"), package / "analysis/guards.py"]
+    codes = {c for f in files for c in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', f.read_text()) if f.name != "pages.py"}
+    assert {"losses-differ", "super-linear", "device-throttled"} <= codes
+    assert codes <= set(PAGES)
+    assert set(OWN) <= codes
 
 
 def test_exit_codes(monkeypatch, capsys, tmp_path):

@@ -33,8 +33,7 @@ def audit_results(args: argparse.Namespace) -> None:
 
 
 def explain(args: argparse.Namespace) -> None:
-    from scalebench.audit.foreign.pages import PAGES
-    from scalebench.report.audit_text import explained, page_text
+    from scalebench.report.audit_text import PAGES, explained, page_text
 
     if args.code is None:
         print(explained(), end="")

@@ -3,8 +3,7 @@
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scalebench.audit.everything import Audit
-from scalebench.audit.foreign.pages import PAGES
-from scalebench.report.audit_text import grouped, names_of, shown_line, summary
+from scalebench.report.audit_text import PAGES, grouped, names_of, shown_line, summary
 
 
 def audit_page(audit: Audit) -> str:

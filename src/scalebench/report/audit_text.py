@@ -4,9 +4,11 @@ import textwrap
 
 from scalebench.audit.everything import Audit
 from scalebench.audit.finding import Finding
-from scalebench.audit.foreign.pages import PAGES
+from scalebench.audit.foreign.pages import PAGES as FOREIGN
+from scalebench.audit.pages import PAGES as OWN
 from scalebench.record.foreign.text import shown
 
+PAGES = OWN | FOREIGN
 WIDTH = 110
 NAMES = 3  # runs that a finding is headed with
 
@@ -58,14 +60,14 @@ def summary(audit: Audit) -> str:
 HEADER = """# What the audit looks for
 
 `scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain`;
-one entry of it is `scalebench explain CODE`. The checks of scalebench's own runs, which know more than any file tells, are in the README.
+one entry of it is `scalebench explain CODE`. First what is found in anybody's results, then what only runs of scalebench itself can be asked.
 
 Severities: `invalid`, the number is wrong or answers another question; `suspect`, it may be; `note`, worth knowing. The exit code is 1 where anything
 is above `note`, 2 where nothing could be read.
 
 What is read, each told by its contents: metrics JSON 2.0 and 3.0, the per-epoch JSON before them, step logs and per-epoch logs in CSV, logs of nvidia-smi, torch.profiler
 tables, text logs in blocks with tqdm and GPUtil, logs of nanoGPT, llm.c, torchtitan and Megatron-LM, `trainer_state.json` of the Hugging Face Trainer,
-scaling reports, and the completion marks and launcher's records beside metrics.
+scaling reports, and the completion marks and launcher's records beside metrics. Of a log 64 MiB are read, of other files up to 32 MiB. Captures of Nsight Systems are named, not read.
 
 What a file does not say can be given (`--world-size 4`, `--world-size NAME=4` for runs whose path has NAME in it), or written beside the files together with what was
 published about them, in any YAML file that begins so:
@@ -82,6 +84,12 @@ claims:
 """
 
 
+OURS = """# Runs of scalebench
+
+They know more than any file tells: the samples of each rank, the traffic and dtypes of a step, every step of every rank.
+"""
+
+
 def explained() -> str:
     """All pages: docs/audit.md."""
     from scalebench.record.foreign.statements import FACTS, KINDS
@@ -90,7 +98,12 @@ def explained() -> str:
     grammar = (
         f"Keys of `runs`: {', '.join(FACTS)}. Kinds of `claims`, with their keys (`?`: may be left out): {kinds}.\n\n"
     )
-    return HEADER + grammar + "\n".join(page_text(code) for code in sorted(PAGES)).rstrip() + "\n"
+    return (
+        HEADER
+        + grammar
+        + "\n".join([*map(page_text, sorted(FOREIGN)), OURS, *map(page_text, sorted(OWN))]).rstrip()
+        + "\n"
+    )
 
 
 def page_text(code: str) -> str:

@@ -13,7 +13,7 @@ from scalebench.audit.foreign.told import data_say
 from scalebench.record.foreign.claim import Statement
 from scalebench.record.foreign.gather import gather
 from scalebench.report.audit_page import environment
-from scalebench.report.audit_text import grouped, names_of, shown_line
+from scalebench.report.audit_text import PAGES, grouped, names_of, shown_line
 
 TITLE = "Five benchmarks, audited"
 INTRODUCTION = (
@@ -126,8 +126,6 @@ def _figure(value: Any, form: str) -> str:
 
 
 def five_html(benchmarks: list[Benchmark]) -> str:
-    from scalebench.audit.foreign.pages import PAGES
-
     template = environment().get_template("five.html.j2")
     return template.render(title=TITLE, introduction=INTRODUCTION, benchmarks=benchmarks, pages=PAGES)
 

@@ -1,17 +1,6 @@
-"""What each finding means: one page a code. `scalebench explain` prints them; docs/audit.md is that text."""
+"""What each finding about anybody's results means: one page a code. `scalebench explain` prints them; docs/audit.md is that text."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Page:
-    """`what` is wrong and why it matters, how it is `detected`, where it was `seen`, how to `repair` it."""
-
-    what: str
-    detected: str
-    seen: str
-    repair: str
-
+from scalebench.audit.pages import Page
 
 _V100 = "GPT-2 on 1, 2 and 4 V100 with a fixed global batch"
 _NODES = "GPT-2 on two nodes of V100, before and after a change of bucket sizes"

@@ -192,6 +192,7 @@ FAULTS = {
     "baseline-other-surroundings": (pair(lambda a, b: b["env"].update(torch_version="2.10")), "suspect", "torch_version: 2.9.1 | 2.10"),
     "arms-differ": (pair(lambda a, b: (precision(a, b), b.update(git_commit="b" * 40)), (2, 2)), "suspect", "differ in precision: bf16 | fp32; commit"),
     "single-run": (one(lambda d, e, c: None), "note", "n=1"),
+    "run-counted-twice": (pair(lambda a, b: None, (2, 2)), "note", "is in first, second"),
     "spread-of-one-run": (file("r.json", json.dumps(REPORT)), "suspect", "from one run at 4 devices"),
     "report-differs-from-runs": (file("r.json", json.dumps(REPORT)), "invalid", "200.00 / 100.00 = 2.000"),
     "comparison-refused": (file("r.json", json.dumps(REPORT)), "suspect", "precision"),

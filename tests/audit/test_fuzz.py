@@ -200,6 +200,20 @@ def test_what_is_no_file_is_left_alone(tmp_path):
     assert audited(tmp_path / "pipe").findings[0].code == "file-unreadable"
 
 
+def test_a_folder_that_cannot_be_opened_is_told(tmp_path, monkeypatch):
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refused(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    (finding,) = audited(tmp_path).findings
+    assert (finding.runs, finding.evidence) == (["closed"], "Permission denied")
+
+
 def test_a_huge_file_is_not_read_as_one_piece(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "WHOLE", 1 << 20)
     with (tmp_path / "training_metrics.json").open("wb") as file:

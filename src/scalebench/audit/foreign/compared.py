@@ -114,6 +114,25 @@ def repeated_enough(study: Study) -> list[Finding]:
     ]
 
 
+def runs_are_counted_once(study: Study) -> list[Finding]:
+    """A run is one run, however often its file was copied."""
+    grouped: dict[Any, list[Claim]] = defaultdict(list)
+    for claim in study.claims:
+        if claim.run_id and claim.rate:
+            grouped[(claim.run_id, claim.rate)].append(claim)
+    return [
+        named(
+            "run-counted-twice",
+            "note",
+            copies,
+            f"one run, {copies[0].run_id[:60]}, is in {listed(c.name for c in copies)}",
+            "n is smaller by the copies",
+        )
+        for copies in grouped.values()
+        if len(copies) > 1
+    ]
+
+
 def shards_need_devices(study: Study) -> list[Finding]:
     """ZeRO and FSDP on one device have nothing to shard."""
     alone = [
@@ -225,6 +244,7 @@ CHECKS = (
     baseline_has_the_same_surroundings,
     arms_differ_in_one_thing,
     repeated_enough,
+    runs_are_counted_once,
     shards_need_devices,
     tf32_was_on,
     offload_is_disclosed,

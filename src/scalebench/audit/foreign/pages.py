@@ -151,6 +151,12 @@ PAGES: dict[str, Page] = {
         "All five projects in part.",
         "Repeat each configuration in fresh processes, five times or more.",
     ),
+    "run-counted-twice": Page(
+        "The same run lies in several folders; counted as repeats, its copies make a spread that is too small.",
+        "Equal run_id and equal rate.",
+        "Repositories that keep curated copies beside the folders of their runs.",
+        "Audit one of the copies; repeats are runs of their own.",
+    ),
     "spread-of-one-run": Page(
         "A standard deviation of 0.0 from one run reads as perfect repeatability.",
         "Spread 0.0 beside one file of metrics.",

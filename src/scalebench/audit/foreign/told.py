@@ -5,7 +5,7 @@ from typing import Any
 
 from scalebench.audit.finding import Finding
 from scalebench.audit.foreign.conditions import known_peaks
-from scalebench.audit.foreign.study import Study, epoch_seconds, listed, named, near, speed
+from scalebench.audit.foreign.study import Study, epoch_seconds, listed, named, near
 from scalebench.campaign.shapes import ModelShape
 from scalebench.model.counts import count
 from scalebench.model.peaks import TERA, peak
@@ -227,13 +227,6 @@ def named_runs_exist(study: Study) -> list[Finding]:
             f"published, but no file here: {listed(sorted(set(absent)))}",
         )
     ]
-
-
-def speed_text(study: Study, part: str) -> str:
-    """The speed of a run in words, for tables."""
-    claims = study.of(part)
-    found = speed(claims[0]) if claims else None
-    return f"{found.value:,.2f} {found.unit}" if found else "unknown"
 
 
 CHECKS = (

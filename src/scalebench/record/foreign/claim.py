@@ -58,7 +58,6 @@ class Claim:
     zero_stage: int | None = None
     offload: str | None = None  # "cpu", "nvme"
     model: str | None = None
-    parameters: float | None = None
     dataset: str | None = None
     dataset_samples: int | None = None
     epochs: int | None = None
@@ -126,7 +125,6 @@ class Profile:
     name: str
     inclusive: float  # device time, nested operators counted again and again
     own: float  # device time of each operator alone
-    communication: float  # of it, collectives
     steps: int | None  # that were profiled
 
 
@@ -137,8 +135,6 @@ class Poll:
     name: str
     samples: int
     devices: int
-    idle: int  # samples of 0 % utilization
-    period: float | None  # seconds between the samples of one device, middle value
     backwards: int  # times at which the clock of one device's samples went backwards
 
 
@@ -184,5 +180,4 @@ class Evidence:
     completions: list[dict[str, Any]] = field(default_factory=list)
     traces: list[str] = field(default_factory=list)  # of Nsight Systems: another command's
     traced: list[str] = field(default_factory=list)  # folders of `traces`
-    titles: list[str] = field(default_factory=list)
     asked: set = field(default_factory=set)  # files that were named one by one

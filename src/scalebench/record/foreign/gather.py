@@ -70,7 +70,11 @@ def _files(root: Path, evidence: Evidence) -> Iterator[Path]:
     if not root.is_dir():
         yield root
         return
-    for folder, below, names in os.walk(root):
+
+    def closed(error: OSError) -> None:
+        evidence.unread.append(Unread(shown(os.path.relpath(error.filename, root)), error.strerror or str(error)))
+
+    for folder, below, names in os.walk(root, onerror=closed):
         below[:] = sorted(d for d in below if not d.startswith(".") and d not in ("node_modules", "__pycache__"))
         here = Path(folder)
         if "training_metrics.json" in names and "steps.csv" in names and _own(here / "training_metrics.json"):

@@ -73,7 +73,6 @@ def read_statements(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
         evidence.statements.append(_statement(entry, f"claims[{i}]"))
     for name, facts in runs.items():
         _checked_facts(facts, f"runs.{name}")
-    evidence.titles.append(str(data.get("title") or ""))
     return {str(name): facts for name, facts in runs.items()}
 
 

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from statistics import median
 
 from scalebench.record.foreign.claim import Claim, Poll, Profile, Row, Window
 from scalebench.record.foreign.fields import figure
@@ -24,7 +23,6 @@ NAMES = {
 OWN = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
 SELF_TIME = ("self device time total", "self cuda time total")
 GROUPS = ("rank", "local_rank", "split", "phase", "fold", "seed", "run", "run_id")
-COLLECTIVE = ("nccl", "allreduce", "all_reduce", "reducescatter", "reduce_scatter", "allgather", "all_gather")
 
 
 def kind_of(header: str) -> str | None:
@@ -113,7 +111,7 @@ def read_gpus(name: str, header: str, lines: Iterator[str]) -> Poll:
     utilization = next(i for i, c in enumerate(columns) if c.startswith("utilization.gpu"))
     index, stamp = columns.index("index"), columns.index("timestamp") if "timestamp" in columns else None
     last: dict[float, float] = {}
-    gaps, devices, idle, backwards = [], Counter(), 0, 0
+    devices, backwards = Counter(), 0
     for record in _records(lines, columns):
         if len(record) <= max(utilization, index):
             continue
@@ -121,14 +119,11 @@ def read_gpus(name: str, header: str, lines: Iterator[str]) -> Poll:
         if device is None or used is None:
             continue
         devices[device] += 1
-        idle += used == 0
         at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
         if at is not None:
-            if device in last:
-                gaps.append(abs(at - last[device]))
-                backwards += at < last[device]
+            backwards += at < last.get(device, at)
             last[device] = at
-    return Poll(name, devices.total(), len(devices), idle, median(gaps) if gaps else None, backwards)
+    return Poll(name, devices.total(), len(devices), backwards)
 
 
 def _seconds(stamp: str) -> float | None:
@@ -146,21 +141,18 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> Profile:
     total, total_unit = _time_column(columns, "device time total", "cuda time total")
     own, own_unit = _time_column(columns, *SELF_TIME)
     calls = columns.index("calls") if "calls" in columns else None
-    name_at, sums, collectives, steps = columns.index("name"), [0.0, 0.0], 0.0, None
+    name_at, sums, steps = columns.index("name"), [0.0, 0.0], None
     for record in _records(lines, columns):
         if len(record) < len(columns):
             continue
         values = [figure(record[total]) if total is not None else None, figure(record[own])]
-        operator = record[name_at].lower()
-        if operator.startswith("profilerstep"):
+        if record[name_at].lower().startswith("profilerstep"):
             count = figure(record[calls]) if calls is not None else None
             steps = int(count) if count else None
         sums = [s + max(v or 0.0, 0.0) * u for s, v, u in zip(sums, values, (total_unit, own_unit), strict=True)]
-        if "nccl" in operator and any(c in operator.replace(":", "") for c in COLLECTIVE):
-            collectives += max(values[1] or 0.0, 0.0) * own_unit
     if not all(map(math.isfinite, sums)):
         sums = [0.0, 0.0]
-    return Profile(name, sums[0], sums[1], collectives, steps)
+    return Profile(name, sums[0], sums[1], steps)
 
 
 def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:

@@ -52,6 +52,7 @@ FAULTS = {
     "rate-times-time": (set_in("window", "tokens_per_sec_global", lambda r: r * 4), None, "invalid"),
     "figures-differ-from-series": (set_in("window", "step_time_mean_sec", lambda s: s * 5.26), None, "invalid"),
     "ranks-slow-by-turns": (None, by_turns, "suspect"),
+    "data-wait": (set_in("window", "dataload_time_mean_sec", lambda s: s * 20), None, "suspect"),
     "window-short": (set_in("window", "wall_time_sec", 0.4), None, "suspect"),
     "text-damaged": (set_in("data", "replaced_characters", 3), None, "note"),
     "traffic-differs": (set_in("collectives", "allreduce", "bytes", lambda b: 2 * b), None, "invalid"),

@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     timing.figures_are_the_series,
     timing.ranks_take_turns,
     timing.window_is_long_enough,
+    timing.data_never_limits,
     timing.machine_was_free,
     timing.devices_ran_free,
     comparison.losses_agree,

@@ -11,6 +11,7 @@ FILLED = 0.02  # part of the window that may lie outside of the steps in it
 TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
 SHORTEST = 1.0  # seconds of a window
 THROTTLED = 0.05  # part of the samples of a GPU
+WAITING = 0.02  # part of a step that may go by waiting for tokens
 BUSY = 0.25  # part of the machine's CPU time that others may take before a run
 
 
@@ -118,6 +119,26 @@ def window_is_long_enough(runs: list[Run]) -> list[Finding]:
         for run in runs
         if run.metrics.window.wall_time_sec < SHORTEST
     ]
+
+
+def data_never_limits(runs: list[Run]) -> list[Finding]:
+    """The ranks do not wait for their tokens: the time from asking for them to having them is a small part of a step."""
+    found = []
+    for run in runs:
+        window = run.metrics.window
+        share = window.dataload_time_mean_sec / window.step_time_mean_sec
+        if share > WAITING:
+            found.append(
+                about(
+                    run,
+                    "data-wait",
+                    "suspect",
+                    f"{share:.1%} of a step ({window.dataload_time_mean_sec * 1e3:.3g} of {window.step_time_mean_sec * 1e3:.3g} ms) "
+                    "was waiting for tokens",
+                    "The rate is in part that of reading: put results/corpora on a faster disk, or free a core for the reader.",
+                )
+            )
+    return found
 
 
 def machine_was_free(runs: list[Run]) -> list[Finding]:

@@ -64,6 +64,15 @@ def test_a_damaged_file_is_fetched_again(server, url, target, patience, capsys):
     assert "damaged" in capsys.readouterr().err
 
 
+def test_another_file_than_at_first_use_is_not_taken(server, url, target, patience):
+    download(Wanted((url,)), target, patience)
+    target.unlink()
+    server.files["/data.bin"] = CONTENT[::-1]
+    refused(target, f"expected {SHA} as at first; delete data.bin.json to take the new one", Wanted((url,)), patience)
+    (target.parent / "data.bin.json").unlink()
+    assert download(Wanted((url,)), target, patience)["sha256"] == hashlib.sha256(CONTENT[::-1]).hexdigest()
+
+
 def test_a_file_that_was_copied_there_by_hand_is_taken(server, url, target, patience):
     target.parent.mkdir()
     target.write_bytes(CONTENT)
@@ -147,6 +156,13 @@ def test_retry_after_is_obeyed(server, url, target, patience, waits):
     download(Wanted((url,)), target, patience)
     assert waits[0] == 7
     assert 30 < waits[1] <= 40
+
+
+@pytest.mark.parametrize("text", ["soon", "-5", "", "99999 Feb 31"])
+def test_a_retry_after_that_says_nothing(server, url, target, patience, waits, text):
+    server.faults["/data.bin"] = [status(429, Retry_After=text)]
+    download(Wanted((url,)), target, patience)
+    assert waits == [1.0]
 
 
 PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"

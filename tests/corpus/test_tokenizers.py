@@ -95,6 +95,22 @@ def test_the_tokenizer_of_gpt2_cuts_as_the_merges_say(server, published, tmp_pat
     assert ours.name == "gpt2"
 
 
+def test_ids_are_those_that_tiktoken_reads_from_the_same_file(server, published, tmp_path, monkeypatch):
+    """tiktoken also wants the table of ids, which is made here from our tokens: it compares the two."""
+    from tiktoken.load import data_gym_to_mergeable_bpe_ranks
+
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    (tmp_path / "vocab.bpe").write_bytes(server.files["/vocab.bpe"])
+    tokenizer.from_merges(tmp_path / "vocab.bpe", tmp_path / "gpt2.json")
+    tokens = [bytes.fromhex(t) for t in json.loads((tmp_path / "gpt2.json").read_text())["tokens"]]
+    stands_for = {byte: char for char, byte in tokenizer._byte_of_character().items()}
+    (tmp_path / "encoder.json").write_text(
+        json.dumps({"".join(stands_for[b] for b in t): i for i, t in enumerate(tokens)})
+    )
+    ranks = data_gym_to_mergeable_bpe_ranks(str(tmp_path / "vocab.bpe"), str(tmp_path / "encoder.json"))
+    assert ranks == {token: i for i, token in enumerate(tokens)}
+
+
 def test_another_file_is_not_taken_for_the_one_of_gpt2(server, published, tmp_path, patience):
     server.files["/vocab.bpe"] += b"x y\n"
     with pytest.raises(UserError, match=r"(?s)vocab.bpe could not be downloaded.*sha256"):
@@ -133,12 +149,15 @@ def test_bytes(tmp_path):
     assert sorted(filter(None, documents_)) == sorted(texts)
 
 
+DOCUMENTS = 1200
+
+
 @pytest.fixture
 def corpus(tmp_path, monkeypatch, sentences):
     """A corpus of some hundred row groups, a second's work, and its tokenizer."""
     monkeypatch.setattr(documents, "GROUP_BYTES", 60_000)
     chance = random.Random(5)
-    (tmp_path / "in.txt").write_text("\n".join(" ".join(chance.choices(sentences, k=8)) for _ in range(3000)))
+    (tmp_path / "in.txt").write_text("\n".join(" ".join(chance.choices(sentences, k=8)) for _ in range(DOCUMENTS)))
     row = Corpus(source="text", files=[str(tmp_path / "in.txt")], document="line")
     documents.fetch("mine", row, tmp_path)
     tokenizer.train("bpe-512", iter(sentences), tmp_path / "tokenizer.json")
@@ -178,7 +197,9 @@ def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, cap
     made, original = [], encode.encode_shard
     monkeypatch.setattr(encode, "encode_shard", lambda *args: made.append(args[-1].number) or original(*args))
     tokenise.tokenise(corpus, corpus / "tokenizer.json", cut, processes=1)
-    shards = len(list(tokenise._shards(encode.documents_by_group(corpus / "documents.parquet"), np.zeros(3000, bool))))
+    shards = len(
+        list(tokenise._shards(encode.documents_by_group(corpus / "documents.parquet"), np.zeros(DOCUMENTS, bool)))
+    )
     assert f"{len(done) - 1} of {shards} shards are there already" in capsys.readouterr().err
     assert made == sorted({*range(shards)} - set(done[1:]))
     assert result(cut) == result(whole)

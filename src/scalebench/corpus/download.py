@@ -58,11 +58,11 @@ def _kept(wanted: Wanted, target: Path) -> dict[str, Any] | None:
     size, sha256, record = target.stat().st_size, _sha256(target), read_json(beside(target, ".json"))
     expected = wanted.sha256 or record.get("sha256", sha256)
     if sha256 == expected and wanted.size in (None, size):
-        if record.get("sha256") == sha256 and (record["checked"] != "first use" or not wanted.sha256):
+        if record.get("sha256") == sha256 and (record.get("checked") != "first use" or not wanted.sha256):
             return record
         # A file that somebody put there by hand is as good as a download.
         checked = "table" if wanted.sha256 else "first use"
-        return write_json(beside(target, ".json"), {"size": size, "sha256": sha256, "checked": checked})
+        return write_json(beside(target, ".json"), record | {"size": size, "sha256": sha256, "checked": checked})
     _say(
         target, f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again"
     )
@@ -78,12 +78,14 @@ def _from(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict[st
         try:
             said = transfer(url, wanted, target, patience)
             sha256 = _sha256(part)
-            expected = wanted.sha256 or said.get("sha256") or sha256
+            first = read_json(beside(target, ".json")).get("sha256")
+            expected = wanted.sha256 or said.get("sha256") or first or sha256
             if sha256 == expected:
                 return _publish(wanted, said, target, sha256, shown(url))
             part.unlink()
             if sha256 == wrong:  # a broken line does not break a file twice in the same way
-                raise Refused(f"the file there has sha256 {sha256}, expected {expected}")
+                way_out = f" as at first; delete {target.name}.json to take the new one" if expected == first else ""
+                raise Refused(f"the file there has sha256 {sha256}, expected {expected}{way_out}")
             wrong = sha256
             raise Interrupted("the checksum is wrong; once more from the start")
         except Interrupted as interruption:

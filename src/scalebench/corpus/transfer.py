@@ -217,8 +217,9 @@ def _asked_to_wait(answer: requests.Response) -> float | None:
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
-    date = email.utils.parsedate_to_datetime(text) if text else None
-    return max(0.0, date.timestamp() - time.time()) if date else None
+    with contextlib.suppress(ValueError):  # neither seconds nor a date
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    return None
 
 
 def _advice(wanted: Wanted) -> str:

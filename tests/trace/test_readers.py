@@ -98,7 +98,7 @@ EVENTS = [
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_profiler_trace_of_a_cpu_rank(tmp_path, packed):
     path = tmp_path / ("rank1.json.gz" if packed else "rank1.json")
-    text = json.dumps(chrome(1)).encode()
+    text = b"\n" + json.dumps(chrome(1)).encode()  # as the profiler writes it
     path.write_bytes(gzip.compress(text) if packed else text)
     found = summarise_files([path], ranks=2)
     row = found.per_step[0]

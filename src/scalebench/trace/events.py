@@ -11,7 +11,7 @@ import pandas as pd
 WORK = {"rank": "int32", "stream": "int64", "name": "category", "launched": "int64", "start": "int64", "end": "int64"}
 # Named ranges of the program: NVTX, or torch's record_function.
 RANGES = {"rank": "int32", "thread": "int64", "name": "category", "start": "int64", "end": "int64"}
-# Calls into the operating system and CUDA's API, summed by name.
+# Calls into the operating system, summed by name.
 HOST = {"kind": "str", "name": "str", "calls": "int64", "total_ns": "int64"}
 
 

@@ -54,14 +54,11 @@ def _until(spans: Spans, times: NDArray) -> NDArray[np.int64]:
 
 
 def _where(a: Spans, b: Spans, wanted) -> Spans:
-    points = np.sort(np.concatenate([*a, *b]), kind="stable")  # four sorted runs: merging them is fast
-    if len(points):
-        points = points[np.concatenate([[True], points[1:] > points[:-1]])]
-    if len(points) < 2:
-        return a[0][:0], a[1][:0]
-    chosen = wanted(_inside(a, points[:-1]), _inside(b, points[:-1]))
-    return union(points[:-1][chosen], points[1:][chosen])
-
-
-def _inside(spans: Spans, times: NDArray) -> NDArray[np.bool_]:
-    return np.searchsorted(spans[0], times, side="right") > np.searchsorted(spans[1], times, side="right")
+    times = np.concatenate([*a, *b])
+    order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
+    times = times[order]
+    enters = np.repeat(np.array([1, -1, 0, 0], np.int8), [len(a[0])] * 2 + [len(b[0])] * 2)
+    other = np.repeat(np.array([0, 0, 1, -1], np.int8), [len(a[0])] * 2 + [len(b[0])] * 2)
+    # Between two times one is inside of as many intervals as were entered and not left before.
+    chosen = wanted(np.cumsum(enters[order]) > 0, np.cumsum(other[order]) > 0)[:-1]
+    return union(times[:-1][chosen], times[1:][chosen])

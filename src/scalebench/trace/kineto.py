@@ -42,13 +42,10 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     device = "gpu" if on_device.any() else "cpu" if len(work["start"]) else "none"
     named = events[(events["cat"] == "user_annotation") & ~events["name"].map(lambda n: collective_of(n) is not None)]
     ranges = {"thread": _threads(named["tid"]), "name": named["name"], "start": named["start"], "end": named["end"]}
-    calls = events[events["cat"].isin(CALLS)]
-    host = calls.assign(total_ns=calls["end"] - calls["start"]).groupby("name")["total_ns"].agg(["count", "sum"])
-    columns = {"kind": ["cuda_api"] * len(host), "name": host.index, "calls": host["count"], "total_ns": host["sum"]}
     return Trace(
         frame(WORK, {"rank": rank} | work) if len(work["start"]) else frame(WORK),
         frame(RANGES, {"rank": rank} | ranges) if len(named) else frame(RANGES),
-        frame(HOST, {k: np.asarray(v) for k, v in columns.items()}) if len(host) else frame(HOST),
+        frame(HOST),  # the profiler records no calls of the operating system
         Source(
             tool="torch.profiler",
             files=[path.name],

@@ -4,6 +4,7 @@ Exports have no indexes, so nothing is joined in SQL: columns are read in pieces
 columns exist only where there is data and differ between versions; what is not there is not asked for.
 """
 
+import gc
 import re
 import sqlite3
 from contextlib import closing
@@ -16,7 +17,7 @@ import pandas as pd
 from scalebench.errors import UserError
 from scalebench.trace.events import HOST, RANGES, WORK, Source, Trace, frame
 
-PIECE = 250_000  # rows that are held as Python objects at a time
+PIECE = 4_000  # rows that are held as Python objects at a time: few enough for the processor's cache
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
@@ -58,11 +59,19 @@ class Export:
 
     def _arrays(self, table: str, columns: list[str], where: str) -> list[np.ndarray]:
         pieces = []
-        with closing(self.database.execute(f'SELECT {", ".join(columns)} FROM "{table}" {where}')) as rows:
-            while piece := rows.fetchmany(PIECE):
-                flat = np.fromiter(chain.from_iterable(piece), np.int64, len(piece) * len(columns))
-                pieces.append(flat.reshape(-1, len(columns)))
-        return list(np.concatenate(pieces).T.copy()) if pieces else [np.empty(0, np.int64) for _ in columns]
+        collecting = gc.isenabled()
+        gc.disable()  # the collector would look at every row again and again, and none of them refers to anything
+        try:
+            with closing(self.database.execute(f'SELECT {", ".join(columns)} FROM "{table}" {where}')) as rows:
+                while piece := rows.fetchmany(PIECE):
+                    flat = np.fromiter(chain.from_iterable(piece), np.int64, len(piece) * len(columns))
+                    pieces.append(flat.reshape(-1, len(columns)))
+        finally:
+            if collecting:
+                gc.enable()
+        if not pieces:
+            return [np.empty(0, np.int64) for _ in columns]
+        return [np.concatenate([piece[:, i] for piece in pieces]) for i in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
         """Texts of some string ids."""
@@ -125,7 +134,7 @@ def _work(export: Export) -> pd.DataFrame:
         columns = export.numbers(table, "globalPid", "deviceId", "streamId", "correlationId", "start", "end", name)
         if not len(columns[0]):
             continue
-        ids, inverse = np.unique(columns.pop(), return_inverse=True)
+        ids, inverse = _distinct(columns.pop())
         named = {
             KERNEL: export.strings(ids) if table == KERNEL else {},
             MEMCPY: {int(i): f"[CUDA memcpy {COPIES.get(int(i), 'other')}]" for i in ids},
@@ -153,6 +162,15 @@ def _work(export: Export) -> pd.DataFrame:
             "end": end,
         }
     )
+
+
+def _distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """np.unique with the inverse; string ids are small numbers, so that they are counted instead of sorted."""
+    lowest = int(ids.min())
+    if int(ids.max()) - lowest > 10**7:
+        return np.unique(ids, return_inverse=True)
+    there = np.bincount(ids - lowest) > 0
+    return np.flatnonzero(there) + lowest, (np.cumsum(there) - 1)[ids - lowest]
 
 
 def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -224,18 +242,17 @@ def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 
 
 def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Calls of the operating system and of CUDA's API; of our own runs only those of ranks inside of steps."""
-    rows, where, steps = [], "", ranges[ranges["name"] == "step"]
+    """Calls of the operating system; of our own runs only those of ranks inside of steps."""
+    where, steps = "", ranges[ranges["name"] == "step"]
+    if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
+        return frame(HOST)
     if ranks is not None and len(steps):
-        threads = ", ".join(str(process) for process in ranks)
-        where = f"WHERE globalTid & {PROCESS} IN ({threads}) AND start >= {steps['start'].min()} AND end <= {steps['end'].max()}"
-    for kind, table in (("osrt", "OSRT_API"), ("cuda_api", RUNTIME)):
-        if not export.has(table, "start", "end", "globalTid", "nameId"):
-            continue
-        summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM {table} {where} GROUP BY nameId"
-        found = export.database.execute(summed).fetchall()
-        texts = export.strings(np.array([name for name, *_ in found], np.int64))
-        rows += [(kind, texts[name], calls, total) for name, calls, total in found]
+        processes = ", ".join(str(process) for process in ranks)
+        where = f"WHERE start >= {steps['start'].min()} AND end <= {steps['end'].max()} AND globalTid & {PROCESS} IN ({processes})"
+    summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
+    found = export.database.execute(summed).fetchall()
+    texts = export.strings(np.array([name for name, *_ in found], np.int64))
+    rows = [("osrt", texts[name], calls, total) for name, calls, total in found]
     return frame(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else frame(HOST)
 
 

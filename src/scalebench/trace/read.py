@@ -40,7 +40,7 @@ def kind_of(path: Path) -> str:
         )
     if head.startswith(SQLITE) or path.suffix in (".sqlite", ".db"):
         return "sqlite"
-    if head.startswith((b"\x1f\x8b", b"{")):
+    if head.startswith(b"\x1f\x8b") or head.lstrip().startswith(b"{"):
         return "kineto"
     try:
         text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")

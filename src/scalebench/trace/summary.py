@@ -9,7 +9,7 @@ import pandas as pd
 
 from scalebench.trace.classes import COMMUNICATION, UNCLASSIFIED, classify
 from scalebench.trace.events import Trace
-from scalebench.trace.intervals import Spans, both, union, within, without
+from scalebench.trace.intervals import Spans, union, within, without
 from scalebench.trace.ranges import tree
 from scalebench.trace.schema import Collective, Coverage, Kernel, Slowest, Step
 from scalebench.trace.waiting import Waiting, waiting
@@ -174,9 +174,11 @@ class Summary:
             window = self.windows[rank]
             compute, talk = self._spans[rank]
             busy = union(np.concatenate([compute[0], talk[0]]), np.concatenate([compute[1], talk[1]]))
-            parts = {"compute": compute, "communication": talk, "exposed": without(talk, compute),
-                     "overlapped": both(talk, compute), "busy": busy}  # fmt: skip
-            ms = {name: within(spans, window.starts, window.ends) / 1e6 for name, spans in parts.items()}
+            parts = {"compute": compute, "communication": talk, "exposed": without(talk, compute)}
+            ns = {name: within(spans, window.starts, window.ends) for name, spans in parts.items()}
+            ns |= {"overlapped": ns["communication"] - ns["exposed"]}
+            ns |= {"idle": window.ends - window.starts - ns["compute"] - ns["exposed"]}
+            ms = {name: values / 1e6 for name, values in ns.items()}
             waits = None if waited is None else within(waited[rank], window.starts, window.ends) / 1e6
             phases = self._phases(rank, window)
             gaps = _gaps(busy, window)
@@ -193,7 +195,7 @@ class Summary:
                         exposed_ms=said["exposed"],
                         overlapped_ms=said["overlapped"],
                         wait_ms=None if waits is None else round(float(waits[i]), 6),
-                        idle_ms=round(wall - float(ms["busy"][i]), 6) if recorded else None,
+                        idle_ms=float(ms["idle"][i]) if recorded else None,
                         gaps=int(gaps[i]) if recorded else None,
                         ranges_ms={name: float(v[i]) for name, v in phases.items()},
                     )

@@ -38,6 +38,8 @@ def test_each_fault_is_found_by_its_name():
     assert codes(profile(trace(dropped=5))) == [("trace-incomplete", "suspect")]
     assert codes(profile(world=3)) == [("trace-incomplete", "suspect")]
     assert codes(profile(expected_calls={"allreduce": 3})) == [("trace-collectives-differ", "suspect")]
+    assert codes(profile(expected_calls={"allreduce": 1}, strategy="fsdp")) == [], "and the norm of the gradients"
+    assert codes(profile(expected_calls={"allreduce": 1})) == [("trace-collectives-differ", "suspect")]
     assert codes(profile(step_time_ms=[0.2] * 5)) == [("trace-steps-differ", "suspect")]
     assert codes(profile(step_time_ms=[0.3] * 4)) == [("trace-steps-differ", "suspect")]
     assert codes(profile(status="failed", reason="timeout")) == [("trace-missing", "note")]

@@ -83,7 +83,8 @@ def test_communication_of_every_strategy_is_found_and_counted(strategy, take, dd
         assert {"data", "forward", "backward", "optimizer"} <= set(row.ranges_ms)
         assert ("reduce" in row.ranges_ms) == strategy.startswith("zero")
     # Every collective that the dispatcher saw in the probed step is an event of gloo's in each traced one.
-    assert sum(c.calls for c in found.collectives.values()) == sum(found.expected_calls.values())
+    unseen = 1 if strategy == "fsdp" else 0  # DTensor's reduction of the gradients' norm, below the dispatcher
+    assert sum(c.calls for c in found.collectives.values()) == sum(found.expected_calls.values()) + unseen
     clock = sum(max(row.wall_ms for row in found.per_step if row.step == step) for step in range(STEPS))
     assert clock == pytest.approx(sum(found.step_time_ms), rel=0.1), "the trainer's clock saw the same steps"
 

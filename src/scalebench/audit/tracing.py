@@ -63,7 +63,9 @@ def collectives_are_in_the_trace(profile: Profile) -> list[Finding]:
         return []
     expected = sum(profile.expected_calls.values())
     seen = sum(c.calls for c in profile.collectives.values())
-    if abs(seen - expected) < 0.5:
+    # The norm of FSDP2's sharded gradients is reduced by DTensor, below the dispatcher and so unseen by the probe.
+    unseen = 1 if profile.strategy == "fsdp" else 0
+    if expected - 0.5 < seen < expected + unseen + 0.5:
         return []
     evidence = (
         f"{seen:g} collectives a step and rank are in the trace, {expected} were counted in a probe "

@@ -288,6 +288,9 @@ class Tracing(Section):
     nodes: Literal["first", "all"] = key(
         "first", "The nodes that nsys traces; torch.profiler traces every rank.", "none"
     )
+    proof: bool = key(
+        False, "On GPUs, also keep what NCCL, nvidia-smi and ibstat say about the wires of the traced run.", "none"
+    )
 
 
 class Campaign(Section):

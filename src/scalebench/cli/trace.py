@@ -54,6 +54,14 @@ def trace_summary(args: argparse.Namespace) -> None:
         print(sentence)
 
 
+def trace_wires(args: argparse.Namespace) -> None:
+    from scalebench.trace.proof import read_proof
+
+    for path in args.files:
+        kind, said = read_proof(path)
+        print(f"{path} ({kind}): {said}")
+
+
 def trace_diff(args: argparse.Namespace) -> None:
     from scalebench.trace.captured import CAPTURE
     from scalebench.trace.diff import diff, table, told
@@ -132,3 +140,5 @@ def add(stages: Group) -> None:
         )
     two.add_argument("--ranks", type=int, help="of text reports: how many ranks they are of")
     two.add_argument("--steps", type=int, help="of text reports: optimizer steps of each run")
+    wires = command(traces, "wires", trace_wires, "say by which wires a run really communicated")
+    wires.add_argument("files", type=Path, nargs="+", help="NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat")

@@ -1,5 +1,6 @@
 """One traced run of a cell: separate from the timed ones, short, and published as a whole or not at all."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -30,6 +31,9 @@ from scalebench.trainer.request import Request, sections_of
 
 LOG = "capture.log"
 PROGRAM = "scalebench.trace.program"
+# What NCCL writes about its set-up; %h and %p are its own placeholders for host and process.
+NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,NET"}
+ANSWERS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibstat.txt": ["ibstat"]}
 
 
 def choose(asked: str, gpu: bool) -> tuple[str, str | None]:
@@ -72,7 +76,9 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, asked: Tracing, 
         reason = reason_against(cell, gpus, len(nodes.hosts) if nodes else 1)
         status = "not_applicable" if reason else "ok"
         if not reason:
-            reason = _run(request, attempt, out / LOG, tool, nodes)
+            reason = _run(
+                request, attempt, out / LOG, tool, nodes, _proof(attempt / RAW) if asked.proof and gpu else {}
+            )
             status = "failed" if reason else "ok"
         seen = json.loads((attempt / SEEN).read_text()) if status == "ok" else {}
         found = Captured(
@@ -118,7 +124,19 @@ def _begin(out: Path, name: str) -> Path:
     return attempt
 
 
-def _run(request: Request, attempt: Path, log: Path, tool: str, nodes: Any) -> str | None:
+def _proof(folder: Path) -> dict[str, str]:
+    """Ask the first node about its wires, where it has the programs; returns the variables that let NCCL write about them."""
+    for name, command in ANSWERS.items():
+        if shutil.which(command[0]):
+            with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, timeout=60)
+    return NCCL_LOG | {
+        "NCCL_DEBUG_FILE": str(folder.resolve() / "nccl.%h.%p.log"),
+        "NCCL_TOPO_DUMP_FILE": str(folder.resolve() / "nccl_topo.xml"),
+    }
+
+
+def _run(request: Request, attempt: Path, log: Path, tool: str, nodes: Any, variables: dict[str, str]) -> str | None:
     """Start the ranks; returns why there is no trace, or None."""
     cell, path = request.cell, attempt / "request.json"
     pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps)
@@ -132,7 +150,7 @@ def _run(request: Request, attempt: Path, log: Path, tool: str, nodes: Any) -> s
         else:
             command = [*under, *local.command(cell, path, PROGRAM)]
             env, remote = local.environment(cell, pulse.path), None
-        outcome = run_watched(command, env, log, request.time_limit, pulse, remote)
+        outcome = run_watched(command, env | variables, log, request.time_limit, pulse, remote)
     finally:
         pulse.close()
     if (attempt / SEEN).exists() and any((attempt / RAW).iterdir()):

@@ -10,6 +10,7 @@ from scalebench.errors import UserError
 from scalebench.record.write import scrub, write_atomic, write_json
 from scalebench.trace.captured import RAW, Captured, read_capture
 from scalebench.trace.nsys_text import summarise_text
+from scalebench.trace.proof import read_proof
 from scalebench.trace.read import kind_of, read_trace
 from scalebench.trace.schema import PROFILE, Profile
 from scalebench.trace.summary import Summary, tops
@@ -60,6 +61,19 @@ def _expected_ranks(captured: Captured) -> int:
         first = captured.ranks[0]["host"]
         return sum(place["host"] == first for place in captured.ranks)
     return captured.world_size
+
+
+def _proof(folder: Path, captured: Captured) -> dict[str, Any]:
+    """What the optional texts about wires say, by file; a file that cannot be read says so."""
+    found: dict[str, Any] = {}
+    for name in captured.files:
+        if name.endswith((".log", ".xml", ".txt")):
+            try:
+                kind, said = read_proof(folder / RAW / name)
+                found[name] = {"kind": kind, "said": said}
+            except UserError as error:
+                found[name] = {"kind": "unknown", "said": scrub(str(error))}
+    return found
 
 
 def _about(folder: Path) -> dict[str, Any]:

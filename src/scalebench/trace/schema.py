@@ -143,6 +143,7 @@ class Profile(Part):
     slowest: Slowest | None = None
     ranges: list[Range] = []
     kernels_top: list[Kernel] = []
+    proof: dict[str, Any] = Field({}, description="What NCCL, nvidia-smi and ibstat said about the wires, by file.")
     step_time_ms: list[float] = Field([], description="Of the traced steps, by the trainer's clock, slowest rank.")
 
 

@@ -12,12 +12,6 @@ from scalebench.strategy import Strategy
 
 # Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear")
-# Collectives that DTensor asks for (FSDP2's gradient norm); what they are carried out by is not dispatched.
-FUNCTIONAL = {
-    "all_reduce": "allreduce",
-    "all_gather_into_tensor": "allgather_base",
-    "reduce_scatter_tensor": "reduce_scatter_base",
-}
 
 
 class Probe(TorchDispatchMode):
@@ -63,11 +57,7 @@ class Probe(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         if func.namespace == "c10d":
-            self._collective(func._schema.name.removeprefix("c10d::").strip("_"), args)
-        elif func.namespace == "_c10d_functional":
-            name = FUNCTIONAL.get(func._schema.name.removeprefix("_c10d_functional::"))
-            if name:
-                self._collective(name, args)
+            self._collective(func._schema.name, args)
         elif func.namespace == "aten" and func._schema.name.removeprefix("aten::") in PRODUCTS:
             self.products |= {_name(t.dtype) for t in _tensors(args)}
         return func(*args, **(kwargs or {}))
@@ -75,6 +65,7 @@ class Probe(TorchDispatchMode):
     def _collective(self, name: str, args: tuple) -> None:
         tensors = _tensors(args)
         if tensors:
+            name = name.removeprefix("c10d::").strip("_")
             # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
             sizes = [t.numel() * t.element_size() for t in tensors]
             self.calls[name] += 1

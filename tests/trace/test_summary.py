@@ -61,6 +61,16 @@ def test_a_straggler_is_named_and_waiting_is_not_transfer():
     assert "Rank 1 comes last in 4 of 4 steps; the others wait 0.02 ms for it in each of them." in sentences(found)
 
 
+def test_a_rank_that_is_last_by_chance_is_not_named():
+    by_turns = trace(ranks=2, late={0: 20})
+    other = trace(ranks=2, late={1: 20})
+    half = by_turns.work["start"] < by_turns.work["start"].median()
+    mixed = pd.concat([by_turns.work[half], other.work[~half]], ignore_index=True)
+    found = profile(Trace(mixed, by_turns.ranges, by_turns.host, by_turns.source))
+    assert found.slowest.steps_last == 2
+    assert not any("comes last" in s for s in sentences(found))
+
+
 def test_level_ranks_have_no_straggler():
     assert profile(trace()).slowest is None
 

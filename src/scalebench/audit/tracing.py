@@ -53,7 +53,7 @@ def trace_is_understood(profile: Profile) -> list[Finding]:
         advice = (
             "Who waits for whom is unknown without them; trace again, with trace.nodes: all where nodes are missing."
         )
-        found.append(_about(profile, "trace-incomplete", "suspect", f"ranks {ranks} are not in the trace", advice))
+        found.append(_about(profile, "trace-incomplete", "note", f"ranks {ranks} are not in the trace", advice))
     return found
 
 

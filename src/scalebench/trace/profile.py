@@ -26,7 +26,7 @@ def summarise_capture(folder: Path) -> Profile:
     known = _known(captured, folder)
     if captured.status == "ok":
         paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
-        summary = Summary(read_trace(paths), _expected_ranks(captured))
+        summary = Summary(read_trace(paths), captured.world_size)
         fields = known | summary.fields()
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
         fields |= {
@@ -53,14 +53,6 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
         raise UserError("text reports and single events cannot be summarised together; give one kind of file")
     fields = summarise_text(paths, ranks, steps) if kinds == {"text"} else Summary(read_trace(paths), ranks).fields()
     return Profile(**_about(paths[0].parent) | {"inputs": [p.name for p in paths]} | fields)
-
-
-def _expected_ranks(captured: Captured) -> int:
-    """Ranks that the trace should hold: nsys traces nodes, and by default the first alone."""
-    if captured.tool == "nsys" and captured.nodes == "first" and captured.ranks:
-        first = captured.ranks[0]["host"]
-        return sum(place["host"] == first for place in captured.ranks)
-    return captured.world_size
 
 
 def _proof(folder: Path, captured: Captured) -> dict[str, Any]:

@@ -113,3 +113,20 @@ def test_a_home_that_is_a_link_is_scrubbed_under_both_names(tmp_path, monkeypatc
     (tmp_path / "home").symlink_to("gpfs")
     monkeypatch.setenv("HOME", str(tmp_path / "home/alice"))
     assert scrub(f"{tmp_path}/home/alice/x {tmp_path}/gpfs/alice/y") == "~/x ~/y"
+
+
+def test_a_trace_that_failed_is_taken_away_and_a_sound_one_stays(tmp_path):
+    import json
+
+    from scalebench.record.retry import forget
+
+    folders = [tmp_path / "traces" / name for name in ("sound", "failed", "broken", "none")]
+    for folder, text in zip(folders, ('{"status": "ok"}', '{"status": "failed"}', "{", None), strict=True):
+        folder.mkdir(parents=True)
+        if text:
+            (folder / "capture.json").write_text(text)
+    (tmp_path / "traces.json").write_text(json.dumps({}))
+    assert forget(tmp_path, [], traces=folders) == folders[1:3]
+    assert [f.exists() for f in folders] == [True, False, False, True]
+    assert not (tmp_path / "traces.json").exists(), "it was computed from them"
+    assert forget(tmp_path, [], anyway=True, traces=folders) == folders[:1]

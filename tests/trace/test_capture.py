@@ -9,9 +9,10 @@ import pytest
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, Tracing
 from scalebench.errors import UserError
+from scalebench.record.run import CAPTURE
 from scalebench.record.write import write_json
 from scalebench.trace.capture import capture, choose
-from scalebench.trace.captured import CAPTURE, Captured, read_capture
+from scalebench.trace.captured import Captured, read_capture
 from scalebench.trace.profile import summarise_capture
 from scalebench.trace.schema import read_profile
 from scalebench.trace.words import sentences

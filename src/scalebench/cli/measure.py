@@ -102,11 +102,12 @@ def retry(args: argparse.Namespace) -> None:
     if args.cell:
         study.cell(args.cell)
     wanted = [folder for folder in study.runs(args.results) if args.cell in (None, folder.parent.name)]
-    gone = forget(args.results / study.name, wanted, anyway=args.cell is not None)
+    traces = [args.results / study.name / "traces" / c.slug for c in study.traced if args.cell in (None, c.slug)]
+    gone = forget(args.results / study.name, wanted, args.cell is not None, traces)
     for folder in gone:
         print(f"removed {folder}")
     if gone:
-        count = f"{len(gone)} run{'' if len(gone) == 1 else 's'}"
+        count = f"{len(gone)} run{'' if len(gone) == 1 else 's'}"  # a traced one is a run too
         print(
             f"{count} will be made anew by the next snakemake that builds {args.results / study.name / 'report.html'}"
         )

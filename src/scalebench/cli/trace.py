@@ -38,8 +38,8 @@ def trace_capture(args: argparse.Namespace) -> None:
 
 
 def trace_summary(args: argparse.Namespace) -> None:
+    from scalebench.record.run import CAPTURE
     from scalebench.record.write import write_json
-    from scalebench.trace.captured import CAPTURE
     from scalebench.trace.profile import summarise_capture, summarise_files
     from scalebench.trace.schema import PROFILE
     from scalebench.trace.words import sentences
@@ -63,7 +63,7 @@ def trace_wires(args: argparse.Namespace) -> None:
 
 
 def trace_diff(args: argparse.Namespace) -> None:
-    from scalebench.trace.captured import CAPTURE
+    from scalebench.record.run import CAPTURE
     from scalebench.trace.diff import diff, table, told
     from scalebench.trace.profile import summarise_files
     from scalebench.trace.schema import PROFILE, read_profile

@@ -1,21 +1,24 @@
 """Taking runs away, so that Snakemake makes them anew."""
 
+import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from scalebench.errors import UserError
-from scalebench.record.run import METRICS, read_run
+from scalebench.record.run import CAPTURE, METRICS, read_run
 
 MEASURED = ("runs", "together", "compare", "traces", "logs")  # folders of a campaign that nothing can compute anew
 
 
-def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]:
-    """Remove the folders of failed or damaged runs (of all that are given, with `anyway`); returns what was removed.
+def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
+    """Remove the folders of failed or damaged runs and traces (all that are given, with `anyway`); returns what was removed.
 
     Everything that was computed from them goes as well: Snakemake does not miss an input as long as the file made
     from it is there.
     """
     gone = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
+    gone += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
     for folder in gone:
         shutil.rmtree(folder)
         # Made together with other cells: all of that repeat is made anew, so that it stays a pair.
@@ -25,6 +28,14 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False) -> list[Path]
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return gone
+
+
+def _traced(folder: Path) -> bool:
+    """Whether a trace was taken there."""
+    try:
+        return json.loads((folder / CAPTURE).read_text())["status"] == "ok"
+    except (KeyError, OSError, ValueError):
+        return False
 
 
 def _sound(folder: Path) -> bool:

@@ -16,6 +16,7 @@ from scalebench.record.write import sha256_of
 METRICS, STEPS, LAUNCHER, COMPLETE, LOG = (
     "training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log",
 )  # fmt: skip
+CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
 @dataclass(frozen=True)

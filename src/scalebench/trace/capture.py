@@ -25,8 +25,9 @@ from scalebench.launch.provenance import provenance
 from scalebench.launch.pulse import Pulse
 from scalebench.launch.slurm import allocation, signal_steps
 from scalebench.launch.watch import Remote, run_watched
+from scalebench.record.run import CAPTURE
 from scalebench.record.write import scrub, sha256_of, write_json
-from scalebench.trace.captured import CAPTURE, NSYS, PROFILER, RAW, SEEN, SETTINGS, Captured
+from scalebench.trace.captured import NSYS, PROFILER, RAW, SEEN, SETTINGS, Captured
 from scalebench.trainer.request import Request, sections_of
 
 LOG = "capture.log"

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from scalebench.errors import UserError
+from scalebench.record.run import CAPTURE
 from scalebench.record.write import sha256_of
 from scalebench.trace.schema import Part
 
-CAPTURE = "capture.json"
 RAW = "raw"  # folder of the traces themselves
 SETTINGS, SEEN = "trace.json", "seen.json"  # beside a request: what is asked of the ranks, what rank 0 answers
 NSYS, PROFILER = "nsys", "torch.profiler"

@@ -56,6 +56,7 @@ def test_a_number_with_a_finding_names_it(broken):
 def test_one_run_is_written_as_such(single):
     text = (single.tables() / "scaling.md").read_text()
     assert "(n=1)" in text
+    assert "(n=1.0)" not in text
     assert "single-run" in text
 
 

@@ -12,7 +12,7 @@ from scalebench.record.steps import elapsed, loss_series
 
 SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
-SLACK = 1e-3  # a derived target lies this part above what the slowest learner reaches: rounding decides nothing
+SLACK = 1e-3  # a derived target lies this part (of a nat, below 1) above what the slowest learner reaches: rounding decides nothing
 POINTS = 1000  # of a cell in losses.csv; longer series are thinned
 COLUMNS = ("cell", "n", "phase", "step", "seconds", "loss", "smoothed")
 # Losses of different tokens, or of different choices among them, are different quantities.
@@ -68,7 +68,8 @@ def times_to_loss(groups: dict[str, list[Run]], wanted: float | Literal["derive"
             found[cell] = TimeToLoss(None, None, "no run has numbers")
             continue
         lowest = {c: [frame["smoothed"].min() for frame in windows[c]] for c in kinds if kinds[c] == kinds[cell]}
-        target = (1 + SLACK) * max(x for values in lowest.values() for x in values) if wanted == "derive" else wanted
+        reached = max(x for values in lowest.values() for x in values)
+        target = reached + SLACK * max(reached, 1.0) if wanted == "derive" else wanted
         missed = [x for x in lowest[cell] if x > target]
         if missed:
             why = f"not reached in {len(missed)} of {len(curves)} runs: the lowest is {max(missed):.6g}"

@@ -22,7 +22,7 @@ def estimate(shown: dict[str, Any] | None, factor: float = 1.0, digits: int = 3)
         return "–"
     text = number(shown["value"] * factor, digits)
     if shown["low"] is None:
-        return f"{text} (n={shown['n']})"
+        return f"{text} (n={shown['n']:.0f})"
     return f"{text} [{number(shown['low'] * factor, digits)},\u00a0{number(shown['high'] * factor, digits)}]"
 
 

@@ -43,9 +43,9 @@ def test_question_answer_table_charts(results, show):
     assert page.inner_text("p.answer").startswith("ddp: 4 devices make more than 1 device: 2.")
     assert page.locator("table").first.locator("tbody tr").count() == 4
     images = page.locator("figure img")
-    assert images.count() == 10, "all that have something to show: not energy"
-    assert all(images.nth(i).evaluate("e => e.complete && e.naturalWidth > 0") for i in range(10))
-    assert all(images.nth(i).get_attribute("alt") for i in range(10))
+    assert images.count() == 11, "all that have something to show: not energy"
+    assert all(images.nth(i).evaluate("e => e.complete && e.naturalWidth > 0") for i in range(11))
+    assert all(images.nth(i).get_attribute("alt") for i in range(11))
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1400])

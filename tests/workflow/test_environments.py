@@ -34,8 +34,9 @@ def copy(make_copy):
 
 @pytest.fixture(scope="module")
 def done(copy):
-    """What was said in a whole campaign with `--sdm conda`."""
-    return copy.build("--sdm", "conda", "--directory", "repro", "--", "results/tiny/report.html")
+    """What was said in a whole campaign with `--sdm conda`, and for the tokenizer that it does not use."""
+    targets = ["results/tiny/report.html", "results/corpora/prose/gpt2/tokenizer.json"]
+    return copy.build("--sdm", "conda", "--directory", "repro", "--", *targets)
 
 
 def test_every_rule_asks_for_the_environment_of_its_stage(copy, done):

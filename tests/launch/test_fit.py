@@ -32,9 +32,9 @@ def study(**parts) -> SimpleNamespace:
     "changed", ["set-resources:\n  train: {gres: \"'gpu:h100:1'\"}\n", "set-resources: [\"train:gres='gpu:h100:1'\"]\n"]
 )
 def test_the_question_holds_what_the_profile_says(tmp_path, changed):
-    site = profile(tmp_path, f"default-resources: {{slurm_partition: gpu, constraint: ib, nodes: 1}}\n{changed}")
+    site = profile(tmp_path, f"default-resources: {{slurm_partition: gpu, constraint: ib, mem_mb: 1}}\n{changed}")
     (_, request, _), *_ = fit.requests(study(vary={"geometry": ["2x1"]}))
-    line = fit.command(request, site.resources("train"))
+    line = fit.command(fit.as_sent(request, site.replaced("train")), site.resources("train"))
     assert line == [
         *(
             "sbatch",
@@ -52,7 +52,9 @@ def test_the_question_holds_what_the_profile_says(tmp_path, changed):
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
     site = profile(tmp_path, "set-resources: {train: {gres: \"''\"}}")
     (_, request, _), *_ = fit.requests(study())
-    assert not [word for word in fit.command(request, site.resources("train")) if word.startswith("--gres")]
+    sent = fit.as_sent(request, site.replaced("train"))
+    assert not [word for word in fit.command(sent, site.resources("train")) if word.startswith("--gres")]
+    assert fit.said(sent) == "1 node with 4 cores, 8000 MB for 17 minutes"
 
 
 def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ def made(checkout):
         checkout.campaign(name, text)
     targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
     targets += ["results/both/findings.json", "results/both/runs.csv"]
-    done = checkout.snakemake(*targets, *QUICK, limit=400)
+    done = checkout.snakemake(*targets, *QUICK, limit=600)
     assert done.returncode == 0, done.stderr[-6000:]
     checkout.said = done.stdout + done.stderr
     return checkout

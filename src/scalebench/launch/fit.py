@@ -2,12 +2,14 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scalebench.campaign.dag import Study
 from scalebench.campaign.job import Job, job, job_together
 from scalebench.launch.profile import Profile
 
-# Resource of a profile -> option of sbatch.
+# Resources by which a profile replaces what a rule asks for; and those that it adds, with sbatch's options for them.
+NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
 OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constraint": "constraint", "qos": "qos"}
 
 
@@ -15,7 +17,7 @@ def refusals(study: Study, profile: Profile) -> Iterator[tuple[str, str, str | N
     """Each different request among the jobs of a campaign: what it asks for, for whom, and why Slurm refuses it (or None)."""
     wanted: dict[tuple[str, Job], list[str]] = {}
     for rule, request, name in requests(study):
-        wanted.setdefault((rule, request), []).append(name)
+        wanted.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)
     for (rule, request), names in wanted.items():
         who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         yield said(request), who, _refusal(command(request, profile.resources(rule)))
@@ -34,15 +36,20 @@ def requests(study: Study) -> Iterator[tuple[str, Job, str]]:
         yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}"
 
 
+def as_sent(request: Job, replaced: dict[str, str]) -> Job:
+    """A request with what the profile puts in its place."""
+    numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
+    return replace(request, gres=replaced.get("gres", request.gres), **numbers)
+
+
 def command(request: Job, resources: dict[str, str]) -> list[str]:
     """The question to sbatch: as Snakemake's plugin would submit the job, with what the profile says of its rule."""
-    gres = resources.get("gres", request.gres)
     return [
         *("sbatch", "--test-only"),
         *(f"--{option}={resources[name]}" for name, option in OPTIONS.items() if resources.get(name)),
         *(f"--nodes={request.nodes}", f"--ntasks={request.nodes}", f"--cpus-per-task={request.cpus_per_task}"),
-        *(f"--mem={resources.get('mem_mb', request.mem_mb)}", f"--time={resources.get('runtime', request.runtime)}"),
-        *([f"--gres={gres}"] if gres else []),
+        *(f"--mem={request.mem_mb}", f"--time={request.runtime}"),
+        *([f"--gres={request.gres}"] if request.gres else []),
         *(*request.options.split(), "--wrap=true"),
     ]
 

@@ -24,8 +24,12 @@ class Profile:
         self.settings: dict[str, Any] = yaml.safe_load(found[0].read_text()) or {}
 
     def resources(self, rule: str) -> dict[str, str]:
-        """What the profile says of a rule's resources; not what it leaves to the rule."""
-        return self._defaults | self._changed.get(rule, {})
+        """What the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
+        return self._defaults | self.replaced(rule)
+
+    def replaced(self, rule: str) -> dict[str, str]:
+        """What set-resources puts in the place of what the rule asks for."""
+        return self._changed.get(rule, {})
 
     @property
     def partitions(self) -> dict[str, list[str]]:

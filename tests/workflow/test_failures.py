@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import psutil
+import pytest
 from workflow_texts import COMPARE
 
 REPORT = "results/tiny/report.html"
@@ -54,9 +55,15 @@ def test_an_unknown_corpus(built):
         path.unlink()
 
 
-def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built):
-    command = "scalebench train config/campaigns/tiny.yaml ddp-n1x1 --fingerprints 0 --tokens x --out y"
-    done = built.command(*command.split())
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train config/campaigns/tiny.yaml ddp-n1x1 --fingerprints 0 --tokens x --out y",
+        "together config/campaigns/tiny.yaml --fingerprints 0 1 --out y",
+    ],
+)
+def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built, command):
+    done = built.command("scalebench", *command.split())
     assert done.returncode == 2
     assert "was changed while the workflow ran" in done.stderr
 

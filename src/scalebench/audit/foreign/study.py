@@ -72,18 +72,21 @@ def epoch_seconds(claim: Claim) -> float | None:
 
 
 def speed(claim: Claim) -> Speed | None:
-    """How fast the run says it was, all ranks together: tokens/s, else FLOP/s, else epochs/s. None where it does not say."""
+    """How fast the run says it was, all ranks together: tokens/s, else FLOP/s, else epochs/s; the middle of logged rates. None where it does not say."""
     if claim.rate is not None:
         return Speed(claim.rate, "tokens/s")
-    flops = [row.flops for row in claim.rows if row.flops]
-    if flops and claim.world:
-        return Speed(flops[-1] * claim.world, "FLOP/s")
     rates = [row.rate for row in claim.rows if row.rate]
     if rates:
         middle = sorted(rates)[len(rates) // 2]
         if claim.rate_of == "rank":
             return Speed(middle * claim.world, "tokens/s") if claim.world else None
         return Speed(middle, "tokens/s")
+    flops = [row.flops for row in claim.rows if row.flops]
+    if flops and claim.world:
+        return Speed(flops[-1] * claim.world, "FLOP/s")
+    seconds, tokens = [row.seconds for row in claim.rows if row.seconds], claim.facts.get("tokens_per_step")
+    if seconds and tokens:
+        return Speed(tokens / sorted(seconds)[len(seconds) // 2], "tokens/s")
     if claim.format.startswith("epoch log") and (seconds := epoch_seconds(claim)):
         return Speed(1 / seconds, "epochs/s")
     return None

@@ -58,6 +58,7 @@ class Claim:
     zero_stage: int | None = None
     offload: str | None = None  # "cpu", "nvme"
     model: str | None = None
+    parameters: float | None = None
     dataset: str | None = None
     dataset_samples: int | None = None
     epochs: int | None = None

@@ -34,6 +34,8 @@ def nanogpt(claim: Claim, lines: Iterable[str]) -> None:
             claim.rows.append(row)
         elif m := re.search(rf"tokens per iteration will be: {N}", line):
             tokens = _whole(m[1])
+        elif m := re.search(rf"number of parameters: {N}M", line):
+            claim.parameters = (figure(m[1]) or 0) * 1e6 or None
         elif m := re.search(rf"step {STEP}: train loss {N}, val loss {N}", line):
             claim.best_val_loss = _least(claim.best_val_loss, figure(m[3]))
         elif m := re.search(r"world_size[ =:]+(\d{1,12})", line):
@@ -69,6 +71,7 @@ def llmc(claim: Claim, lines: Iterable[str]) -> None:
     claim.device = table.get("device")
     claim.micro, claim.seq_len = _whole(table.get("micro batch size B")), _whole(table.get("sequence length T"))
     claim.world = _whole(table.get("num_processes")) or None
+    claim.parameters = figure(table.get("num_parameters"))
     claim.facts["tokens_per_step"] = _whole(table.get("total batch size"))
     claim.rate_of = "global"
 
@@ -223,7 +226,12 @@ DIALECTS: tuple[tuple[str, str, Callable[[Claim, Iterable[str]], None], str], ..
         r"step: |Peak FLOPS|capacity: |batch size|mesh",
     ),
     (r"step +\d+/\d+ \|.*?tok/s", "llm.c log", llmc, r"step |^\| |val loss"),
-    (r"iter \d+: loss [0-9.]+, time [0-9.]+ms", "nanoGPT log", nanogpt, r"iter |step |tokens per iteration|world_size"),
+    (
+        r"iter \d+: loss [0-9.]+, time [0-9.]+ms",
+        "nanoGPT log",
+        nanogpt,
+        r"iter |step |tokens per iteration|number of parameters|world_size",
+    ),
 )
 
 

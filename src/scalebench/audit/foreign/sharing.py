@@ -1,11 +1,12 @@
 """Did the ranks share the work? What runs with different numbers of devices say about each other."""
 
 from collections import Counter
+from collections.abc import Iterator
 from statistics import fmean, median
 
 from scalebench.audit.finding import Finding
 from scalebench.audit.foreign.study import Study, epoch_seconds, epochs_apart, listed, named, near, speed
-from scalebench.record.foreign.claim import Claim
+from scalebench.record.foreign.claim import Claim, Row, Window
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 FASTER = 0.75  # ratio of losses after the same epochs that smaller batches alone do not explain
@@ -135,7 +136,7 @@ def batch_multiplied(study: Study) -> list[Finding]:
     return found
 
 
-def _last_timed(claim: Claim):  # noqa: ANN202
+def _last_timed(claim: Claim) -> Row | None:
     rows = [row for row in claim.rows if row.flops and row.seconds]
     return rows[-1] if rows else None
 
@@ -161,7 +162,8 @@ def non_monotone(study: Study) -> list[Finding]:
     return found
 
 
-def _speedups(study: Study):  # noqa: ANN202
+def _speedups(study: Study) -> Iterator[tuple[Claim, Claim, float, float]]:
+    """(baseline, run, ratio of speeds, ratio of devices)."""
     for base, claim in study.scalings:
         fast, slow = speed(claim), speed(base)
         if fast and slow and fast.unit == slow.unit:
@@ -196,7 +198,7 @@ def runs_interleaved(study: Study) -> list[Finding]:
     return found
 
 
-def _mean(run: list) -> str:
+def _mean(run: list[Window]) -> str:
     times = [w.seconds for w in run[1:] if w.seconds]
     return f", {fmean(times):.2f} s an epoch after the first" if times else ""
 

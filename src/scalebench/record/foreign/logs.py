@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from scalebench.record.foreign.claim import Claim, Row, Window
-from scalebench.record.foreign.fields import figure
+from scalebench.record.foreign.fields import Fields, figure
 
 N = r"([-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?)"
 STEP = r"(\d{1,12})"  # more digits are no step
@@ -249,8 +249,6 @@ def read_log(name: str, dialect: int, lines: Iterable[str]) -> Claim:
 
 def read_trainer_state(name: str, data: dict) -> Claim:
     """transformers' trainer_state.json: losses along the way, and one rate over everything, start-up included."""
-    from scalebench.record.foreign.fields import Fields
-
     claim = Claim(name, "HF Trainer state")
     top = Fields(data, claim.problems)
     claim.micro = top.count("train_batch_size")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from scalebench.model import gpt2
+from scalebench.model.build import build as sound
 from scalebench.trainer import measure
 from scalebench.trainer.__main__ import main
 
 
 def build(*arguments):
-    model = gpt2.build(*arguments)
+    model = sound(*arguments)
     with torch.no_grad():
         next(model.parameters())[:] = float("nan")
     return model

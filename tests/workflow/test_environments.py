@@ -7,7 +7,8 @@ import pytest
 
 STUBS = Path(__file__).parents[1] / "envs/stub"
 STAGE = {"fetch": "data", "merges": "data", "tokenizer": "data", "tokenise": "data", "train": "train", "collect": "report",
-         "findings": "report", "analyse": "report", "waterfall": "report", "table": "report", "chart": "report", "page": "report"}  # fmt: skip
+         "findings": "report", "analyse": "report", "waterfall": "report", "table": "report", "chart": "report",
+         "loss_chart": "report", "page": "report"}  # fmt: skip
 SHELL = re.compile(r'^    shell:\n(?: {8}".*\n)+', re.MULTILINE)
 
 

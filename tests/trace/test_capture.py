@@ -90,6 +90,14 @@ def test_communication_of_every_strategy_is_found_and_counted(strategy, take, dd
     assert clock == pytest.approx(sum(found.step_time_ms), rel=0.1), "the trainer's clock saw the same steps"
 
 
+def test_the_slowest_link_is_told_where_the_transfer_is_known(ddp):
+    """Bus bandwidth as nccl-tests have it: two ranks send each byte of an all-reduce once."""
+    found = summarise_capture(ddp)
+    reduce, size = found.collectives["all_reduce"], read_capture(ddp).collectives["allreduce"]["bytes"]
+    assert reduce.bus_gb_per_s == pytest.approx(size / (reduce.transfer_ms * 1e6))
+    assert any(f"the slowest link moves {reduce.bus_gb_per_s:.3g} GB/s" in line for line in sentences(found))
+
+
 def test_accumulation_is_one_step_with_several_forwards(ddp):
     forward = next(r for r in summarise_capture(ddp).ranges if r.path == "step > forward")
     assert forward.calls == 2, "8 samples are 2 micro-batches of 2 on each of 2 ranks"

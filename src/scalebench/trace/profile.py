@@ -34,12 +34,30 @@ def summarise_capture(folder: Path) -> Profile:
             "nsys_report": reports[0] if len(reports) == 1 else reports or None,
         }
         fields["per_file"] = {p.name: tops(read_trace([p])) for p in paths} if len(paths) > 1 else {}
-        profile, spans = Profile(**fields), timeline(summary)
+        profile, spans = _with_bandwidth(Profile(**fields), captured), timeline(summary)
     else:
         profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
         spans = pd.DataFrame(columns=COLUMNS)
     write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
     write_json(folder / PROFILE, profile.model_dump(mode="json"))
+    return profile
+
+
+def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
+    """Bus bandwidth of each collective: full size x 2 (n-1)/n of an all-reduce, x (n-1)/n of a gather or a scatter, over its transfer.
+
+    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks. The
+    size is that of the probed step; a collective that has another name in the trace, or whose transfer is unknown, has none.
+    """
+    n, sizes = captured.world_size, {}
+    for name, probed in (captured.collectives or {}).items():
+        kind = name.removesuffix("_base").replace("_", "")
+        sizes[kind] = sizes.get(kind, 0) + probed["bytes"]
+    for name, found in profile.collectives.items():
+        size = sizes.get(name.replace("_", ""))
+        if size and found.transfer_ms and n > 1:
+            factor = (2 if name == "all_reduce" else 1) * (n - 1) / n
+            found.bus_gb_per_s = factor * size / (found.transfer_ms * 1e6)
     return profile
 
 

@@ -56,6 +56,9 @@ class Collective(Part):
     exposed_ms: float
     transfer_ms: float | None = Field(description="total less waiting; null unless calls match over ranks.")
     wait_ms: float | None = Field(description="Union of each call's time beyond that of its shortest participant.")
+    bus_gb_per_s: float | None = Field(
+        None, description="What the slowest link moved while it transferred: bus bandwidth as nccl-tests define it."
+    )
 
 
 class Slowest(Part):

@@ -46,10 +46,11 @@ def _collectives(profile: Profile) -> list[str]:
     return [
         f"{name}: {c.calls:g} calls a step, {_ms(c.total_ms)}"
         + (
-            f" ({_ms(c.transfer_ms)} transfer, {_ms(c.wait_ms)} waiting for the last rank)."
+            f" ({_ms(c.transfer_ms)} transfer, {_ms(c.wait_ms)} waiting for the last rank)"
             if c.wait_ms is not None
-            else "."
+            else ""
         )
+        + (f"; the slowest link moves {c.bus_gb_per_s:.3g} GB/s meanwhile." if c.bus_gb_per_s else ".")
         for name, c in profile.collectives.items()
     ]
 

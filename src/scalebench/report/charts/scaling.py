@@ -1,5 +1,6 @@
 """Charts of scaling: against the number of devices, and cells beside each other."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -48,34 +49,16 @@ def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
 
 def speedup(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Speed-up of each series over itself at its smallest world size, with the ideal line."""
-    if not (scaled := [s for s in report["series"] if s["kind"]]):
-        empty(axes, "no series with more than one size")
-        return
-    every, said = fastest_series(scaled, cells)
-    highest = _lines(axes, every, "speedup")
-    devices = devices_of(every)
-    smallest = min(s["baseline_devices"] for s in every)
-    ideal(axes, devices, [d / smallest for d in devices])
+    smallest = min((s["baseline_devices"] for s in report["series"] if s["kind"]), default=1)
+    kinds = " and ".join(sorted({s["kind"] for s in report["series"] if s["kind"]})).capitalize()
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
-    kinds = " and ".join(sorted({s["kind"] for s in every})).capitalize()
-    axes.set_title(f"{kinds} scaling; bars: 95 % interval ({said})")
-    device_axis(axes, devices)
-    headroom(axes, [devices[-1] / smallest, *highest])
+    _against_baseline(axes, cells, report, "speedup", f"{kinds} scaling", lambda devices: devices / smallest)
 
 
 def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Speed-up as a part of the ideal one, of each series over itself at its smallest world size."""
-    if not (scaled := [s for s in report["series"] if s["kind"]]):
-        empty(axes, "no series with more than one size")
-        return
-    every, said = fastest_series(scaled, cells)
-    highest = _lines(axes, every, "scaling_efficiency")
-    devices = devices_of(every)
-    ideal(axes, devices, [1.0] * len(devices))
     axes.set_ylabel("efficiency (part of the ideal speed-up)")
-    axes.set_title(f"Scaling efficiency; bars: 95 % interval ({said})")
-    device_axis(axes, devices)
-    headroom(axes, [1.0, *highest])
+    _against_baseline(axes, cells, report, "scaling_efficiency", "Scaling efficiency", lambda devices: 1.0)
 
 
 def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
@@ -99,12 +82,20 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     thousands(axes.xaxis)
 
 
-def _lines(axes: Axes, every: list[dict], key: str) -> list[float]:
-    """One line a series through its points that have a ratio; the baseline is 1 without an interval. Returns all values."""
-    base = {"value": 1.0, "low": None, "high": None, "n": 0}
-    values = []
+def _against_baseline(
+    axes: Axes, cells: pd.DataFrame, report: dict[str, Any], key: str, title: str, best: Callable[[int], float]
+) -> None:
+    """One line a series through its points that have a ratio, beside the `best` one; the baseline is 1 without an interval."""
+    if not (scaled := [s for s in report["series"] if s["kind"]]):
+        empty(axes, "no series with more than one size")
+        return
+    every, said = fastest_series(scaled, cells)
+    base, values, devices = {"value": 1.0, "low": None, "high": None, "n": 0}, [], devices_of(every)
     for i, (series, style) in enumerate(zip(every, series_styles(every), strict=True)):
         points = [p | {key: p[key] or base} for p in series["runs"].values() if not p["incomparable"]]
         line(axes, i - (len(every) - 1) / 2, style, series["name"], points, key)
         values += [p[key]["value"] for p in points]
-    return values
+    ideal(axes, devices, [best(d) for d in devices])
+    axes.set_title(f"{title}; bars: 95 % interval ({said})")
+    device_axis(axes, devices)
+    headroom(axes, [best(devices[-1]), *values])

@@ -1,9 +1,12 @@
 """Each check finds its fault in runs that are otherwise sound, and nothing in sound ones."""
 
+import re
+
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.audit.checks import CHECKS, audit
+from scalebench.record.run import METRICS, read_run
 
 
 @pytest.fixture
@@ -98,6 +101,14 @@ def test_the_first_epoch_of_another_corpus_is_not_compared(sound):
     assert "losses-differ" not in found(sound)
 
 
+def test_a_summary_that_is_not_the_series_or_no_number_is_found(sound):
+    runs = [*sound[:-1], rewrite(sound[-1], set_in("window", "train_loss_last", 1.0))]
+    assert "figures-differ-from-series" in found(runs)
+    path = sound[-1].folder / METRICS
+    path.write_text(re.sub(r'("tokens_per_sec_global": )[0-9.]+', r"\1NaN", path.read_text()))
+    assert "rate-times-time" in found([*sound[:-1], read_run(path.parent)])
+
+
 def test_rounding_is_no_fault(sound):
     sound[-1] = rewrite(sound[-1], None, lambda f: f.assign(loss=f["loss"] * (1 + 1e-5)))
     assert found(sound) == {}
@@ -116,10 +127,18 @@ def test_a_run_without_validation_is_not_judged_by_it(sound):
 
 def test_a_loss_near_zero_makes_no_difference_large(sound):
     """Classifiers get there: 1e-4 nats are 1 % of 0.01, and nothing."""
-    runs = [rewrite(run, None, lambda f: f.assign(loss=f["loss"] - 6.29)) for run in sound]
-    runs[-1] = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 1e-4))
+
+    def moved(run, by):
+        def summary(data):
+            data["window"]["train_loss_first"] += by
+            data["window"]["train_loss_last"] += by
+
+        return rewrite(run, summary, lambda f: f.assign(loss=f["loss"] + by))
+
+    runs = [moved(run, -6.29) for run in sound]
+    runs[-1] = moved(runs[-1], 1e-4)
     assert found(runs) == {}
-    runs[-1] = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 1e-3))
+    runs[-1] = moved(runs[-1], 1e-3)
     assert "losses-differ" in found(runs)
 
 

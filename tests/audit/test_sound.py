@@ -10,6 +10,7 @@ from synthetic import cells, write_run
 
 from scalebench.audit.everything import audit_paths
 from scalebench.errors import UserError
+from scalebench.record.metrics import SCHEMA_VERSION
 
 
 def accusations(*paths: Path) -> list[str]:
@@ -67,7 +68,7 @@ def test_metrics_of_ours_without_their_series_are_read_as_anybodys(tmp_path):
             run = write_run(tmp_path, cell, repeat, seconds)
             (run.folder / "steps.csv").unlink()
     result = audit_paths([tmp_path])
-    assert (result.formats, accusations(tmp_path)) == ({"metrics JSON 3.0": 4}, [])
+    assert (result.formats, accusations(tmp_path)) == ({f"metrics JSON {SCHEMA_VERSION}": 4}, [])
     path = run.folder / "training_metrics.json"
     path.write_text(path.read_text().replace('"tokens_per_sec_global": ', '"tokens_per_sec_global": 9'))
     assert [f.code for f in audit_paths([tmp_path]).findings if f.severity != "note" and "time" in f.code] == [

@@ -118,7 +118,7 @@ def ab(claim=None, more=12, **changes):
 
 def test_a_comparison_claims_what_its_pairs_carry():
     assert compared(ab("faster")) == (
-        "fused: y is 5.00 % faster than x (95 % interval 1.030 to 1.070, 8 pairs; pairs of A against A differ by 1.0 %)."
+        "fused: y is 5.00 % faster than x (95 % interval 3.00 to 7.00 %, 8 pairs; pairs of A against A differ by 1.0 %)."
     )
     text = compared(ab())
     assert "y and x are not distinguishable" in text
@@ -153,3 +153,10 @@ def test_an_incomparable_cell_is_named_and_never_ranked():
     text = answer(found)
     assert "the next is fsdp-n1x2" in text
     assert "zero2-n1x2 is incomparable with it: torch_version differs." in text
+
+
+def test_all_that_nothing_tells_from_the_fastest_are_named():
+    found = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
+    third = {"cell": "zero2-n1x2", "tokens_per_sec_global": shown(900.0), "relative_to_fastest": shown(0.9, 0.8, 1.01)}
+    found["ranking"][0]["cells"].append(third | {"incomparable": []})
+    assert "Neither is zero2-n1x2 from it." in answer(found)

@@ -8,7 +8,7 @@ from workflow_texts import TINY
 
 REPORT = "results/traced/report.html"
 TRACED = TINY + "trace: {cells: [ddp-n1x2], steps: 2, tool: torch.profiler}\n"
-TOLD = Counter(traces=1, trace_chart=4, page=1)
+TOLD = Counter(traces=1, waterfall=1, trace_chart=4, page=1)
 
 
 @pytest.fixture(scope="module")

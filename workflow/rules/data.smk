@@ -96,7 +96,7 @@ rule tokenise:
     threads: lambda w: workflow.resource_settings.cores or 2 # on a cluster: set-threads in its profile
     resources:
         mem_mb=4000,
-        runtime=240,
+        runtime=60,
     shell:
         "scalebench corpus tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
         " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"

@@ -37,7 +37,7 @@ def compare_foreign(a: Path, b: Path, may_differ: list[str]) -> Compared:
     findings = [f for side in (a, b) for f in audit_paths([side]).findings]
     invalid = sorted({f.code for f in findings if f.severity == "invalid"})
     why = (
-        f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join(unexpected)})"
+        f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join([*may_differ, *unexpected])})"
         if unexpected
         else None
     )

@@ -108,7 +108,7 @@ def _compare(a: str, b: str, x: list[Run], y: list[Run], allowed: set[str]) -> C
     )
     why = None
     if unexpected:
-        why = f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join(unexpected)})"
+        why = f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join([*sorted(allowed), *unexpected])})"
     elif invalid:
         why = f"invalid: {', '.join(invalid)}"
     rates = throughput(x), throughput(y)

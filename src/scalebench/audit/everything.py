@@ -88,7 +88,7 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter]:
         except (*BREAKS, OSError) as error:
             evidence.unread.append(Unread(name, f"its series is not one of schema 3.0 ({type(error).__name__})"))
     for (campaign, _), runs in grouped.items():
-        formats["metrics JSON 3.0 with its series"] += len(runs)
+        formats["metrics JSON 3 with its series"] += len(runs)
         try:
             found += audit(campaign, runs).findings
         except BREAKS as error:

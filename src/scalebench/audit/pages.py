@@ -122,4 +122,58 @@ PAGES: dict[str, Page] = {
         "One commit for one GPU, another for four.",
         "Run both in one environment, or declare the difference.",
     ),
+    "data-wait": Page(
+        "Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.",
+        "The wait for data that every rank measures, as a part of the step: more than 2 %.",
+        "Four workers on four cores beside four GPUs; image pipelines everywhere.",
+        "A faster disk, tokens in memory, more cores beside the devices.",
+    ),
+    "validation-differs-from-plan": Page(
+        "The validation loss is that of other samples than planned, so that it cannot be compared with others.",
+        "Ids of the held-out samples that the ranks scored, against those of the configuration.",
+        "Evaluation on a shard of the data by each rank, averaged as if it were all.",
+        "Give every rank its share of the same held-out samples.",
+    ),
+    "learns-differently": Page(
+        "A cell ends with another validation loss than others that did the same work: it may be fast because it learns less.",
+        "Validation losses after the last step, within the tolerance of the precision.",
+        "Reduced precision without master weights; gradients that are summed where they should be averaged.",
+        "Find the difference before its speed is told; tokens that teach less are not the same work.",
+    ),
+    "profiler-slows": Page(
+        "A profiler made the traced steps longer, so that their milliseconds are not those of a timed step.",
+        "Step time under the profiler over that of the timed runs of the cell: told above 1.1, suspect above 1.5.",
+        "One published figure of 19,028 tokens/s was taken with a profiler and NCCL's log on.",
+        "Believe shares of the step before its times; trace fewer steps.",
+    ),
+    "trace-missing": Page(
+        "There is no trace of a cell that should have one. Times are not touched by it.",
+        "The capture's own record.",
+        "Profilers that the machine does not allow.",
+        "capture.log says why; `scalebench retry` takes the failed trace away.",
+    ),
+    "trace-not-understood": Page(
+        "Too much device time is in kernels of no known class: they may communicate, so communication is unknown.",
+        "Share of the device time in classified kernels, against the coverage mark of 95 %.",
+        "A renamed NCCL kernel made the overlap of a published analysis 0.",
+        "Add the names to trace/classes.py.",
+    ),
+    "trace-incomplete": Page(
+        "The trace lost events, or ranks are not in it.",
+        "Events that the tool says it has dropped; ranks of the run against those of the trace.",
+        "Traces of one node of two.",
+        "Trace fewer steps; trace.nodes: all.",
+    ),
+    "trace-steps-differ": Page(
+        "The steps in the trace are not those that the trainer timed.",
+        "Number and length of the `step` ranges against the trainer's clock, 5 %.",
+        "Captures that end too early.",
+        "Trace again; a longer warm-up helps where the profiler starts late.",
+    ),
+    "trace-collectives-differ": Page(
+        "A traced step has more or fewer collectives than a probed step of the same run: communication is missing or counted twice.",
+        "Calls of collectives in the trace against those that the dispatcher counted.",
+        "Kernels with names that nobody looked for.",
+        "Do not trust the communication times of this trace.",
+    ),
 }

@@ -23,7 +23,9 @@ def rate_times_time(runs: list[Run]) -> list[Finding]:
         product = window.tokens_per_sec_global * window.wall_time_sec
         counts = {"the ledger": window.tokens_processed_global, "steps.csv": int(run.window["tokens"].sum())}
         wrong = [
-            f"{source} has {tokens:,}" for source, tokens in counts.items() if abs(product - tokens) > SAME * tokens
+            f"{source} has {tokens:,}"
+            for source, tokens in counts.items()
+            if not abs(product - tokens) <= SAME * tokens  # NaN is wrong as well
         ]
         if wrong:
             found.append(
@@ -45,7 +47,7 @@ def steps_fill_window(runs: list[Run]) -> list[Finding]:
     for run in runs:
         wall = run.metrics.window.wall_time_sec
         total = float(rank_totals(run.steps).max())
-        if abs(total - wall) > FILLED * wall:
+        if not abs(total - wall) <= FILLED * wall:
             found.append(
                 about(
                     run,
@@ -62,18 +64,20 @@ def figures_are_the_series(runs: list[Run]) -> list[Finding]:
     """Step statistics and rate of the summary, computed anew from the raw series."""
     found = []
     for run in runs:
-        window, times = run.metrics.window, run.window["step_time_s"].to_numpy()
+        window, times, losses = run.metrics.window, *(run.window[c].to_numpy() for c in ("step_time_s", "loss"))
         anew = {
             "step_time_mean_sec": times.mean(),
             "step_time_p50_sec": np.median(times),
             "step_time_min_sec": times.min(),
             "step_time_max_sec": times.max(),
             "tokens_per_sec_global": run.window["tokens"].sum() / window.wall_time_sec,
+            "train_loss_first": losses[0],
+            "train_loss_last": losses[-1],
         }
         wrong = [
             f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
             for name, value in anew.items()
-            if abs(getattr(window, name) - value) > SAME * value
+            if not abs(getattr(window, name) - value) <= SAME * abs(value)
         ]
         if wrong:
             found.append(

@@ -160,7 +160,11 @@ def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
         raise UserError(
             f"{folder}/findings.json: no such file; make it with: snakemake --cores 2 {folder}/findings.json"
         )
-    return Findings.model_validate_json((folder / "findings.json").read_text())
+    try:
+        return Findings.model_validate_json((folder / "findings.json").read_bytes())
+    except ValueError:
+        path = folder / "findings.json"
+        raise UserError(f"{path} is damaged; make it anew: rm {path} && snakemake --cores 2 {path}") from None
 
 
 def add(stages: Group) -> None:

@@ -35,6 +35,9 @@ def _fastest(report: dict[str, Any]) -> list[str]:
         told = [f"{where}, {first['cell']} with {rate} and {second['cell']} are not distinguishable: {times}."]
     else:
         told = [f"{where}, {first['cell']} is fastest with {rate}; the next is {second['cell']} with {times}."]
+    others = [e["cell"] for e in _comparable(group)[2:] if (e["relative_to_fastest"]["high"] or 0) >= 1]
+    if others:
+        told.append(f"Neither {'is' if len(others) == 1 else 'are'} {', '.join(others)} from it.")
     slow = last["relative_to_fastest"]
     if last is not second and slow["high"] is not None and slow["high"] < 1:
         bounds = f"95 % interval {number(slow['low'])} to {number(slow['high'])}"
@@ -142,7 +145,9 @@ def compared(comparison: dict[str, Any]) -> str:
     interval = f"95 % interval {number(e['low'], 4)} to {number(e['high'], 4)}, {e['n']} pairs"
     noise = f"pairs of A against A differ by {number(100 * e['floor'], 2)} %"
     if e["claim"]:
-        return f"{name}: {b} is {number(100 * abs(e['ratio'] - 1))} % {e['claim']} than {a} ({interval}; {noise})."
+        bounds = sorted(100 * abs(e[bound] - 1) for bound in ("low", "high"))
+        part = f"95 % interval {number(bounds[0])} to {number(bounds[1])} %, {e['n']} pairs"
+        return f"{name}: {b} is {number(100 * abs(e['ratio'] - 1))} % {e['claim']} than {a} ({part}; {noise})."
     more = e["more_pairs"]
     resolved = {0: "these pairs resolve 2 %", None: "more than 1,000 pairs would be needed to resolve 2 %"}
     return (

@@ -1,4 +1,4 @@
-"""Reading what the analysis wrote."""
+"""Reading what the analysis wrote. A file that is missing, damaged or cut short is told with the command that makes it anew."""
 
 import json
 from pathlib import Path
@@ -10,41 +10,79 @@ from scalebench.errors import UserError
 
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
-    """runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError where one is missing."""
-    for name in ("runs.csv", "cells.csv", "scaling_report.json"):
-        _there(folder / name)
-    text = {"dtype": {"failures": str, "findings": str}, "keep_default_na": True}
-    cells = pd.read_csv(folder / "cells.csv", **text)
-    cells[["failures", "findings"]] = cells[["failures", "findings"]].fillna("")
-    return pd.read_csv(folder / "runs.csv"), cells, json.loads((folder / "scaling_report.json").read_text())
+    """runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError.
+
+    Both tables must have all that the report speaks of: a table that was cut short would silently say less.
+    """
+    report = read_json(folder / "scaling_report.json", "series", "ranking", "findings")
+    runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
+    cells = read_csv(folder / "cells.csv", "cell", "n", "failures", "findings")
+    cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    missing = {point["cell"] for point in points} - set(cells["cell"])
+    if missing or cells["n"].isna().any():
+        raise damaged(folder / "cells.csv", "it ends too early")
+    made = set(zip(runs["cell"], runs["repeat"], strict=True))
+    if any((point["cell"], k) not in made for point in points for k in point["repeats"]):
+        raise damaged(folder / "runs.csv", "it ends too early")
+    return runs, cells, report
 
 
 def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """losses.csv and cells.csv of a campaign's folder. Raises UserError where one is missing."""
-    return pd.read_csv(_there(folder / "losses.csv")), pd.read_csv(_there(folder / "cells.csv"))
+    """losses.csv and cells.csv of a campaign's folder. Raises UserError."""
+    losses, cells = read_csv(folder / "losses.csv", "cell", "step", "loss"), read_csv(folder / "cells.csv", "cell", "n")
+    if not set(cells.loc[cells["n"] > 0, "cell"]) <= set(losses["cell"]):
+        raise damaged(folder / "losses.csv", "it ends too early")
+    return losses, cells
 
 
 def read_comparisons(folder: Path) -> list[dict[str, Any]]:
-    """The entries of comparison.json. Raises UserError where it is missing."""
-    return json.loads(_there(folder / "comparison.json").read_text())["comparisons"]
+    """The entries of comparison.json. Raises UserError."""
+    return read_json(folder / "comparison.json", "comparisons")["comparisons"]
 
 
 def read_traces(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """traces.json, and the timeline of each traced cell. Raises UserError where one is missing."""
-    report = json.loads(_there(folder / "traces.json").read_text())
-    spans = {t["cell"]: pd.read_csv(_there(folder / "traces" / t["cell"] / "timeline.csv")) for t in report["traces"]}
+    """traces.json, and the timeline of each traced cell. Raises UserError."""
+    report = read_json(folder / "traces.json", "traces", "findings")
+    spans = {t["cell"]: read_csv(folder / "traces" / t["cell"] / "timeline.csv", "step") for t in report["traces"]}
     return report, spans
 
 
 def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """The rows `per_step` of the profile_summary.json of each traced cell. Raises UserError where one is missing."""
+    """The rows `per_step` of the profile_summary.json of each traced cell. Raises UserError."""
     paths = {cell: folder / "traces" / cell / "profile_summary.json" for cell in cells}
-    return {cell: json.loads(_there(path).read_text())["per_step"] for cell, path in paths.items()}
+    return {cell: read_json(path, "per_step")["per_step"] for cell, path in paths.items()}
 
 
 def read_waterfall(folder: Path) -> list[dict[str, Any]]:
-    """The entries of waterfall.json. Raises UserError where it is missing."""
-    return json.loads(_there(folder / "waterfall.json").read_text())["cells"]
+    """The entries of waterfall.json. Raises UserError."""
+    return read_json(folder / "waterfall.json", "cells")["cells"]
+
+
+def read_json(path: Path, *keys: str) -> dict[str, Any]:
+    """An object with these keys. Raises UserError."""
+    try:
+        found = json.loads(_there(path).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, str(error)[:100]) from None
+    if not isinstance(found, dict) or not set(keys) <= set(found):
+        raise damaged(path, f"it has no {', '.join(keys)}")
+    return found
+
+
+def read_csv(path: Path, *columns: str) -> pd.DataFrame:
+    """A table with these columns. Raises UserError."""
+    try:
+        found = pd.read_csv(_there(path), dtype={"failures": str, "findings": str})
+    except ValueError as error:  # of pandas and of the encoding
+        raise damaged(path, " ".join(str(error).split())[:100]) from None
+    if not set(columns) <= set(found.columns):
+        raise damaged(path, f"it has no columns {', '.join(columns)}")
+    return found
+
+
+def damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path} is damaged ({why}); make it anew: rm {path} && snakemake --cores 2 {path}")
 
 
 def _there(path: Path) -> Path:

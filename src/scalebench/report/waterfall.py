@@ -53,8 +53,7 @@ def sentence(cell: dict[str, Any]) -> str:
     told += f"; {number(cell['unexplained_ms'])} ms are unexplained{rest}"
     ratio = cell["compute_to_communication"]
     if ratio is not None:
-        hide = "enough to hide behind it" if ratio >= HIDES else "too little to hide behind it"
-        told += f". It computes {number(ratio)} times as long as it communicates, {hide} by the usual rule of {HIDES:g}"
+        told += f". Computing takes {number(ratio)} times as long as communicating; {HIDES:g} times is usually enough to hide the latter"
     return told + "."
 
 

@@ -1,5 +1,6 @@
 """Each check finds its fault in runs that are otherwise sound, and nothing in sound ones."""
 
+import math
 import re
 
 import pytest
@@ -104,6 +105,8 @@ def test_the_first_epoch_of_another_corpus_is_not_compared(sound):
 def test_a_summary_that_is_not_the_series_or_no_number_is_found(sound):
     runs = [*sound[:-1], rewrite(sound[-1], set_in("window", "train_loss_last", 1.0))]
     assert "figures-differ-from-series" in found(runs)
+    sound[0] = rewrite(sound[0], lambda d: d.update(total_wall_time_sec=0.5))
+    assert "less than its window" in found(sound)["figures-differ-from-series"].evidence
     path = sound[-1].folder / METRICS
     path.write_text(re.sub(r'("tokens_per_sec_global": )[0-9.]+', r"\1NaN", path.read_text()))
     assert "rate-times-time" in found([*sound[:-1], read_run(path.parent)])
@@ -115,7 +118,11 @@ def test_rounding_is_no_fault(sound):
 
 
 def test_what_rounding_makes_of_a_validation_loss_is_no_fault(sound):
-    sound[-1] = rewrite(sound[-1], set_in("validation", "loss", lambda x: 1.001 * x))
+    def rounded(data):
+        loss = 1.001 * data["validation"]["loss"]
+        data["validation"] |= {"loss": loss, "perplexity": math.exp(loss)}
+
+    sound[-1] = rewrite(sound[-1], rounded)
     assert found(sound) == {}
 
 

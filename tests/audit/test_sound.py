@@ -74,3 +74,12 @@ def test_metrics_of_ours_without_their_series_are_read_as_anybodys(tmp_path):
     assert [f.code for f in audit_paths([tmp_path]).findings if f.severity != "note" and "time" in f.code] == [
         "rate-times-time"
     ]
+
+
+def test_a_run_that_was_lost_is_told(tmp_path):
+    """Its series is still there, or a file with its name that is none."""
+    first, second = (write_run(tmp_path, cells()[0], k) for k in (1, 2))
+    (first.folder / "training_metrics.json").unlink()
+    (second.folder / "training_metrics.json").write_text("{}")
+    codes = [f.code for f in audit_paths([tmp_path]).findings]
+    assert codes.count("file-unreadable") == 2

@@ -1,5 +1,7 @@
 """Do the times, the rates and the work agree with each other, and was the machine free?"""
 
+import math
+
 import numpy as np
 
 from scalebench.audit.finding import Finding, about
@@ -15,6 +17,11 @@ WAITING = 0.02  # part of a step that may go by waiting for tokens
 BUSY = 0.25  # part of the machine's CPU time that others may take before a run
 
 
+def near(a: float, b: float) -> bool:
+    """The same figure computed twice; never true of what is not a number."""
+    return abs(a - b) <= SAME * abs(b)
+
+
 def rate_times_time(runs: list[Run]) -> list[Finding]:
     """tokens/s x wall time = tokens: those of the ledger, and those of the raw series."""
     found = []
@@ -22,11 +29,7 @@ def rate_times_time(runs: list[Run]) -> list[Finding]:
         window = run.metrics.window
         product = window.tokens_per_sec_global * window.wall_time_sec
         counts = {"the ledger": window.tokens_processed_global, "steps.csv": int(run.window["tokens"].sum())}
-        wrong = [
-            f"{source} has {tokens:,}"
-            for source, tokens in counts.items()
-            if not abs(product - tokens) <= SAME * tokens  # NaN is wrong as well
-        ]
+        wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
         if wrong:
             found.append(
                 about(
@@ -77,8 +80,15 @@ def figures_are_the_series(runs: list[Run]) -> list[Finding]:
         wrong = [
             f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
             for name, value in anew.items()
-            if not abs(getattr(window, name) - value) <= SAME * abs(value)
+            if not near(getattr(window, name), value)
         ]
+        total, scored = run.metrics.total_wall_time_sec, run.metrics.validation
+        if total is not None and not total >= window.wall_time_sec:
+            wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_sec:.6g} s")
+        if scored and scored.perplexity is not None and not near(scored.perplexity, math.exp(scored.loss)):
+            wrong.append(
+                f"perplexity is {scored.perplexity:.6g}, that of a loss of {scored.loss:.6g} is {math.exp(scored.loss):.6g}"
+            )
         if wrong:
             found.append(
                 about(

@@ -21,6 +21,7 @@ from scalebench.record.foreign.text import Unreadable, shown
 FURTHER = 2 << 20  # bytes of a text in which a log's dialect is looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
 BREAKS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError, StopIteration, csv.Error)  # fmt: skip
+SERIES, METRICS = "phase,step,rank,", "training_metrics.json"  # of our own runs
 NO_NUMBERS = ("failed", "not_applicable")
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 MARKS = re.compile(
@@ -116,9 +117,13 @@ def _read(path: Path, name: str, evidence: Evidence, scopes: list, launchers: di
     else:
         opening = start.decode("utf-16" if encoding == "utf-16" else encoding, errors="replace")
         opening = text.CONTROL.sub("", opening)
+        if opening.startswith(SERIES) and not (path.parent / METRICS).is_file():
+            raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
         if not _as_json(path, name, encoding, opening, start, evidence, launchers) and not _as_text(
             path, name, encoding, opening, evidence, scopes
         ):
+            if path.name == METRICS:
+                raise Unreadable("it is not a metrics file of any known schema")
             evidence.ignored.append(name)
 
 

@@ -62,13 +62,16 @@ def times_to_loss(groups: dict[str, list[Run]], wanted: float | Literal["derive"
     """
     windows = {cell: [c[c["phase"] == "window"] for c in (curve(run) for run in runs)] for cell, runs in groups.items()}
     kinds = {cell: _kind(runs[0]) for cell, runs in groups.items() if runs}
+    lowest = {cell: [float(frame["smoothed"].min()) for frame in windows[cell]] for cell in kinds}
+    slowest: dict[tuple, float] = {}  # kind -> the highest of these among its runs
+    for cell, kind in kinds.items():
+        slowest[kind] = max(slowest.get(kind, -np.inf), *lowest[cell])
     found = {}
     for cell, curves in windows.items():
         if not curves:
             found[cell] = TimeToLoss(None, None, "no run has numbers")
             continue
-        lowest = {c: [frame["smoothed"].min() for frame in windows[c]] for c in kinds if kinds[c] == kinds[cell]}
-        reached = max(x for values in lowest.values() for x in values)
+        reached = slowest[kinds[cell]]
         target = reached + SLACK * max(reached, 1.0) if wanted == "derive" else wanted
         missed = [x for x in lowest[cell] if x > target]
         if missed:

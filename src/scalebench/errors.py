@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -20,3 +21,13 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
     """`Did you mean "x"?` with a leading space, or nothing where no allowed name resembles `name`."""
     close = difflib.get_close_matches(str(name), list(allowed), n=1, cutoff=0.5)
     return f' Did you mean "{close[0]}"?' if close else ""
+
+
+def missing(path: Path) -> UserError:
+    """A file that the workflow makes is not there."""
+    return UserError(f"{path}: no such file; make it with: snakemake --cores 2 {path}")
+
+
+def damaged(path: Path, why: str) -> UserError:
+    """A file that the workflow makes is not what it was."""
+    return UserError(f"{path} is damaged ({why}); make it anew: rm {path} && snakemake --cores 2 {path}")

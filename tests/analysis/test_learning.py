@@ -5,7 +5,7 @@ import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.analysis.collect import cells_table, measured_by_cell
-from scalebench.analysis.learning import POINTS, losses_table, times_to_loss
+from scalebench.analysis.learning import POINTS, curves_of, losses_table, times_to_loss
 from scalebench.audit.checks import audit
 
 
@@ -17,11 +17,12 @@ def runs(tmp_path):
 
 
 def times(runs, wanted="derive"):
-    return times_to_loss(measured_by_cell(runs), wanted)
+    groups = measured_by_cell(runs)
+    return times_to_loss(groups, curves_of(groups), wanted)
 
 
 def test_losses_are_a_row_a_step_and_seconds_are_those_of_the_window(runs):
-    table = losses_table(measured_by_cell(runs))
+    table = losses_table(curves_of(measured_by_cell(runs)))
     two = table[table["cell"] == "ddp-n1x2"].reset_index(drop=True)
     assert two["step"].tolist() == list(range(35))
     assert two["phase"].tolist() == ["warmup"] * 5 + ["window"] * 30
@@ -35,7 +36,7 @@ def test_losses_are_a_row_a_step_and_seconds_are_those_of_the_window(runs):
 
 def test_long_series_are_thinned_and_keep_their_end(tmp_path):
     cell = cells(work={"global_batch": 16, "steps": 3 * POINTS - 5, "warmup_steps": 5}, vary={"geometry": ["1x1"]})[0]
-    table = losses_table({"x": [write_run(tmp_path, cell)]})
+    table = losses_table(curves_of({"x": [write_run(tmp_path, cell)]}))
     assert POINTS <= len(table) <= POINTS + 1
     assert table["step"].max() == 3 * POINTS - 1
 

@@ -7,7 +7,7 @@ import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.analysis.collect import cells_table, measured_by_cell, runs_table
-from scalebench.analysis.learning import losses_table
+from scalebench.analysis.learning import curves_of, losses_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import waterfall_report
 from scalebench.audit.checks import audit
@@ -28,7 +28,7 @@ class Results:
         self.report = scaling_report("synthetic", "Does it scale?", runs, self.findings)
         runs_table(runs).to_csv(folder / "runs.csv", index=False)
         cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
-        losses_table(measured_by_cell(runs)).to_csv(folder / "losses.csv", index=False)
+        losses_table(curves_of(measured_by_cell(runs))).to_csv(folder / "losses.csv", index=False)
         (folder / "scaling_report.json").write_text(json.dumps(self.report))
 
     def tables(self) -> Path:

@@ -9,7 +9,7 @@ from scalebench.analysis.intervals import CONFIDENCE
 from scalebench.analysis.paired import compare
 from scalebench.audit.checks import audit
 from scalebench.campaign.cells import Cell
-from scalebench.errors import UserError
+from scalebench.errors import damaged
 from scalebench.record.run import METRICS, Run, read_run
 
 SCHEMA_VERSION = "1.0"
@@ -29,8 +29,8 @@ def _describe(name: str, a: Cell, b: Cell, path: Path) -> dict[str, Any]:
     """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
     try:
         entries = json.loads(path.read_bytes())["pairs"]
-    except (ValueError, TypeError, KeyError):
-        raise UserError(f"{path} is damaged; make the pairs anew: rm {path}, then snakemake") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise damaged(path, f"it has no pairs: {error}"[:100]) from None
     pairs = [(entry, read_run(Path(entry["a"])), read_run(Path(entry["b"]))) for entry in entries]
     whole = [(entry, x, y) for entry, x, y in pairs if x.ok and y.ok]
     ratios = {null: [_rate(y) / _rate(x) for e, x, y in whole if e["null"] == null] for null in (False, True)}

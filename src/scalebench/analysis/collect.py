@@ -2,13 +2,13 @@
 
 import statistics
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from scalebench.analysis.intervals import Estimate, rate
-from scalebench.analysis.learning import times_to_loss
+from scalebench.analysis.learning import TimeToLoss, curves_of, times_to_loss
 from scalebench.audit.finding import Findings
 from scalebench.record.metrics import Metrics
 from scalebench.record.run import METRICS, Run
@@ -121,10 +121,13 @@ def samples_per_second(runs: list[Run]) -> float:
     return sum(run.metrics.ledger.samples_consumed for run in runs) / seconds
 
 
-def cells_table(runs: list[Run], findings: Findings, target_loss: float | Literal["derive"] = "derive") -> pd.DataFrame:
-    """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs."""
+def cells_table(runs: list[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
+    """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs.
+
+    `times`: of each cell, to the campaign's target; to the derived one where they are not given.
+    """
     rows, measured_runs = [], measured_by_cell(runs)
-    times = times_to_loss(measured_runs, target_loss)
+    times = times or times_to_loss(measured_runs, curves_of(measured_runs), "derive")
     for cell, group in by_cell(runs).items():
         measured, reached = measured_runs[cell], times[cell]
         failures = [run.metrics.failure for run in group if run.metrics.failure]

@@ -28,57 +28,73 @@ class TimeToLoss:
     why: str | None
 
 
-def curve(run: Run) -> pd.DataFrame:
-    """Every step of a run: `phase`, `loss`, `smoothed` (trailing mean), `seconds` since the window began (NaN before it)."""
-    loss = loss_series(run.steps)
-    width = max(LEAST, round(SMOOTHED * len(run.window)))
-    timed = loss.index.isin(run.window.index)
+@dataclass(frozen=True)
+class Curve:
+    """Every step of a run, as arrays of one length."""
+
+    step: np.ndarray
+    timed: np.ndarray  # whether the step is of the window
+    loss: np.ndarray
+    smoothed: np.ndarray  # mean of the last steps, of as many as there are at the beginning
+    seconds: np.ndarray  # since the window began; NaN before it
+
+
+def curves_of(groups: dict[str, list[Run]]) -> dict[str, list[Curve]]:
+    """The curves of each cell's measured runs."""
+    return {cell: [_curve(run) for run in runs] for cell, runs in groups.items()}
+
+
+def _curve(run: Run) -> Curve:
+    series = loss_series(run.steps)
+    step, loss = series.index.to_numpy(), series.to_numpy()
+    timed = np.isin(step, run.window.index.to_numpy())
     seconds = np.full(len(loss), np.nan)
     seconds[timed] = elapsed(run.steps)
-    phase = np.where(timed, "window", "warmup")
-    smoothed = loss.rolling(width, min_periods=1).mean()
-    return pd.DataFrame({"loss": loss, "smoothed": smoothed, "seconds": seconds, "phase": phase})
+    width = max(LEAST, round(SMOOTHED * int(timed.sum())))
+    return Curve(step, timed, loss, series.rolling(width, min_periods=1).mean().to_numpy(), seconds)
 
 
-def losses_table(groups: dict[str, list[Run]]) -> pd.DataFrame:
-    """losses.csv from the measured runs of each cell: means over runs, one row a step, thinned evenly where there are many."""
+def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
+    """losses.csv: of each cell means over runs, one row a step, thinned evenly where there are many."""
     parts = []
-    for cell, runs in groups.items():
+    for cell, runs in curves.items():
         if not runs:
             continue
-        curves = pd.concat([curve(run).reset_index() for run in runs])
-        frame = curves.groupby(["step", "phase"], as_index=False)[["seconds", "loss", "smoothed"]].mean()
-        every = -(-len(frame) // POINTS)
-        kept = frame[(frame.index % every == 0) | (frame.index == len(frame) - 1)]
-        parts.append(kept.assign(cell=cell, n=len(runs)))
+        names = ("step", "timed", "seconds", "loss", "smoothed")
+        every = pd.DataFrame({name: np.concatenate([getattr(run, name) for run in runs]) for name in names})
+        frame = every.groupby(["step", "timed"], as_index=False)[["seconds", "loss", "smoothed"]].mean()
+        nth = -(-len(frame) // POINTS)
+        kept = frame[(frame.index % nth == 0) | (frame.index == len(frame) - 1)]
+        parts.append(kept.assign(cell=cell, n=len(runs), phase=np.where(kept["timed"], "window", "warmup")))
     return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
 
 
-def times_to_loss(groups: dict[str, list[Run]], wanted: float | Literal["derive"]) -> dict[str, TimeToLoss]:
-    """The time to loss of each cell, from its measured runs. `wanted`: a loss, or "derive".
+def times_to_loss(
+    groups: dict[str, list[Run]], curves: dict[str, list[Curve]], wanted: float | Literal["derive"]
+) -> dict[str, TimeToLoss]:
+    """The time to loss of each cell, from its measured runs and their curves. `wanted`: a loss, or "derive".
 
     Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more.
     Seconds are those of the window alone: the steps of the warm-up train as well, but their time is not comparable.
     """
-    windows = {cell: [c[c["phase"] == "window"] for c in (curve(run) for run in runs)] for cell, runs in groups.items()}
     kinds = {cell: _kind(runs[0]) for cell, runs in groups.items() if runs}
-    lowest = {cell: [float(frame["smoothed"].min()) for frame in windows[cell]] for cell in kinds}
+    lowest = {cell: [float(c.smoothed[c.timed].min()) for c in curves[cell]] for cell in kinds}
     slowest: dict[tuple, float] = {}  # kind -> the highest of these among its runs
     for cell, kind in kinds.items():
         slowest[kind] = max(slowest.get(kind, -np.inf), *lowest[cell])
     found = {}
-    for cell, curves in windows.items():
-        if not curves:
+    for cell, runs in curves.items():
+        if not runs:
             found[cell] = TimeToLoss(None, None, "no run has numbers")
             continue
         reached = slowest[kinds[cell]]
         target = reached + SLACK * max(reached, 1.0) if wanted == "derive" else wanted
         missed = [x for x in lowest[cell] if x > target]
         if missed:
-            why = f"not reached in {len(missed)} of {len(curves)} runs: the lowest is {max(missed):.6g}"
+            why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
             found[cell] = TimeToLoss(target, None, why)
         else:
-            times = [float(frame.loc[frame["smoothed"] <= target, "seconds"].iloc[0]) for frame in curves]
+            times = [float(c.seconds[np.argmax(c.timed & (c.smoothed <= target))]) for c in runs]
             found[cell] = TimeToLoss(target, _mean(times), None)
     return found
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from scalebench.cli.arguments import Group, command, on_campaign
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, damaged, missing, nearest
 
 # Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -30,16 +30,18 @@ def findings(args: argparse.Namespace) -> None:
 
 def analyse(args: argparse.Namespace) -> None:
     from scalebench.analysis.collect import cells_table, measured_by_cell
-    from scalebench.analysis.learning import losses_table
+    from scalebench.analysis.learning import curves_of, losses_table, times_to_loss
     from scalebench.analysis.scaling import scaling_report
     from scalebench.record.write import write_atomic, write_json
 
     study, runs = _runs(args)
     folder = args.results / study.name
     found = _findings(folder)
-    cells = cells_table(runs, found, study.campaign.target_loss)
+    measured = measured_by_cell(runs)
+    curves = curves_of(measured)
+    cells = cells_table(runs, found, times_to_loss(measured, curves, study.campaign.target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
-    write_atomic(folder / "losses.csv", losses_table(measured_by_cell(runs)).to_csv(index=False, float_format="%.9g"))
+    write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
     write_json(folder / "scaling_report.json", scaling_report(study.name, study.campaign.title, runs, found))
 
 
@@ -156,15 +158,13 @@ def _runs(args: argparse.Namespace) -> tuple:
 def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
     from scalebench.audit.finding import Findings
 
-    if not (folder / "findings.json").is_file():
-        raise UserError(
-            f"{folder}/findings.json: no such file; make it with: snakemake --cores 2 {folder}/findings.json"
-        )
+    path = folder / "findings.json"
+    if not path.is_file():
+        raise missing(path)
     try:
-        return Findings.model_validate_json((folder / "findings.json").read_bytes())
-    except ValueError:
-        path = folder / "findings.json"
-        raise UserError(f"{path} is damaged; make it anew: rm {path} && snakemake --cores 2 {path}") from None
+        return Findings.model_validate_json(path.read_bytes())
+    except ValueError as error:
+        raise damaged(path, str(error).splitlines()[0]) from None
 
 
 def add(stages: Group) -> None:

@@ -12,8 +12,8 @@ from scalebench.audit.foreign.study import Study
 from scalebench.audit.foreign.told import data_say
 from scalebench.record.foreign.claim import Statement
 from scalebench.record.foreign.gather import gather
-from scalebench.report.audit_page import environment
 from scalebench.report.audit_text import PAGES, grouped, names_of, shown_line
+from scalebench.report.html import environment
 
 TITLE = "Five benchmarks, audited"
 INTRODUCTION = (
@@ -126,7 +126,7 @@ def _figure(value: Any, form: str) -> str:
 
 
 def five_html(benchmarks: list[Benchmark]) -> str:
-    template = environment().get_template("five.html.j2")
+    template = environment(line=shown_line, names=names_of).get_template("five.html.j2")
     return template.render(title=TITLE, introduction=INTRODUCTION, benchmarks=benchmarks, pages=PAGES)
 
 

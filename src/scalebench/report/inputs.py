@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from scalebench.errors import UserError
+from scalebench.errors import damaged, missing
 
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
@@ -19,8 +19,7 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
     cells = read_csv(folder / "cells.csv", "cell", "n", "failures", "findings")
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     points = [point for series in report["series"] for point in series["runs"].values()]
-    missing = {point["cell"] for point in points} - set(cells["cell"])
-    if missing or cells["n"].isna().any():
+    if not {point["cell"] for point in points} <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged(folder / "cells.csv", "it ends too early")
     made = set(zip(runs["cell"], runs["repeat"], strict=True))
     if any((point["cell"], k) not in made for point in points for k in point["repeats"]):
@@ -81,11 +80,7 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     return found
 
 
-def damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path} is damaged ({why}); make it anew: rm {path} && snakemake --cores 2 {path}")
-
-
 def _there(path: Path) -> Path:
     if not path.is_file():
-        raise UserError(f"{path}: no such file; make it with: snakemake --cores 2 {path}")
+        raise missing(path)
     return path

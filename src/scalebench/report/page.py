@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scalebench.audit.finding import Finding, Findings
 from scalebench.record.metrics import Metrics
@@ -15,6 +14,7 @@ from scalebench.report.answer import answer, compared
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.figures import number, records
 from scalebench.report.gallery import COMPARISON, GALLERY
+from scalebench.report.html import environment
 from scalebench.report.series import KINDS, law_sentences, series_human
 from scalebench.report.tables import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
 from scalebench.report.trace_tables import trace_rows
@@ -43,42 +43,38 @@ def write_page(
     scaling = [s for s in report["series"] if s["kind"]]
     shown = {name: GALLERY[name].caption for name in drawn if GALLERY[name].shown(cells, report)}
     shown |= {"comparison": COMPARISON} if comparisons else {}
-    environment = Environment(
-        loader=PackageLoader("scalebench.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
     found = [*report["findings"], *(traces["findings"] if traces else [])]
     every = [*findings.findings, *(Finding.model_validate(f) for f in found)]
-    page = environment.get_template("report.html.j2").render(
-        report=report,
-        answer=answer(report, comparisons),
-        columns=list(human.columns),
-        rows=human.to_dict("records"),
-        constant=constant,
-        numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
-        by_kind=_by_kind(report),
-        lost=[sentence(entry) for entry in lost or []],
-        compared=[compared(c) for c in comparisons],
-        comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
-        checks=len(findings.checks),
-        findings=_grouped(every),
-        of_run=_of_run(every),
-        marked={f.code for f in every if f.severity != "note"},
-        charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
-        captions=shown | TRACE_CAPTIONS,
-        traces=[(t["cell"], t["sentences"]) for t in traces["traces"]] if traces else [],
-        trace_rows=trace_rows(traces) if traces else [],
-        trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
-        failed=[run for run in runs if not run.ok],
-        runs=records(table),
-        base=f"{out.parent}/",
-        surroundings=_surroundings(runs),
-        protocol=_protocol(runs),
-        baselines=[(s["name"], s["kind"], s["baseline"]) for s in scaling],
+    page = (
+        environment(number=number)
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            answer=answer(report, comparisons),
+            columns=list(human.columns),
+            rows=human.to_dict("records"),
+            constant=constant,
+            numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
+            by_kind=_by_kind(report),
+            lost=[sentence(entry) for entry in lost or []],
+            compared=[compared(c) for c in comparisons],
+            comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
+            checks=len(findings.checks),
+            findings=_grouped(every),
+            of_run=_of_run(every),
+            marked={f.code for f in every if f.severity != "note"},
+            charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
+            captions=shown | TRACE_CAPTIONS,
+            traces=[(t["cell"], t["sentences"]) for t in traces["traces"]] if traces else [],
+            trace_rows=trace_rows(traces) if traces else [],
+            trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
+            failed=[run for run in runs if not run.ok],
+            runs=records(table),
+            base=f"{out.parent}/",
+            surroundings=_surroundings(runs),
+            protocol=_protocol(runs),
+            baselines=[(s["name"], s["kind"], s["baseline"]) for s in scaling],
+        )
     )
     write_atomic(out, page)
 

@@ -55,9 +55,18 @@ def conclude(study: Study, path: Path) -> float:
     each(["collect", str(path)], ["findings", str(path)])
     each(["analyse", str(path)])
     folder = f"results/{study.name}"
-    each(*(["table", t, folder] for t in tables_of(study)), *(["chart", c, folder] for c in charts_of(study)))
+    tables = [["table", name, folder] for name in tables_of(study)]
+    each(*tables, *(drawn(name, path, folder) for name in charts_of(study)))
     each(["report", str(path)])
     return time.perf_counter() - began
+
+
+def drawn(chart: str, path: Path, folder: str) -> list[str]:
+    """The command that draws a chart; the waterfall makes its table too, and losses are charts of their own table."""
+    if chart == "waterfall":
+        return ["waterfall", str(path)]
+    kind, _, against = chart.partition("_")
+    return ["loss-chart", against, folder] if kind == "loss" else ["chart", chart, folder]
 
 
 def each(*commands: list[str]) -> None:

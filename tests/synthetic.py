@@ -72,7 +72,7 @@ def rewrite(run: Run, change_metrics: Any = None, change_steps: Any = None) -> R
     """The run with its files changed: `change_metrics` edits the JSON data in place, `change_steps` returns a new frame."""
     data = run.metrics.model_dump(mode="json", by_alias=True)
     if change_steps:
-        write_steps(change_steps(run.steps), run.folder / STEPS)
+        write_steps(change_steps(pd.DataFrame(run.steps)), run.folder / STEPS)
         data["files"][STEPS] = sha256_of(run.folder / STEPS)
     if change_metrics:
         change_metrics(data)
@@ -175,15 +175,15 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             tokens_per_sec_per_device=tokens / wall / batch.world,
             step_time_n=n,
             step_time_mean_sec=wall / n,
-            step_time_p50_sec=float(times.median()),
-            step_time_p95_sec=float(times.quantile(0.95)),
+            step_time_p50_sec=float(np.median(times)),
+            step_time_p95_sec=float(np.quantile(times, 0.95)),
             step_time_p99_sec=None,
             step_time_min_sec=float(times.min()),
             step_time_max_sec=float(times.max()),
             dataload_time_mean_sec=float(by_step["data_wait_s"].mean()),
             train_loss_avg_global=float(losses.mean()),
-            train_loss_first=float(losses.iloc[0]),
-            train_loss_last=float(losses.iloc[-1]),
+            train_loss_first=float(losses[0]),
+            train_loss_last=float(losses[-1]),
             clock="monotonic",
         ),
         utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.world, "cpu"),

@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from synthetic import cells, write_failure, write_run
+from synthetic import cells, steps_frame, write_failure, write_run
 
 from scalebench.errors import UserError
 from scalebench.record.retry import forget
 from scalebench.record.run import read_planned, read_run
-from scalebench.record.steps import loss_series, read_steps, window_steps
+from scalebench.record.steps import loss_series, read_steps, window_steps, write_steps
 from scalebench.record.write import scrub, write_atomic, write_json
 
 
@@ -32,17 +33,19 @@ def test_a_failed_run_reads_back(tmp_path):
 
 def test_step_times_are_maxima_over_ranks_and_losses_means(tmp_path):
     run = write_run(tmp_path, cells()[1])
-    frame = run.steps.copy()
+    frame = pd.DataFrame(run.steps)
     frame.loc[(frame["step"] == 10) & (frame["rank"] == 1), "step_time_s"] = 9.0
-    assert window_steps(frame).loc[10, "step_time_s"] == 9.0
+    window = window_steps(frame)
+    assert window["step_time_s"][window["step"] == 10] == 9.0
     assert loss_series(frame)[10] == pytest.approx(7.0 - 0.02 * 10)
     assert len(loss_series(frame)) == 35
 
 
 def test_steps_keep_their_digits(tmp_path):
-    run = write_run(tmp_path, cells()[0])
-    again = read_steps(run.folder / "steps.csv")
-    assert np.allclose(again["step_time_s"], run.steps["step_time_s"], rtol=1e-8)
+    frame = steps_frame(cells()[1], 0.1, np.random.default_rng(1), spread=0.02)
+    write_steps(frame, tmp_path / "steps.csv")
+    again = pd.DataFrame(read_steps((tmp_path / "steps.csv").read_text()))
+    pd.testing.assert_frame_equal(again, frame[list(again)], rtol=1e-8, check_dtype=False)
 
 
 @pytest.mark.parametrize(

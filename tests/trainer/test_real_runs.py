@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from scalebench.audit.checks import audit
@@ -54,7 +55,7 @@ def test_the_audit_finds_nothing_in_sound_runs(one, two, two_accumulating):
 
 def test_steps_are_timed_whole_and_all_of_them(one, two):
     for run in (one, two):
-        series = run.steps[run.steps["phase"] == "window"]
+        series = pd.DataFrame(run.steps[run.steps["phase"] == "window"])
         assert len(series) == 24 * len(run.metrics.ranks)
         total = series.groupby("rank")["step_time_s"].sum()
         assert total.max() == pytest.approx(run.metrics.window.wall_time_sec, rel=0.02)

@@ -30,7 +30,7 @@ rule findings:
         "Check the runs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
-        code=sources("audit/checks.py"),
+        code=sources("audit/checks.py", "record/write.py"),
     output:
         "results/{campaign}/findings.json",
     log:

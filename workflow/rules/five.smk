@@ -33,7 +33,13 @@ rule five:
     input:
         files=expand("results/five-benchmarks/files/{benchmark}", benchmark=FIVE),
         figures=expand("config/five/{benchmark}.yaml", benchmark=FIVE),
-        code=sources("report/five.py", "report/templates/five.html.j2", "report/templates/audit_finding.html.j2", "report/templates/audit.css"),
+        code=sources(
+            "report/five.py",
+            "record/write.py",
+            "report/templates/five.html.j2",
+            "report/templates/audit_finding.html.j2",
+            "report/templates/audit.css",
+        ),
     output:
         html=report(
             "results/five-benchmarks/five-benchmarks.html",

@@ -80,7 +80,7 @@ rule traces:
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
-        code=sources("analysis/traces.py"),
+        code=sources("analysis/traces.py", "record/write.py"),
     output:
         "results/{campaign}/traces.json",
     log:

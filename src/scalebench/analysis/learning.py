@@ -14,7 +14,8 @@ SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
 SLACK = 1e-3  # a derived target lies this part (of a nat, below 1) above what the slowest learner reaches: rounding decides nothing
 POINTS = 1000  # of a cell in losses.csv; longer series are thinned
-COLUMNS = ("cell", "n", "phase", "step", "seconds", "loss", "smoothed")
+MEANS = ("seconds", "loss", "smoothed")  # over the runs of a cell
+COLUMNS = ("cell", "n", "phase", "step", *MEANS)
 # Losses of different tokens, or of different choices among them, are different quantities.
 SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size")
 
@@ -45,13 +46,13 @@ def curves_of(groups: dict[str, list[Run]]) -> dict[str, list[Curve]]:
 
 
 def _curve(run: Run) -> Curve:
-    series = loss_series(run.steps)
-    step, loss = series.index.to_numpy(), series.to_numpy()
-    timed = np.isin(step, run.window.index.to_numpy())
-    seconds = np.full(len(loss), np.nan)
-    seconds[timed] = elapsed(run.steps)
-    width = max(LEAST, round(SMOOTHED * int(timed.sum())))
-    return Curve(step, timed, loss, series.rolling(width, min_periods=1).mean().to_numpy(), seconds)
+    series, ends = loss_series(run.steps), elapsed(run.steps)
+    step, loss, n = series.index.to_numpy(), series.to_numpy(), len(ends)
+    timed = np.arange(len(step)) >= len(step) - n  # the window comes last
+    seconds = np.full(len(step), np.nan)
+    seconds[timed] = ends
+    smoothed = series.rolling(max(LEAST, round(SMOOTHED * n)), min_periods=1).mean()
+    return Curve(step, timed, loss, smoothed.to_numpy(), seconds)
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
@@ -60,12 +61,12 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
     for cell, runs in curves.items():
         if not runs:
             continue
-        names = ("step", "timed", "seconds", "loss", "smoothed")
-        every = pd.DataFrame({name: np.concatenate([getattr(run, name) for run in runs]) for name in names})
-        frame = every.groupby(["step", "timed"], as_index=False)[["seconds", "loss", "smoothed"]].mean()
-        nth = -(-len(frame) // POINTS)
-        kept = frame[(frame.index % nth == 0) | (frame.index == len(frame) - 1)]
-        parts.append(kept.assign(cell=cell, n=len(runs), phase=np.where(kept["timed"], "window", "warmup")))
+        # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end.
+        first, steps = runs[0], len(runs[0].step)
+        kept = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
+        means = {name: np.mean([getattr(run, name)[kept] for run in runs], axis=0) for name in MEANS}
+        phase = np.where(first.timed[kept], "window", "warmup")
+        parts.append(pd.DataFrame({"cell": cell, "n": len(runs), "phase": phase, "step": first.step[kept]} | means))
     return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
 
 

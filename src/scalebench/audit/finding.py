@@ -1,5 +1,6 @@
 """A finding: one named result of a validity check."""
 
+from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,4 +52,12 @@ class Findings(BaseModel):
     findings: list[Finding]
 
     def of(self, cell: str) -> list[Finding]:
-        return [f for f in self.findings if cell in f.cells]
+        return self._by_cell.get(cell, [])
+
+    @cached_property
+    def _by_cell(self) -> dict[str, list[Finding]]:
+        found: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            for cell in dict.fromkeys(finding.cells):
+                found.setdefault(cell, []).append(finding)
+        return found

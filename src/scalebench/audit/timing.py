@@ -67,7 +67,7 @@ def figures_are_the_series(runs: list[Run]) -> list[Finding]:
     """Step statistics and rate of the summary, computed anew from the raw series."""
     found = []
     for run in runs:
-        window, times, losses = run.metrics.window, *(run.window[c].to_numpy() for c in ("step_time_s", "loss"))
+        window, times, losses = run.metrics.window, run.window["step_time_s"], run.window["loss"]
         anew = {
             "step_time_mean_sec": times.mean(),
             "step_time_p50_sec": np.median(times),

@@ -1,17 +1,17 @@
 """Reading a run folder."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import pandas as pd
+import numpy as np
 from pydantic import ValidationError
 
 from scalebench.errors import UserError
 from scalebench.record.metrics import Metrics
 from scalebench.record.steps import read_steps, window_steps
-from scalebench.record.write import sha256_of
 
 METRICS, STEPS, LAUNCHER, COMPLETE, LOG = (
     "training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log",
@@ -35,18 +35,19 @@ class Run:
         return self.metrics.status == "ok"
 
     @cached_property
-    def steps(self) -> pd.DataFrame:
+    def steps(self) -> np.ndarray:
         """The raw series. Raises UserError where the file is not the one that the metrics were written with."""
         path = self.folder / STEPS
-        if sha256_of(path) != self.metrics.files.get(STEPS):
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
                 f"make it anew: scalebench retry config/campaigns/{self.metrics.campaign}.yaml --cell {self.metrics.cell}"
             )
-        return read_steps(path)
+        return read_steps(data.decode())
 
     @cached_property
-    def window(self) -> pd.DataFrame:
+    def window(self) -> dict[str, np.ndarray]:
         return window_steps(self.steps)
 
 

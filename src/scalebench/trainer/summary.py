@@ -130,7 +130,7 @@ def _frame(ranks: list[Seen], warmup_steps: int) -> pd.DataFrame:
 def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Ledger) -> Window:
     batch = request.cell.batch
     by_step = window_steps(frame)
-    times, losses = by_step["step_time_s"].to_numpy(), by_step["loss"].to_numpy()
+    times, losses = by_step["step_time_s"], by_step["loss"]
     n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
     return Window(
         wall_time_sec=wall,

@@ -1,5 +1,6 @@
 """What all charts share: colours, axes, marks for findings. Each says its units, n and intervals, and stays readable in grey."""
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ ALARM = "#B00020"
 STYLE = {"font.size": 11, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
          "svg.hashsalt": "scalebench", "figure.constrained_layout.use": True}  # fmt: skip
 BESIDE = 0.035  # distance of series that share a number of devices, in parts of the axis' doubling
+TITLE_WIDTH = 60  # characters that have room above a chart
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 
 
@@ -116,6 +118,7 @@ def rows(axes: Axes, shown: pd.DataFrame, labels: Any, report: dict) -> None:
     axes.set_yticks(range(len(shown)), labels)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
+    axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
     for label, cell in zip(axes.get_yticklabels(), shown["cell"], strict=True):
         if cell in marked:
             label.set_color(ALARM)
@@ -142,6 +145,8 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
         figure = Figure(figsize=(6.4 if panels == 1 else 8.4, height))
         axes = figure.subplots(1, panels)
         fill(axes if panels == 1 else list(axes))
+        for each in figure.axes:
+            each.set_title(textwrap.fill(each.get_title(), TITLE_WIDTH // panels))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
             columns = min(4 if len(handles) == 4 else 3, len(handles))

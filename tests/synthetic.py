@@ -23,7 +23,7 @@ from scalebench.record.metrics import (
     Window,
 )
 from scalebench.record.run import METRICS, STEPS, Run, read_run
-from scalebench.record.steps import window_steps, write_steps
+from scalebench.record.steps import COLUMNS, ROW, window_steps, write_steps
 from scalebench.record.write import sha256_of, write_json
 from scalebench.trainer.summary import utilization
 
@@ -51,7 +51,7 @@ def write_run(
     folder = root / cell.slug / f"rep{repeat}"
     folder.mkdir(parents=True)
     frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.world]), spread)
-    write_steps(frame, folder / STEPS)
+    write_steps(as_rows(frame), folder / STEPS)
     write_json(folder / METRICS, metrics_of(cell, repeat, frame, folder).model_dump(mode="json", by_alias=True))
     return read_run(folder)
 
@@ -72,7 +72,7 @@ def rewrite(run: Run, change_metrics: Any = None, change_steps: Any = None) -> R
     """The run with its files changed: `change_metrics` edits the JSON data in place, `change_steps` returns a new frame."""
     data = run.metrics.model_dump(mode="json", by_alias=True)
     if change_steps:
-        write_steps(change_steps(pd.DataFrame(run.steps)), run.folder / STEPS)
+        write_steps(as_rows(change_steps(pd.DataFrame(run.steps))), run.folder / STEPS)
         data["files"][STEPS] = sha256_of(run.folder / STEPS)
     if change_metrics:
         change_metrics(data)
@@ -93,6 +93,10 @@ def steps_frame(cell: Cell, step_time: float, random: np.random.Generator, sprea
             rows.append([phase, step, rank, seconds, seconds / 500, loss + own, share, share * cell.workload.seq_len])
     names = ["phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens"]
     return pd.DataFrame(rows, columns=names)
+
+
+def as_rows(frame: pd.DataFrame) -> np.ndarray:
+    return frame[list(COLUMNS)].to_records(index=False).astype(ROW)
 
 
 def known(cell: Cell, repeat: int) -> dict[str, Any]:
@@ -144,7 +148,7 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
 
 def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Metrics:
     work, batch, seq_len = cell.work, cell.batch, cell.workload.seq_len
-    by_step = window_steps(frame)
+    by_step = window_steps(as_rows(frame))
     times, losses = by_step["step_time_s"], by_step["loss"]
     shape = shape_of(cell.workload.model)
     parameters = count(shape, cell.vocab_size, seq_len).parameters

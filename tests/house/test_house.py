@@ -56,8 +56,8 @@ def listed(rule: str) -> set[str]:
     """The package's files behind `code=sources(...)` of a rule; those of charts are asked of `drawn_by`."""
     text = "".join(p.read_text() for p in Path("workflow/rules").glob("*.smk")) if rule == "chart" else rules()[rule]
     pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
-    entries = re.search(pattern, text)[1]
-    named = ast.literal_eval(f"[{entries.replace('*MEASURING', '').strip(', ')}]")
+    entries = re.search(pattern, text, re.DOTALL)[1]
+    named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
     found = sources(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
 

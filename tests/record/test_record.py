@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import cells, steps_frame, write_failure, write_run
+from synthetic import as_rows, cells, steps_frame, write_failure, write_run
 
 from scalebench.errors import UserError
 from scalebench.record.retry import forget
@@ -33,17 +33,17 @@ def test_a_failed_run_reads_back(tmp_path):
 
 def test_step_times_are_maxima_over_ranks_and_losses_means(tmp_path):
     run = write_run(tmp_path, cells()[1])
-    frame = pd.DataFrame(run.steps)
-    frame.loc[(frame["step"] == 10) & (frame["rank"] == 1), "step_time_s"] = 9.0
-    window = window_steps(frame)
+    rows = run.steps.copy()
+    rows["step_time_s"][(rows["step"] == 10) & (rows["rank"] == 1)] = 9.0
+    window = window_steps(rows)
     assert window["step_time_s"][window["step"] == 10] == 9.0
-    assert loss_series(frame)[10] == pytest.approx(7.0 - 0.02 * 10)
-    assert len(loss_series(frame)) == 35
+    assert loss_series(rows)[10] == pytest.approx(7.0 - 0.02 * 10)
+    assert len(loss_series(rows)) == 35
 
 
 def test_steps_keep_their_digits(tmp_path):
     frame = steps_frame(cells()[1], 0.1, np.random.default_rng(1), spread=0.02)
-    write_steps(frame, tmp_path / "steps.csv")
+    write_steps(as_rows(frame), tmp_path / "steps.csv")
     again = pd.DataFrame(read_steps((tmp_path / "steps.csv").read_text()))
     pd.testing.assert_frame_equal(again, frame[list(again)], rtol=1e-8, check_dtype=False)
 

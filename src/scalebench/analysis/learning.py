@@ -46,12 +46,12 @@ def curves_of(groups: dict[str, list[Run]]) -> dict[str, list[Curve]]:
 
 
 def _curve(run: Run) -> Curve:
-    series, ends = loss_series(run.steps), elapsed(run.steps)
-    step, loss, n = series.index.to_numpy(), series.to_numpy(), len(ends)
-    timed = np.arange(len(step)) >= len(step) - n  # the window comes last
+    loss, ends = loss_series(run.steps), elapsed(run.steps)
+    step, n = np.arange(len(loss)), len(ends)
+    timed = step >= len(step) - n  # the window comes last
     seconds = np.full(len(step), np.nan)
     seconds[timed] = ends
-    smoothed = series.rolling(max(LEAST, round(SMOOTHED * n)), min_periods=1).mean()
+    smoothed = pd.Series(loss).rolling(max(LEAST, round(SMOOTHED * n)), min_periods=1).mean()
     return Curve(step, timed, loss, smoothed.to_numpy(), seconds)
 
 

@@ -27,9 +27,9 @@ def losses_agree(runs: list[Run]) -> list[Finding]:
     """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
     found = []
     for alike in train_alike(runs):
-        reference = loss_series(alike[0].steps)[:COMPARED_STEPS].to_numpy()
+        reference = loss_series(alike[0].steps)[:COMPARED_STEPS]
         for run in alike[1:]:
-            series = loss_series(run.steps)[:COMPARED_STEPS].to_numpy()
+            series = loss_series(run.steps)[:COMPARED_STEPS]
             tolerance = max(allowed(r) for r in (alike[0], run))
             n = min(len(series), len(reference))
             difference = np.nan_to_num(np.abs(series[:n] - reference[:n]) / np.maximum(np.abs(reference[:n]), SMALL))

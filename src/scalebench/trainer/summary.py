@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
@@ -28,7 +27,7 @@ from scalebench.record.metrics import (
     Window,
 )
 from scalebench.record.run import STEPS
-from scalebench.record.steps import window_steps, write_steps
+from scalebench.record.steps import ROW, window_steps, write_steps
 from scalebench.record.write import sha256_of
 from scalebench.trainer.ledger import make_ledger
 from scalebench.trainer.request import Request
@@ -66,13 +65,11 @@ def summarise(
     cell = request.cell
     work = cell.work
     steps_file = Path(request.out) / STEPS
-    frame = _frame(ranks, work.warmup_steps)
-    write_steps(frame, steps_file)
-    bad = frame[~np.isfinite(frame["loss"])]
+    rows = _rows(ranks, work.warmup_steps)
+    write_steps(rows, steps_file)
+    bad = rows[~np.isfinite(rows["loss"])]
     if len(bad):
-        raise NotFinite(
-            f"the loss of step {bad.iloc[0]['step']} on rank {bad.iloc[0]['rank']} is {bad.iloc[0]['loss']}"
-        )
+        raise NotFinite(f"the loss of step {bad[0]['step']} on rank {bad[0]['rank']} is {bad[0]['loss']}")
     if validation and not np.isfinite(validation.loss):
         raise NotFinite(f"the validation loss after the last step is {validation.loss}")
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
@@ -88,7 +85,7 @@ def summarise(
             flops_per_token_causal=counts.flops_per_token_causal,
         ),
         ledger=ledger,
-        window=(window := _window(request, ranks, frame, ledger)),
+        window=(window := _window(request, ranks, rows, ledger)),
         validation=validation,
         utilization=utilization(cell, counts, window.tokens_per_sec_per_device, ranks[0].place["device_name"]),
         energy=_energy(ranks, ledger.tokens_consumed),
@@ -108,28 +105,24 @@ def summarise(
     )
 
 
-def _frame(ranks: list[Seen], warmup_steps: int) -> pd.DataFrame:
+def _rows(ranks: list[Seen], warmup_steps: int) -> np.ndarray:
     parts = []
     for rank, seen in enumerate(ranks):
         for series in seen.series:
             steps = np.arange(series.first, series.first + len(series.step_time))
-            columns = {
-                "phase": np.where(steps < warmup_steps, "warmup", "window"),
-                "step": steps,
-                "rank": rank,
-                "step_time_s": series.step_time,
-                "data_wait_s": series.data_wait,
-                "loss": series.loss,
-                "samples": [sum(len(ids) for ids in seen.taken[s]) for s in steps],
-                "tokens": [seen.tokens[s] for s in steps],
-            }
-            parts.append(pd.DataFrame(columns))
-    return pd.concat(parts).sort_values(["step", "rank"], ignore_index=True)
+            part = np.empty(len(steps), ROW)
+            part["phase"] = np.where(steps < warmup_steps, "warmup", "window")
+            part["step"], part["rank"] = steps, rank
+            part["step_time_s"], part["data_wait_s"], part["loss"] = series.step_time, series.data_wait, series.loss
+            part["samples"] = [sum(len(ids) for ids in seen.taken[s]) for s in steps]
+            part["tokens"] = [seen.tokens[s] for s in steps]
+            parts.append(part)
+    return np.sort(np.concatenate(parts), order=["step", "rank"])
 
 
-def _window(request: Request, ranks: list[Seen], frame: pd.DataFrame, ledger: Ledger) -> Window:
+def _window(request: Request, ranks: list[Seen], rows: np.ndarray, ledger: Ledger) -> Window:
     batch = request.cell.batch
-    by_step = window_steps(frame)
+    by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
     n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
     return Window(

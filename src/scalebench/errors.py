@@ -17,9 +17,14 @@ class UserError(Exception):
         self.key = key
 
 
+MEANT = {"gpu": "cuda"}  # what users write for a name that does not resemble it
+
+
 def nearest(name: object, allowed: Iterable[str]) -> str:
     """`Did you mean "x"?` with a leading space, or nothing where no allowed name resembles `name`."""
-    close = difflib.get_close_matches(str(name), list(allowed), n=1, cutoff=0.5)
+    allowed = list(allowed)
+    meant = MEANT.get(str(name))
+    close = [meant] if meant in allowed else difflib.get_close_matches(str(name), allowed, n=1, cutoff=0.5)
     return f' Did you mean "{close[0]}"?' if close else ""
 
 

@@ -23,6 +23,19 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\nwork:\n  global_bach: 8\n",
         ["line 3", "unknown key work.global_bach", '"global_batch"', "accumulation"],
     ),
+    "key of another section": (
+        "title: x\nexecution:\n  steps: 8\n",
+        ["line 3", "unknown key execution.steps. It belongs under work"],
+    ),
+    "key of a section at the top": ("title: x\nprecision: fp32\n", ["line 2", "It belongs under execution"]),
+    "another word for a device": (
+        "title: x\nexecution:\n  device: gpu\n",
+        ["line 3", 'execution.device cannot be "gpu"', 'Did you mean "cuda"?'],
+    ),
+    "a cell traced twice": (
+        "title: x\ntrace:\n  cells: [ddp-n1x1, ddp-n1x1]\n",
+        ["line 3", 'trace.cells: "ddp-n1x1" is named twice'],
+    ),
     "unknown nested key": (
         "title: x\nwork:\n  optimizer:\n    lr: 1\n",
         ["line 4", "work.optimizer.lr", "learning_rate"],
@@ -179,6 +192,10 @@ CORPORA = {
     "no files": ("mine: {source: jsonl}", ["line 1", "needs `files`"]),
     "bad source": ("mine: {source: json, files: [x]}", ["line 1", "mine.source", 'Did you mean "jsonl"?']),
     "unknown key": ("mine: {source: text, file: x}", ["line 1", "unknown key mine.file", '"files"']),
+    "not a web address": (
+        "mine: {source: http, urls: ['ftp://x/y'], revision: v1, files: [a.txt], format: text}",
+        ["line 1", 'urls: "ftp://x/y" is no address'],
+    ),
     "bad name": ("My Corpus: {source: python-docs}", ["line 1", '"My Corpus" cannot be a name']),
     "not a table": ("- mine", ["a mapping is expected"]),
 }

@@ -51,6 +51,13 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     assert "no such file or folder" in capsys.readouterr().err
     assert scalebench(monkeypatch, "audit", tmp_path, "--world-size", "four") == 2
     assert "allowed: a number above 0, or NAME=NUMBER" in capsys.readouterr().err
+    assert scalebench(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
+    assert 'no run has "nope" in its name' in capsys.readouterr().err
+    assert scalebench(monkeypatch, "audit", "") == 2
+    assert "a path is empty" in capsys.readouterr().err
+    (tmp_path / "steps.csv").write_text("step,loss,step_time_s\nx,y,z\n")
+    assert scalebench(monkeypatch, "audit", tmp_path / "steps.csv") == 2
+    assert "read: nothing" in capsys.readouterr().out
     assert scalebench(monkeypatch, "explain", "sawtooth") == 2
     assert 'Did you mean "sawtooth-timer"?' in capsys.readouterr().err
 

@@ -117,6 +117,9 @@ class Corpus(Section):
             raise ValueError(f'"{missing[0]}" (field, label) is none of `columns`: {", ".join(self.columns)}')
         if self.gated and self.source != "hub":
             raise ValueError("`gated` is for source hub: tokens are sent nowhere else")
+        for url in self.urls:
+            if not re.match(r"https?://[^/]", url):
+                raise ValueError(f'urls: "{url}" is no address; allowed: http://... or https://...')
         if self.remote:
             for name in self.remote_files:
                 if name.startswith("/") or ".." in name.split("/"):

@@ -52,6 +52,8 @@ class Study:
             return self.cells
         names = [cell.slug for cell in self.cells]
         for place, slug in enumerate(wanted):
+            if slug in wanted[:place]:
+                raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
             if slug not in names:
                 raise UserError(
                     f'trace.cells: there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}',

@@ -144,7 +144,8 @@ def _explain(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, d
         return f"{at}{_dotted((*place, name))} is missing: {about}"
     if error["type"] == "extra_forbidden":
         known = list(_properties(schema, place[:-1]))
-        return f"{at}unknown key {_dotted(place)}.{nearest(place[-1], known)} Allowed here: {', '.join(known)}"
+        hint = _elsewhere(place[-1], schema) or nearest(place[-1], known)
+        return f"{at}unknown key {_dotted(place)}.{hint} Allowed here: {', '.join(known)}"
     if error["loc"][-1] == "[key]":
         return f'{at}"{_dotted(place)}" cannot be a name; allowed: lower-case letters, digits, ".", "_" and "-"'
     for step in place:
@@ -154,6 +155,12 @@ def _explain(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, d
     node = _node(schema, place)
     hint = nearest(data, _choices(node, schema)) if isinstance(data, str) else ""
     return f"{at}{_dotted(place)} cannot be {json.dumps(data, default=str)}; allowed: {_allowed(node, schema)}.{hint}"
+
+
+def _elsewhere(name: str, schema: dict) -> str:
+    """Where a key belongs that stands in another place, with a leading space; empty where no section has it."""
+    sections = [section for section in _properties(schema, ()) if name in _properties(schema, (section,))]
+    return f" It belongs under {' or '.join(sections)}." if sections else ""
 
 
 def _dotted(place: tuple) -> str:

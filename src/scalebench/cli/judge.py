@@ -18,6 +18,12 @@ def audit_results(args: argparse.Namespace) -> None:
             name, number = _given(key, text)
             given.setdefault(name, {})[key] = number
     result = audit_paths(args.paths, given)
+    for name in filter(None, given):
+        if not any(name in run for run in result.runs):
+            raise UserError(
+                f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{nearest(name, result.runs)} '
+                f"Runs: {', '.join(result.runs[:10]) or 'none'}"
+            )
     if args.html:
         from scalebench.record.write import write_atomic
         from scalebench.report.audit_page import audit_page
@@ -29,7 +35,7 @@ def audit_results(args: argparse.Namespace) -> None:
         from scalebench.report.audit_text import audit_text
 
         print(audit_text(result))
-    raise SystemExit(0 if result.clean else 1)
+    raise SystemExit(2 if not result.formats else 0 if result.clean else 1)
 
 
 def explain(args: argparse.Namespace) -> None:
@@ -66,12 +72,22 @@ def _given(key: str, text: str) -> tuple[str, int]:
     return name, int(number)
 
 
+def _place(text: str) -> Path:
+    if not text:  # which would be the working folder
+        raise argparse.ArgumentTypeError("a path is empty")
+    return Path(text)
+
+
 def add(stages: Group) -> None:
     sub = command(
         stages, "audit", audit_results, "name what is wrong with a benchmark, ours or anybody's: exit code 0 or 1"
     )
     sub.add_argument(
-        "paths", type=Path, nargs="+", metavar="PATH", help="files and folders; what they are is told by their contents"
+        "paths",
+        type=_place,
+        nargs="+",
+        metavar="PATH",
+        help="files and folders; what they are is told by their contents",
     )
     sub.add_argument("--json", action="store_true", help="print JSON")
     sub.add_argument("--html", type=Path, metavar="FILE", help="write a page too")

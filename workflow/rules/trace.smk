@@ -20,7 +20,7 @@ rule trace:
     input:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
-        code=sources("trace/capture.py", "trace/program.py", "trace/node.py"),
+        code=sources("trace/capture.py", "trace/program.py", "trace/node.py", "launch/torchrun.py"),
     output:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw=directory("results/{campaign}/traces/{cell}/raw"),

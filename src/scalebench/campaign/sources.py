@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 # The programs of a timed run.
-MEASURING = ("launch/run.py", "trainer/__main__.py")
+MEASURING = ("launch/run.py", "launch/torchrun.py", "trainer/__main__.py")
 
 
 def sources(*entries: str) -> list[str]:

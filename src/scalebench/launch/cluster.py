@@ -31,7 +31,7 @@ def command(cell: Cell, request: Path, allocation: Allocation, port: int, progra
 def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
     """The torchrun line of one node: the nodes meet on the first one."""
     return [
-        *(sys.executable, "-m", "torch.distributed.run"),
+        *(sys.executable, "-m", local.TORCHRUN),
         *(f"--nnodes={cell.execution.geometry.nodes}", f"--nproc-per-node={cell.processes_per_node}"),
         *("--rdzv-backend=c10d", f"--rdzv-endpoint={first}:{port}", f"--rdzv-id={run_id}"),
         *local.options(request),

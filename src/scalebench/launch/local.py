@@ -8,13 +8,14 @@ from scalebench.campaign.cells import Cell
 from scalebench.trainer.pulse import VARIABLE
 
 PROGRAM = "scalebench.trainer"
+TORCHRUN = "scalebench.launch.torchrun"
 PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
 
 
 def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
     """The torchrun line for one node: one process per device, a free port, no restarts, all output tagged by rank."""
     return [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *(sys.executable, "-m", TORCHRUN, "--standalone"),
         f"--nproc-per-node={cell.processes_per_node}",
         *options(request),
         *("-m", program, str(request)),

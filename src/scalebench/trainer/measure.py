@@ -1,5 +1,6 @@
 """One run on one rank: set up, warm up, probe, time the window, validate, count the work, write the metrics."""
 
+import gc
 import resource
 import sys
 import time
@@ -52,7 +53,7 @@ class Ready:
 
 
 def set_up(session: Session, request: Request) -> Ready:
-    """Model, strategy and data of the cell, as they are timed."""
+    """Model, strategy and data of the cell, as they are timed. From here on garbage is collected as in any program."""
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
     plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
@@ -61,6 +62,7 @@ def set_up(session: Session, request: Request) -> Ready:
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
     mark = pulse(session.local_rank)
+    gc.enable()
 
     def steps(first: int, count: int) -> Series:
         return run_steps(strategy, batches, first, count, Clock(session.device), mark)

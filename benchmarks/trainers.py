@@ -32,7 +32,7 @@ from scalebench.trainer.session import Session
 from scalebench.trainer.summary import utilization
 
 CUDA = torch.cuda.is_available()
-ROUNDS, STEPS, WARM = (5, 20, 5) if CUDA else (5, 4, 2)
+ROUNDS, STEPS, WARM = (5, 20, 5) if CUDA else (40, 8, 2)  # a step of a CPU takes 40 ms, and varies by a tenth
 # samples of a micro-batch, micro-batches of a step, tokens of a sample
 SHAPES = [(32, 1, 128), (32, 16, 1024)] if CUDA else [(8, 1, 128), (4, 2, 128)]
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,8 @@ min_version("9.27")
 RESULTS = Path("results")
 # Where environments and containers find the package that is to be measured: envs/*.post-deploy.sh, envs/apptainer.def.
 os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
+if not shutil.which("scalebench"):  # .venv/bin/snakemake was called without activating its environment
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 report: "workflow/report/workflow.rst"

@@ -1,5 +1,8 @@
 """Profiles: what plain `snakemake` does by itself."""
 
+import subprocess
+import sys
+
 import yaml
 
 
@@ -15,3 +18,11 @@ def test_the_default_profile_shares_no_key_with_another_one(repository):
     assert default
     for name, keys in profiles.items():
         assert not set(keys) & set(default), name
+
+
+def test_commands_are_found_where_no_environment_is_active(built):
+    line = [sys.executable, "-m", "snakemake", "--cores", "1", "--force", "results/tiny/tables/strong.md"]
+    done = subprocess.run(
+        line, cwd=built.root, env=built.env | {"PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

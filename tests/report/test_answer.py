@@ -140,10 +140,13 @@ def test_where_there_is_nothing_but_a_comparison_it_is_the_answer():
 
 def test_the_simpler_of_two_that_nothing_tells_apart_is_recommended():
     found = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
-    found["ranking"][0]["recommendation"] = {"cell": "fsdp-n1x2", "fastest": "ddp-n1x2", "runner_up": "ddp-n1x2"}
-    assert "Recommended: fsdp-n1x2, the simplest" in answer(found)
-    found["ranking"][0]["recommendation"] = {"cell": "ddp-n1x2", "fastest": "ddp-n1x2", "runner_up": "fsdp-n1x2"}
-    assert "Recommended" not in answer(found), "the ranking has said it"
+    advice = {"cell": "fsdp-n1x2", "fastest": "ddp-n1x2", "within_noise": ["ddp-n1x2"], "runner_up": "ddp-n1x2"}
+    found["ranking"][0]["recommendation"] = advice
+    assert "Recommended: fsdp-n1x2, the simplest of those" in answer(found)
+    advice |= {"cell": "ddp-n1x2", "within_noise": ["fsdp-n1x2"], "runner_up": "fsdp-n1x2"}
+    assert "Recommended: ddp-n1x2, the fastest, and the simplest" in answer(found)
+    advice |= {"within_noise": []}
+    assert "Recommended: ddp-n1x2, the fastest; runner-up: fsdp-n1x2." in answer(found)
 
 
 def test_an_incomparable_cell_is_named_and_never_ranked():

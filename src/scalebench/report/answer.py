@@ -50,14 +50,17 @@ def _comparable(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _recommended(group: dict[str, Any]) -> list[str]:
-    """Only where it says more than the ranking: a simpler cell that nothing tells from the fastest."""
+    """Where the intervals carry one: with the reason for it, and what comes next."""
     advice = group["recommendation"]
-    if not advice or advice["cell"] == advice["fastest"]:
+    if not advice:
         return []
-    return [
-        f"Recommended: {advice['cell']}, the simplest of those that are not distinguishable from the fastest; "
-        f"runner-up: {advice['runner_up']}."
-    ]
+    if advice["cell"] != advice["fastest"]:
+        why = "the simplest of those that are not distinguishable from the fastest"
+    elif advice["within_noise"]:
+        why = "the fastest, and the simplest of those that are not distinguishable from it"
+    else:
+        why = "the fastest"
+    return [f"Recommended: {advice['cell']}, {why}; runner-up: {advice['runner_up']}."]
 
 
 def _left_out(group: dict[str, Any]) -> list[str]:

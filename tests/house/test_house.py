@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.campaign.sources import MEASURING, PACKAGE, sources
+from scalebench.campaign.sources import MEASURING, PACKAGE, _imported, sources
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
 # trainer and launcher write and everybody below reads.
@@ -141,6 +141,19 @@ def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
         unused -= {p for p in unused if p.split("/")[0] in rooms or p == "launch/torchrun.py"}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
+
+
+def test_imports_are_read_as_python_reads_them():
+    for path in PACKAGE.rglob("*.py"):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+        bases = [PACKAGE.joinpath(*name.split(".")[1:]) for name in names if name.split(".")[0] == PACKAGE.name]
+        expected = {p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
+        assert _imported(path) == expected, path
 
 
 @pytest.mark.parametrize("module", ["scalebench.campaign.dag", "scalebench.campaign.load", "scalebench.cli"])

@@ -162,4 +162,4 @@ def test_all_that_nothing_tells_from_the_fastest_are_named():
     found = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
     third = {"cell": "zero2-n1x2", "tokens_per_sec_global": shown(900.0), "relative_to_fastest": shown(0.9, 0.8, 1.01)}
     found["ranking"][0]["cells"].append(third | {"incomparable": []})
-    assert "Neither is zero2-n1x2 from it." in answer(found)
+    assert "Nor is zero2-n1x2 distinguishable from it." in answer(found)

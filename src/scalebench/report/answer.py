@@ -5,6 +5,9 @@ from typing import Any
 from scalebench.report.figures import number
 
 
+NAMED = 5  # cells that are told by name; of more, their number
+
+
 def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> str:
     """What the intervals carry: which cell is fastest, how the fastest scales. What they do not carry is not claimed."""
     if report["status"] == "invalid_comparison":
@@ -37,7 +40,7 @@ def _fastest(report: dict[str, Any]) -> list[str]:
         told = [f"{where}, {first['cell']} is fastest with {rate}; the next is {second['cell']} with {times}."]
     others = [e["cell"] for e in _comparable(group)[2:] if (e["relative_to_fastest"]["high"] or 0) >= 1]
     if others:
-        told.append(f"Neither {'is' if len(others) == 1 else 'are'} {', '.join(others)} from it.")
+        told.append(f"Nor {'is' if len(others) == 1 else 'are'} {', '.join(others)} distinguishable from it.")
     slow = last["relative_to_fastest"]
     if last is not second and slow["high"] is not None and slow["high"] < 1:
         bounds = f"95 % interval {number(slow['low'])} to {number(slow['high'])}"
@@ -136,7 +139,10 @@ def _reservations(report: dict[str, Any]) -> list[str]:
         for run in series["runs"].values():
             for code in dict.fromkeys(run["findings"]):
                 codes.setdefault(code, []).append(run["cell"])
-    told = "; ".join(f"{code} in {', '.join(cells)}" for code, cells in codes.items())
+    several = {
+        code: ", ".join(cells) if len(cells) <= NAMED else f"{len(cells)} cells" for code, cells in codes.items()
+    }
+    told = "; ".join(f"{code} in {cells}" for code, cells in several.items())
     return [f"With reservations, see the findings: {told}."] if told else []
 
 

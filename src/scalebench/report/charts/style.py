@@ -22,7 +22,7 @@ ALARM = "#B00020"
 STYLE = {"font.size": 11, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
          "svg.hashsalt": "scalebench", "figure.constrained_layout.use": True}  # fmt: skip
 BESIDE = 0.035  # distance of series that share a number of devices, in parts of the axis' doubling
-TITLE_WIDTH = 60  # characters that have room above a chart
+TITLE_WIDTH, LABEL_WIDTH = 60, 45  # characters that have room above and below a chart
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 
 
@@ -147,6 +147,7 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
         fill(axes if panels == 1 else list(axes))
         for each in figure.axes:
             each.set_title(textwrap.fill(each.get_title(), TITLE_WIDTH // panels))
+            each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH // panels))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
             columns = min(4 if len(handles) == 4 else 3, len(handles))

@@ -4,7 +4,6 @@ from typing import Any
 
 from scalebench.report.figures import number
 
-
 NAMED = 5  # cells that are told by name; of more, their number
 
 

@@ -50,6 +50,15 @@ def test_other_surroundings_are_incomparable_and_give_no_number(make):
     assert found["estimate"] is None
 
 
+def test_findings_name_the_arm_of_a_pair(make):
+    def busy(k, arm, run):
+        return rewrite(run, lambda d: d["host"].update(cpu_busy_before=0.5)) if k == 8 else run
+
+    found = [f for f in make(change=busy)["findings"] if f["code"] == "machine-busy"]
+    names = [name for f in found for name in f["runs"]]
+    assert len(names) == len(set(names)) == 2, "both arms of a null pair have one cell and one number"
+
+
 def test_a_failed_check_gives_no_number(make):
     found = make(
         change=lambda k, arm, run: (

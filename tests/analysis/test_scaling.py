@@ -87,7 +87,7 @@ def test_more_devices_and_slower_is_a_finding(tmp_path):
         (0.4, 0.5, 0.6, "low"),
         (0.72, 0.75, 0.8, "good"),
         (0.9, 0.95, 1.0, "excellent"),
-        (0.6, 0.75, 0.9, "between low and excellent"),
+        (0.6, 0.75, 0.9, "undecided, low to excellent"),
     ],
 )
 def test_a_verdict_needs_the_whole_interval(low, value, high, words):

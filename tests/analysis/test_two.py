@@ -32,6 +32,18 @@ def test_what_is_meant_to_differ_is_compared(two):
     assert "3 and 3 runs" in found.sentence
 
 
+def test_suspicions_stand_beside_a_ratio(two):
+    rewrite(compare_run(two[1] / "rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.ratio is not None
+    assert found.sentence.endswith("With reservations: machine-busy.")
+
+
+def test_results_are_not_compared_with_themselves(two):
+    with pytest.raises(UserError, match="are the same results"):
+        compare_results(two[0], two[0].parent / two[0].name, [])
+
+
 def test_what_nobody_declared_gives_no_ratio(two):
     (found,), _ = compare_results(*two, [])
     assert found.ratio is None

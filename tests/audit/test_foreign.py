@@ -228,6 +228,19 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("row", "code", "text"),
+    [
+        ("31,-5,3.1", "field-unusable", "1 step times are 0 or less"),
+        ("31,0.1,nan", "not-finite", "1 losses are not finite"),
+    ],
+)
+def test_impossible_rows_of_a_step_log(tmp_path, row, code, text):
+    rows = [f"{i},0.1,{4 - i / 100}" for i in range(31)]
+    (tmp_path / "steps.csv").write_text("\n".join(["step,step_time_s,loss", *rows, row]) + "\n")
+    assert text in findings(tmp_path)[code].evidence
+
+
 @pytest.mark.parametrize("code", FAULTS)
 def test_a_fault_is_found_and_named(tmp_path, code):
     make, severity, text = FAULTS[code]

@@ -265,5 +265,5 @@ def test_a_missing_path_is_a_message(tmp_path):
     with pytest.raises(UserError, match="no such file or folder"):
         audit_paths([tmp_path / "nothing"])
     (tmp_path / "README.md").write_text("# nothing here")
-    with pytest.raises(UserError, match="no benchmark result among 1 files"):
+    with pytest.raises(UserError, match="no benchmark result among 1 file"):
         audit_paths([tmp_path])

@@ -26,6 +26,14 @@ def test_a_table_that_ends_too_early_is_not_a_smaller_campaign(results, name):
         read_inputs(results.folder)
 
 
+@pytest.mark.parametrize("bytes_", [1, 30])
+def test_a_table_that_ends_within_its_last_row(results, bytes_):
+    path = results.folder / "cells.csv"
+    path.write_bytes(path.read_bytes()[:-bytes_])
+    with pytest.raises(UserError, match="ends too early"):
+        read_inputs(results.folder)
+
+
 def test_losses_of_all_cells_are_there(results):
     path = results.folder / "losses.csv"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]))

@@ -90,6 +90,24 @@ def test_findings_mark_the_number_and_take_the_answer_away(broken, show):
     assert page.locator(f"{target} .invalid").inner_text() == "invalid"
 
 
+def test_findings_of_pairs_are_told_where_the_pairs_are(results, show):
+    finding = {
+        "code": "machine-busy",
+        "severity": "suspect",
+        "cells": ["x"],
+        "runs": ["fused/pair1/a"],
+        "evidence": "other programs used 97% of the CPU time just before the run",
+        "advice": "Close them.",
+        "corrected": "",
+    }
+    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "detectable": 0.03, "claim": "faster"}
+    estimate |= {"more_pairs": 0, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
+    entry = {"name": "fused", "a": "x", "b": "y", "declared": {}, "status": "ok", "why": None, "pairs": 4}
+    text = show(results.page([entry | {"estimate": estimate, "findings": [finding]}])).inner_text("body")
+    assert "fused/pair1/a: other programs used 97%" in text
+    assert "machine-busy" in text.split("Findings")[0], "the table names it"
+
+
 def test_no_findings_are_said_too(results, show):
     assert "None of them found anything." in show(results.page()).inner_text("body")
 

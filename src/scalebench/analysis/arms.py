@@ -1,7 +1,7 @@
 """comparison.json: every A/B comparison of a campaign, from its pairs of runs."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def _describe(name: str, a: Cell, b: Cell, path: Path) -> dict[str, Any]:
         entries = json.loads(path.read_bytes())["pairs"]
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, f"it has no pairs: {error}"[:100]) from None
-    pairs = [(entry, read_run(Path(entry["a"])), read_run(Path(entry["b"]))) for entry in entries]
+    pairs = [(entry, _arm(entry["a"]), _arm(entry["b"])) for entry in entries]
     whole = [(entry, x, y) for entry, x, y in pairs if x.ok and y.ok]
     ratios = {null: [_rate(y) / _rate(x) for e, x, y in whole if e["null"] == null] for null in (False, True)}
     findings = audit(name, [run for _, *both in whole for run in both]).findings
@@ -59,6 +59,10 @@ def _describe(name: str, a: Cell, b: Cell, path: Path) -> dict[str, Any]:
         "findings": [f.model_dump() for f in findings if f.code not in ("surroundings-differ", "single-run")],
         "metrics_paths": [str(run.folder / METRICS) for _, *both in pairs for run in both],
     }
+
+
+def _arm(folder: str) -> Run:
+    return replace(read_run(Path(folder)), label="/".join(Path(folder).parts[-3:]))
 
 
 def _rate(run: Run) -> float:

@@ -17,14 +17,14 @@ def guard(series: dict[str, Any]) -> list[Finding]:
 def verdict(efficiency: dict[str, Any] | None, speedup: dict[str, Any] | None) -> str | None:
     """The usual words for an efficiency, where its whole interval carries them: below 0.7 low, from 0.85 excellent.
 
-    A speed-up below 1 is "slower than the baseline". None without an interval; "between ..." where it spans a mark.
+    A speed-up below 1 is "slower than the baseline". None without an interval; "undecided" where it spans a mark.
     """
     if not efficiency or efficiency["low"] is None:
         return None
     if speedup["high"] < 1:
         return "slower than the baseline"
     words = [_word(efficiency[bound]) for bound in ("low", "high")]
-    return words[0] if words[0] == words[1] else f"between {words[0]} and {words[1]}"
+    return words[0] if words[0] == words[1] else f"undecided, {words[0]} to {words[1]}"
 
 
 def _word(efficiency: float) -> str:

@@ -134,7 +134,7 @@ def _point(
         "speedup_vs_best_single": _shown(ratio(cell.rate, single.rate) if single and single is not cell else None),
         "best_single_incomparable": other,
         "overhead_only": devices == 1 and cell.values["strategy"].removesuffix("-offload") in OVERHEAD,
-        "findings": [f.code for f in findings.of(cell.cell) if f.severity != "note"],
+        "findings": list(dict.fromkeys(f.code for f in findings.of(cell.cell) if f.severity != "note")),
     }
 
 

@@ -1,6 +1,7 @@
 """What the traces of a campaign say, beside the timed runs of the same cells: traces.json."""
 
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from scalebench.analysis.intervals import one_against
@@ -61,7 +62,7 @@ def _overhead(profile: Profile, runs: list[Run]) -> dict[str, Any] | None:
         "low": found.low,
         "high": found.high,
         "n": found.n,
-        "timed_step_ms": sum(others) / len(others),
+        "timed_step_ms": geometric_mean(others),
     }
 
 

@@ -28,12 +28,14 @@ class Compared:
     high: float | None = None
     unit: str = "tokens/s"
     unsaid: list[str] = field(default_factory=list)  # fields that one of the sides does not tell
+    suspect: list[str] = field(default_factory=list)  # codes of findings that do not stand against a ratio
 
     @property
     def sentence(self) -> str:
         """What the runs carry, in words."""
         unsaid = f" Not told by both, so not compared: {', '.join(self.unsaid)}." if self.unsaid else ""
-        return self._told + unsaid
+        suspect = f" With reservations: {', '.join(self.suspect)}." if self.suspect else ""
+        return self._told + unsaid + suspect
 
     @property
     def _told(self) -> str:
@@ -86,6 +88,8 @@ def compare_results(a: Path, b: Path, may_differ: list[str]) -> tuple[list[Compa
     `may_differ`: fields that are allowed to differ, e.g. strategy. Returns also the cells that are on one side alone.
     """
     one, other = measured_runs(a), measured_runs(b)
+    if a.resolve() == b.resolve():
+        raise UserError(f"{a} and {b} are the same results")
     if len(one) == len(other) == 1:
         pairs, alone = [(*one.values(), *other.values())], []
     else:
@@ -103,9 +107,10 @@ def _compare(a: str, b: str, x: list[Run], y: list[Run], allowed: set[str]) -> C
     around = undeclared(circumstances(x), circumstances(y), same_program=not configured)
     differing = [*configured, *around]
     unexpected = [f for f in differing if not allowed & {f, f.rpartition(".")[2]}]
-    invalid = sorted(
-        {f.code for f in audit("compare", [*x, *y]).findings if f.severity == "invalid"} - _allowed_codes(configured)
-    )
+    findings = audit("compare", [*x, *y]).findings
+    allowed_codes = _allowed_codes(configured)
+    invalid = sorted({f.code for f in findings if f.severity == "invalid"} - allowed_codes)
+    suspect = sorted({f.code for f in findings if f.severity == "suspect"} - allowed_codes)
     why = None
     if unexpected:
         why = f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join([*sorted(allowed), *unexpected])})"
@@ -115,7 +120,9 @@ def _compare(a: str, b: str, x: list[Run], y: list[Run], allowed: set[str]) -> C
     found = ratio(rates[1], rates[0])
     shown = {} if why else {"ratio": found.value, "low": found.low, "high": found.high}
     values = rates[0].value, rates[1].value
-    return Compared(*names, (len(x), len(y)), values, sorted(set(differing) - set(unexpected)), why, **shown)
+    return Compared(
+        *names, (len(x), len(y)), values, sorted(set(differing) - set(unexpected)), why, suspect=suspect, **shown
+    )
 
 
 def _name(path: str, cell: str) -> str:
@@ -123,8 +130,9 @@ def _name(path: str, cell: str) -> str:
 
 
 def _allowed_codes(configured: list[str]) -> set[str]:
-    """Where the workload or the updates differ on purpose, losses do as well."""
-    return {"losses-differ"} if any(not f.startswith("execution.") for f in configured) else set()
+    """What the comparison says itself; and where the workload or the updates differ on purpose, losses do as well."""
+    learning = any(not f.startswith("execution.") for f in configured)
+    return {"surroundings-differ"} | ({"losses-differ", "learns-differently"} if learning else set())
 
 
 def _check(may_differ: list[str], runs: list[Run]) -> None:

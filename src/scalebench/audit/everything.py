@@ -51,9 +51,8 @@ def audit_gathered(evidence: Evidence, place: str) -> Audit:
     something = evidence.claims or names or evidence.profiles or evidence.polls or evidence.reports or evidence.unread
     if not something:
         seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
-        raise UserError(
-            f"{place}: no benchmark result among {len(evidence.ignored) + len(evidence.traces)} files{seen}"
-        )
+        files = len(evidence.ignored) + len(evidence.traces)
+        raise UserError(f"{place}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
     formats += Counter(c.format for c in evidence.claims)
     for kind, items in (
         ("profiler table", evidence.profiles),

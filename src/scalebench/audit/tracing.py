@@ -1,5 +1,7 @@
 """Do the traces hold what they must, and what did the profiler do to what it looked at?"""
 
+from statistics import fmean, geometric_mean
+
 from scalebench.audit.finding import Finding, Severity
 from scalebench.record.run import Run
 from scalebench.trace.schema import Profile
@@ -96,7 +98,7 @@ def profiler_was_light(profile: Profile, runs: list[Run]) -> list[Finding]:
     others = timed(profile, runs)
     if not others or not profile.step_time_ms:
         return []
-    ratio = sum(profile.step_time_ms) / len(profile.step_time_ms) / (sum(others) / len(others))
+    ratio = fmean(profile.step_time_ms) / geometric_mean(others)
     if ratio <= SLOWED:
         return []
     severity: Severity = "suspect" if ratio > TWISTED else "note"

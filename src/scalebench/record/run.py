@@ -25,10 +25,11 @@ class Run:
 
     folder: Path
     metrics: Metrics
+    label: str | None = None  # of an arm of a pair: both arms of a null pair have one cell and one number
 
     @property
     def name(self) -> str:
-        return f"{self.metrics.cell}/rep{self.metrics.repeat}"
+        return self.label or f"{self.metrics.cell}/rep{self.metrics.repeat}"
 
     @property
     def ok(self) -> bool:

@@ -17,7 +17,7 @@ def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = No
     sentences = [*_fastest(report), *(s for series in _leading(report) if (s := _scaling(series)))]
     sentences = sentences or [compared(c) for c in comparisons or []]
     sentences += _reservations(report) if sentences else []
-    return " ".join(sentences) or "No answer yet: there is one cell alone, and nothing to compare it with."
+    return " ".join(sentences) or "No answer yet: one cell alone has numbers, and there is nothing to compare it with."
 
 
 def _fastest(report: dict[str, Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """Reading what the analysis wrote. A file that is missing, damaged or cut short is told with the command that makes it anew."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,12 @@ def read_json(path: Path, *keys: str) -> dict[str, Any]:
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     """A table with these columns. Raises UserError."""
     try:
-        found = pd.read_csv(_there(path), dtype={"failures": str, "findings": str})
+        text = _there(path).read_text(encoding="utf-8")
+        found = pd.read_csv(io.StringIO(text), dtype={"failures": str, "findings": str})
     except ValueError as error:  # of pandas and of the encoding
         raise damaged(path, " ".join(str(error).split())[:100]) from None
+    if not text.endswith("\n"):
+        raise damaged(path, "it ends too early")
     if not set(columns) <= set(found.columns):
         raise damaged(path, f"it has no columns {', '.join(columns)}")
     return found

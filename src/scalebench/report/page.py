@@ -43,7 +43,11 @@ def write_page(
     scaling = [s for s in report["series"] if s["kind"]]
     shown = {name: GALLERY[name].caption for name in drawn if GALLERY[name].shown(cells, report)}
     shown |= {"comparison": COMPARISON} if comparisons else {}
-    found = [*report["findings"], *(traces["findings"] if traces else [])]
+    found = [
+        *report["findings"],
+        *(traces["findings"] if traces else []),
+        *(f for c in comparisons for f in c["findings"]),
+    ]
     every = [*findings.findings, *(Finding.model_validate(f) for f in found)]
     page = (
         environment(number=number)

@@ -99,3 +99,11 @@ def figure(text: str | None) -> float | None:
         except (ValueError, IndexError):
             return None
     return value if value is not None and -LARGEST < value < LARGEST else None
+
+
+def not_finite(text: str) -> bool:
+    """Whether a text says infinite, or not a number."""
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from scalebench.record.foreign.claim import Claim, Poll, Profile, Row, Window
-from scalebench.record.foreign.fields import figure
+from scalebench.record.foreign.fields import figure, not_finite
 
 SECOND, MILLISECOND, MICROSECOND = 1.0, 1e-3, 1e-6
 UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
@@ -71,9 +71,11 @@ def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
     columns, claim = _columns(header), Claim(name, "step log (CSV)")
     places = {what: _place(columns, what) for what in ("step", "seconds", "loss", "rate", "epoch")}
     memory = next((i for i, c in enumerate(columns) if "mem_mb" in c), None)
-    broken = 0
+    broken, backward, lost = 0, 0, 0
     for record in _records(lines, columns):
         got = _figures(record, places)
+        backward += got["seconds"] is not None and got["seconds"] <= 0
+        lost += places["loss"] is not None and places["loss"] < len(record) and not_finite(record[places["loss"]])
         if got["step"] is None or (got["seconds"] is None and got["rate"] is None):
             broken += bool(record)
             continue
@@ -82,6 +84,10 @@ def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
         claim.rows.append(Row(int(got["step"]), seconds, got["loss"], rate, epoch))
         if memory is not None and memory < len(record) and (used := figure(record[memory])):
             claim.memory_reported = max(claim.memory_reported or 0, used * 2**20)
+    if backward:
+        claim.problems.append(f"{backward:,} step times are 0 or less")
+    if lost:
+        claim.problems.append(f"{lost:,} losses are not finite")
     if broken:
         claim.problems.append(f"{broken:,} lines are no rows of numbers")
     return claim

@@ -82,8 +82,8 @@ def line(axes: Axes, place: float, style: dict, label: str, points: list[dict], 
     for xi, yi, point in zip(x, y, points, strict=True):
         if point["findings"]:  # a number with a finding never stands alone
             axes.annotate("!", (xi, yi), xytext=(6, 4), textcoords="offset points", color=ALARM, weight="bold")
-    if any(p["findings"] for p in points) and "! has a finding" not in axes.get_legend_handles_labels()[1]:
-        axes.add_line(Line2D([], [], ls="", marker="$!$", color=ALARM, label="! has a finding"))
+    if any(p["findings"] for p in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
+        axes.add_line(Line2D([], [], ls="", marker="$!$", color=ALARM, label="has a finding"))
     return x
 
 

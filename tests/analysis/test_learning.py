@@ -17,8 +17,7 @@ def runs(tmp_path):
 
 
 def times(runs, wanted="derive"):
-    groups = measured_by_cell(runs)
-    return times_to_loss(groups, curves_of(groups), wanted)
+    return times_to_loss(curves_of(measured_by_cell(runs)), wanted)
 
 
 def test_losses_are_a_row_a_step_and_seconds_are_those_of_the_window(runs):

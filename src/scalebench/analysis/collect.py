@@ -127,7 +127,7 @@ def cells_table(runs: list[Run], findings: Findings, times: dict[str, TimeToLoss
     `times`: of each cell, to the campaign's target; to the derived one where they are not given.
     """
     rows, measured_runs = [], measured_by_cell(runs)
-    times = times or times_to_loss(measured_runs, curves_of(measured_runs), "derive")
+    times = times or times_to_loss(curves_of(measured_runs), "derive")
     for cell, group in by_cell(runs).items():
         measured, reached = measured_runs[cell], times[cell]
         failures = [run.metrics.failure for run in group if run.metrics.failure]

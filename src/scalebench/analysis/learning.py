@@ -31,8 +31,9 @@ class TimeToLoss:
 
 @dataclass(frozen=True)
 class Curve:
-    """Every step of a run, as arrays of one length."""
+    """Every step of a run, as arrays of one length. Losses of one `kind` are one quantity."""
 
+    kind: tuple
     step: np.ndarray
     timed: np.ndarray  # whether the step is of the window
     loss: np.ndarray
@@ -52,7 +53,7 @@ def _curve(run: Run) -> Curve:
     seconds = np.full(len(step), np.nan)
     seconds[timed] = ends
     smoothed = pd.Series(loss).rolling(max(LEAST, round(SMOOTHED * n)), min_periods=1).mean()
-    return Curve(step, timed, loss, smoothed.to_numpy(), seconds)
+    return Curve(_kind(run), step, timed, loss, smoothed.to_numpy(), seconds)
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
@@ -70,25 +71,23 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
     return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
 
 
-def times_to_loss(
-    groups: dict[str, list[Run]], curves: dict[str, list[Curve]], wanted: float | Literal["derive"]
-) -> dict[str, TimeToLoss]:
-    """The time to loss of each cell, from its measured runs and their curves. `wanted`: a loss, or "derive".
+def times_to_loss(curves: dict[str, list[Curve]], wanted: float | Literal["derive"]) -> dict[str, TimeToLoss]:
+    """The time to loss of each cell, from the curves of its measured runs. `wanted`: a loss, or "derive".
 
     Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more.
     Seconds are those of the window alone: the steps of the warm-up train as well, but their time is not comparable.
     """
-    kinds = {cell: _kind(runs[0]) for cell, runs in groups.items() if runs}
-    lowest = {cell: [float(c.smoothed[c.timed].min()) for c in curves[cell]] for cell in kinds}
+    lowest = {cell: [float(c.smoothed[c.timed].min()) for c in runs] for cell, runs in curves.items()}
     slowest: dict[tuple, float] = {}  # kind -> the highest of these among its runs
-    for cell, kind in kinds.items():
-        slowest[kind] = max(slowest.get(kind, -np.inf), *lowest[cell])
+    for cell, runs in curves.items():
+        for run, value in zip(runs, lowest[cell], strict=True):
+            slowest[run.kind] = max(slowest.get(run.kind, -np.inf), value)
     found = {}
     for cell, runs in curves.items():
         if not runs:
             found[cell] = TimeToLoss(None, None, "no run has numbers")
             continue
-        reached = slowest[kinds[cell]]
+        reached = slowest[runs[0].kind]
         target = reached + SLACK * max(reached, 1.0) if wanted == "derive" else wanted
         missed = [x for x in lowest[cell] if x > target]
         if missed:

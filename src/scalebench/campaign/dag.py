@@ -12,13 +12,8 @@ from scalebench.campaign.load import CAMPAIGNS, CORPORA, load_campaign, load_cor
 from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-RESERVED = (
-    "corpora",
-    "downloads",
-    "published",
-    "slurm-logs",
-    "five-benchmarks",
-)  # folders of results/ that are no campaign's
+# Folders of results/ that are no campaign's.
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "five-benchmarks")
 
 
 class Study:

@@ -221,7 +221,7 @@ def _allowed(node: dict, schema: dict) -> str:
                 for name, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="))
                 if name in option
             ]
-            words.append(" ".join([kind, " and ".join(limits)]).strip())
+            words.append(f"{kind} {' and '.join(limits)}".strip())
         elif option.get("type") == "array":
             words.append(f"a list of at least {option.get('minItems', 0)}")
         elif option.get("type") == "object":

@@ -37,9 +37,8 @@ def analyse(args: argparse.Namespace) -> None:
     study, runs = _runs(args)
     folder = args.results / study.name
     found = _findings(folder)
-    measured = measured_by_cell(runs)
-    curves = curves_of(measured)
-    cells = cells_table(runs, found, times_to_loss(measured, curves, study.campaign.target_loss))
+    curves = curves_of(measured_by_cell(runs))
+    cells = cells_table(runs, found, times_to_loss(curves, study.campaign.target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
     write_json(folder / "scaling_report.json", scaling_report(study.name, study.campaign.title, runs, found))

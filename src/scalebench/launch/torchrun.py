@@ -4,15 +4,13 @@ Nothing is collected while it imports, and nothing is torn down once all ranks h
 """
 
 import gc
-
-gc.disable()
-
-import os  # noqa: E402
-import sys  # noqa: E402
-
-from torch.distributed.run import main  # noqa: E402
+import os
+import sys
 
 if __name__ == "__main__":
+    gc.disable()
+    from torch.distributed.run import main
+
     gc.enable()
     main()  # raises where a rank failed, and then ends as always
     sys.stdout.flush()

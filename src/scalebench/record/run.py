@@ -73,5 +73,6 @@ def read_run(folder: Path) -> Run:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except (ValidationError, json.JSONDecodeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
-        detail = ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]]) if first else str(error)
+        place = ".".join(map(str, first["loc"])) if first else ""  # empty where the file is no JSON
+        detail = ": ".join(filter(None, [place, first["msg"]])) if first else str(error)
         raise UserError(f"{path} is not a metrics file of schema 3: {detail}") from None

@@ -38,7 +38,7 @@ def read_steps(text: str) -> np.ndarray:
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
     """Columns with one value a step of the window: time and data wait are maxima over ranks, loss the mean by samples."""
-    by_step = _ByStep(rows, _timed(rows))
+    by_step = _ByStep(rows[_timed(rows)])
     samples = by_step.sum("samples")
     return {
         "step": by_step.steps,
@@ -52,7 +52,7 @@ def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def loss_series(rows: np.ndarray) -> np.ndarray:
     """Loss of every step over all ranks, warm-up included."""
-    by_step = _ByStep(rows, slice(None))
+    by_step = _ByStep(rows)
     return by_step.sum("loss", "samples") / by_step.sum("samples")
 
 
@@ -80,9 +80,9 @@ def _timed(rows: np.ndarray) -> np.ndarray:
 class _ByStep:
     """Some rows, and what they give over the ranks of each step; `steps` are the steps in ascending order."""
 
-    def __init__(self, rows: np.ndarray, chosen: np.ndarray | slice) -> None:
-        self.rows = rows[chosen]
-        self.steps, self.place = np.unique(self.rows["step"], return_inverse=True)
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+        self.steps, self.place = np.unique(rows["step"], return_inverse=True)
 
     def sum(self, name: str, weight: str | None = None) -> np.ndarray:
         values = self.rows[name] * (self.rows[weight] if weight else 1)

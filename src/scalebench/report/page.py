@@ -49,36 +49,33 @@ def write_page(
         *(f for c in comparisons for f in c["findings"]),
     ]
     every = [*findings.findings, *(Finding.model_validate(f) for f in found)]
-    page = (
-        environment(number=number)
-        .get_template("report.html.j2")
-        .render(
-            report=report,
-            answer=answer(report, comparisons),
-            columns=list(human.columns),
-            rows=human.to_dict("records"),
-            constant=constant,
-            numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
-            by_kind=_by_kind(report),
-            lost=[sentence(entry) for entry in lost or []],
-            compared=[compared(c) for c in comparisons],
-            comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
-            checks=len(findings.checks),
-            findings=_grouped(every),
-            of_run=_of_run(every),
-            marked={f.code for f in every if f.severity != "note"},
-            charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
-            captions=shown | TRACE_CAPTIONS,
-            traces=[(t["cell"], t["sentences"]) for t in traces["traces"]] if traces else [],
-            trace_rows=trace_rows(traces) if traces else [],
-            trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
-            failed=[run for run in runs if not run.ok],
-            runs=records(table),
-            base=f"{out.parent}/",
-            surroundings=_surroundings(runs),
-            protocol=_protocol(runs),
-            baselines=[(s["name"], s["kind"], s["baseline"]) for s in scaling],
-        )
+    template = environment(number=number).get_template("report.html.j2")
+    page = template.render(
+        report=report,
+        answer=answer(report, comparisons),
+        columns=list(human.columns),
+        rows=human.to_dict("records"),
+        constant=constant,
+        numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
+        by_kind=_by_kind(report),
+        lost=[sentence(entry) for entry in lost or []],
+        compared=[compared(c) for c in comparisons],
+        comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
+        checks=len(findings.checks),
+        findings=_grouped(every),
+        of_run=_of_run(every),
+        marked={f.code for f in every if f.severity != "note"},
+        charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
+        captions=shown | TRACE_CAPTIONS,
+        traces=[(t["cell"], t["sentences"]) for t in traces["traces"]] if traces else [],
+        trace_rows=trace_rows(traces) if traces else [],
+        trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
+        failed=[run for run in runs if not run.ok],
+        runs=records(table),
+        base=f"{out.parent}/",
+        surroundings=_surroundings(runs),
+        protocol=_protocol(runs),
+        baselines=[(s["name"], s["kind"], s["baseline"]) for s in scaling],
     )
     write_atomic(out, page)
 

@@ -4,11 +4,8 @@ import time
 
 began = time.time()  # before the imports, which are a large part of a run's start-up
 
-import gc  # noqa: E402
-
-gc.disable()  # until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time
-
 import faulthandler  # noqa: E402
+import gc  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
@@ -33,6 +30,7 @@ def measured(request: Request) -> Any:
 
 def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
     """Make what the request in `path` asks for; `make` returns the session, which is left in the end."""
+    gc.disable()  # until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
     warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
     request = Request.read(path)

@@ -17,11 +17,13 @@ from scalebench.record.foreign.fields import Fields, figure
 from scalebench.record.foreign.knobs import knobs_in
 from scalebench.record.foreign.names import complete_from_name
 from scalebench.record.foreign.text import Unreadable, shown
+from scalebench.record.run import METRICS
+from scalebench.record.steps import COLUMNS
 
 FURTHER = 2 << 20  # bytes of a text in which a log's dialect is looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
 BREAKS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError, StopIteration, csv.Error)  # fmt: skip
-SERIES, METRICS = "phase,step,rank,", "training_metrics.json"  # of our own runs
+SERIES = ",".join(COLUMNS[:3])  # how the series of our own runs begins
 NO_NUMBERS = ("failed", "not_applicable")
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 MARKS = re.compile(

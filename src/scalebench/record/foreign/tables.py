@@ -75,7 +75,8 @@ def read_steps(name: str, header: str, lines: Iterator[str]) -> Claim:
     for record in _records(lines, columns):
         got = _figures(record, places)
         backward += got["seconds"] is not None and got["seconds"] <= 0
-        lost += places["loss"] is not None and places["loss"] < len(record) and not_finite(record[places["loss"]])
+        place = places["loss"] if got["loss"] is None else None
+        lost += place is not None and place < len(record) and not_finite(record[place])
         if got["step"] is None or (got["seconds"] is None and got["rate"] is None):
             broken += bool(record)
             continue

@@ -10,12 +10,12 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.dag import corpus_in, in_one_allocation, study, tokens_dir
-from scalebench.campaign.job import job, job_together
-from scalebench.campaign.sources import MEASURING, sources
+from scalebench.campaign.loaded import corpus_in, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.slurm_request import job, job_together
+from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.errors import UserError, nearest
-from scalebench.launch.polling import guard
-from scalebench.report.gallery import GALLERY, charts_of, tables_of
+from scalebench.preflight.slurm_plugin_guard import guard
+from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
 
 min_version("9.27")
 

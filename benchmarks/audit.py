@@ -10,10 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from foreign_files import metrics
-from sides import in_turn, ratios, show
+from external_files import metrics
+from side_by_side import in_turn, ratios, show
 
-from scalebench.audit.everything import audit_paths
+from scalebench.audit.audit_paths import audit_paths
 
 FILES, ROUNDS, WANTED, LIMIT = 10_000, 3, 12.0, 30.0
 

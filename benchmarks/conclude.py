@@ -18,8 +18,8 @@ sys.path.append(str(REPOSITORY / "tests"))
 
 from synthetic import write_run  # noqa: E402  (from tests, whose folder is on the path now)
 
-from scalebench.campaign.dag import Study, run_dir  # noqa: E402
-from scalebench.report.gallery import charts_of, tables_of  # noqa: E402
+from scalebench.campaign.loaded import LoadedCampaign, run_dir  # noqa: E402
+from scalebench.report.charts.catalog import charts_of, tables_of  # noqa: E402
 
 WANTED, CORES = 60.0, 2
 CAMPAIGN = """title: What do ten thousand runs say?
@@ -39,24 +39,24 @@ def main(seeds: int = 50, repeats: int = 10) -> int:
         Path("config/corpora.yaml").write_bytes((REPOSITORY / "config/corpora.yaml").read_bytes())
         path = Path("config/campaigns/large.yaml")
         path.write_text(CAMPAIGN.format(seeds=list(range(1, seeds + 1)), repeats=repeats))
-        study, results = Study(path), Path("results")
-        for i, (_, cell, k) in enumerate(study.planned(results)):
-            write_run(run_dir(results, study.name, cell.slug, k).parents[1], cell, k, 0.1 / cell.batch.world**0.9, i)
-        seconds = conclude(study, path)
+        loaded, results = LoadedCampaign(path), Path("results")
+        for i, (_, cell, k) in enumerate(loaded.planned(results)):
+            write_run(run_dir(results, loaded.name, cell.slug, k).parents[1], cell, k, 0.1 / cell.batch.world**0.9, i)
+        seconds = conclude(loaded, path)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    runs = len(study.cells) * repeats
+    runs = len(loaded.cells) * repeats
     print(f"{runs:,} runs: {seconds:.1f} s in all; the largest process had {peak:,.0f} MiB")
     return 0 if seconds <= WANTED else 1
 
 
-def conclude(study: Study, path: Path) -> float:
+def conclude(loaded: LoadedCampaign, path: Path) -> float:
     """Seconds from the runs to the report."""
     began = time.perf_counter()
     each(["collect", str(path)], ["findings", str(path)])
     each(["analyse", str(path)])
-    folder = f"results/{study.name}"
-    tables = [["table", name, folder] for name in tables_of(study)]
-    each(*tables, *(drawn(name, path, folder) for name in charts_of(study)))
+    folder = f"results/{loaded.name}"
+    tables = [["table", name, folder] for name in tables_of(loaded)]
+    each(*tables, *(drawn(name, path, folder) for name in charts_of(loaded)))
     each(["report", str(path)])
     return time.perf_counter() - began
 

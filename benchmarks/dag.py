@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sides import in_turn, ratios, show
+from side_by_side import in_turn, ratios, show
 
 RUNS, ROUNDS, WANTED = 1000, 5, 3.0
 REPOSITORY = Path(__file__).parents[1]

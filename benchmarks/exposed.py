@@ -56,8 +56,8 @@ def rank(folder: Path) -> None:
 
 
 def main() -> None:
-    from scalebench.trace.profile import summarise_files
-    from scalebench.trace.words import mean
+    from scalebench.report.sentences.trace import mean
+    from scalebench.trace.summarise import summarise_files
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

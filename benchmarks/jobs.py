@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sides import in_turn, ratios, show
+from side_by_side import in_turn, ratios, show
 
 REPOSITORY = Path(__file__).parents[1]
 SECONDS_WANTED, TIME_WANTED, MEMORY_WANTED = 2.0, 3.0, 2.0

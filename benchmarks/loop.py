@@ -16,24 +16,24 @@ os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
 import numpy as np
 import torch
-from sides import in_turn, ratios, show
+from side_by_side import in_turn, ratios, show
 from torch.nn.utils import clip_grad_norm_
 
 from scalebench.campaign.cells import Cell
-from scalebench.campaign.dag import study
+from scalebench.campaign.loaded import load_named
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
 from scalebench.model.build import build
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
-from scalebench.trainer.window import Clock, run_steps
+from scalebench.trainer.timed_loop import Clock, run_steps
 
 STEPS, ROUNDS, WANTED = 2, 300, 1.01  # few steps a side and many rounds: the machine drifts
 
 
 def main() -> int:
-    cell = study("demo").cell("ddp-n1x1")
+    cell = load_named("demo").cell("ddp-n1x1")
     with tempfile.TemporaryDirectory() as folder:
         return compare(cell, write_tokens(Path(folder), cell))
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sides import in_turn, ratios, show
+from side_by_side import in_turn, ratios, show
 
 from scalebench.campaign.corpora import Corpus
 from scalebench.corpus import documents, encode, tokenizer

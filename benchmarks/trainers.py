@@ -18,7 +18,7 @@ os.environ |= {"WANDB_DISABLED": "true", "TOKENIZERS_PARALLELISM": "false"}
 import numpy as np
 import torch
 from loop import free_port, measured_side, write_tokens
-from sides import in_turn, ratios, show
+from side_by_side import in_turn, ratios, show
 from torch.nn.utils import clip_grad_norm_
 from transformers import Trainer, TrainingArguments
 
@@ -28,8 +28,8 @@ from scalebench.model.build import build
 from scalebench.model.counts import count
 from scalebench.strategy import strategy_class
 from scalebench.strategy.optimizer import make_optimizer
+from scalebench.trainer.metrics import utilization
 from scalebench.trainer.session import Session
-from scalebench.trainer.summary import utilization
 
 CUDA = torch.cuda.is_available()
 ROUNDS, STEPS, WARM = (5, 20, 5) if CUDA else (40, 8, 2)  # a step of a CPU takes 40 ms, and varies by a tenth

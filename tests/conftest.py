@@ -4,7 +4,7 @@ import random
 import shutil
 from pathlib import Path
 
-import news
+import ag_news_like
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
@@ -48,7 +48,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from scalebench.corpus import documents, encode, tokenise, tokenizer
 
     root = tmp_path_factory.mktemp("labelled")
-    news.write_csv(root / "news.csv", news.rows())
+    ag_news_like.write_csv(root / "news.csv", ag_news_like.rows())
     keys = {"columns": ["label", "title", "description"], "field": ["title", "description"], "label": "label"}
     corpus = Corpus(source="csv", files=[str(root / "news.csv")], validation_fraction=0.25, **keys)
     documents.fetch("news", corpus, root)

@@ -9,6 +9,7 @@ import pandas as pd
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
 from scalebench.corpus.plan import SamplePlan, digest, held_out
+from scalebench.files import sha256_of, write_json
 from scalebench.model.counts import count
 from scalebench.record.metrics import (
     Energy,
@@ -24,8 +25,7 @@ from scalebench.record.metrics import (
 )
 from scalebench.record.run import METRICS, STEPS, Run, read_run
 from scalebench.record.steps import COLUMNS, ROW, window_steps, write_steps
-from scalebench.record.write import sha256_of, write_json
-from scalebench.trainer.summary import utilization
+from scalebench.trainer.metrics import utilization
 
 SAMPLES = 5000
 

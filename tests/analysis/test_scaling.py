@@ -3,10 +3,9 @@
 import pytest
 from synthetic import cells, rewrite, write_run
 
-from scalebench.analysis.guards import verdict
 from scalebench.analysis.recommend import recommend
-from scalebench.analysis.scaling import scaling_report
-from scalebench.audit.checks import audit
+from scalebench.analysis.scaling import scaling_report, verdict
+from scalebench.audit.campaign.all_checks import audit
 
 # Published by the project that trained GPT-2 on 1, 2 and 4 V100 with a fixed global batch of 16: devices -> tokens/s.
 V100 = {1: 29600.05, 2: 57289.31, 4: 100791.44}

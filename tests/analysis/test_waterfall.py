@@ -3,10 +3,10 @@
 import pytest
 from synthetic import cells, write_run
 
-from scalebench.analysis.collect import cells_table
+from scalebench.analysis.run_tables import cells_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import shares, waterfall_report
-from scalebench.audit.checks import audit
+from scalebench.audit.campaign.all_checks import audit
 
 
 def step(wall, compute, exposed, wait, hidden=0.0):

@@ -7,14 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
-from foreign_files import WRITERS, metrics
+from external_files import WRITERS, metrics
 from synthetic import cells, write_run
 
-from scalebench.audit.everything import Audit, audit_paths
-from scalebench.audit.foreign import checks
+from scalebench.audit.audit_paths import Audit, audit_paths
+from scalebench.audit.external import all_checks
 from scalebench.errors import UserError
-from scalebench.five.write import write_benchmark
-from scalebench.record.foreign import text
+from scalebench.importers import text_files
+from scalebench.importers.case_studies import write_benchmark
 from scalebench.report.audit_page import audit_page
 from scalebench.report.audit_text import audit_text
 
@@ -215,7 +215,7 @@ def test_a_folder_that_cannot_be_opened_is_told(tmp_path, monkeypatch):
 
 
 def test_a_huge_file_is_not_read_as_one_piece(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "WHOLE", 1 << 20)
+    monkeypatch.setattr(text_files, "WHOLE", 1 << 20)
     with (tmp_path / "training_metrics.json").open("wb") as file:
         file.write(b'{"schema_version": "2.0", "training_config": {"x": "')
         file.truncate(1 << 33)  # 8 GiB, without a disk for it
@@ -237,10 +237,10 @@ def test_rows_in_disorder_take_no_longer(tmp_path):
 
 
 def test_a_check_that_breaks_does_not_end_the_audit(tmp_path, monkeypatch):
-    def broken(study):
+    def broken(context):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(checks, "CHECKS", (broken, *checks.CHECKS))
+    monkeypatch.setattr(all_checks, "CHECKS", (broken, *all_checks.CHECKS))
     (tmp_path / "training_metrics.json").write_text(
         json.dumps(metrics(1, random.Random(0)) | {"summary": {"best_val_loss": 0.0}})
     )
@@ -255,7 +255,7 @@ def test_a_step_of_four_hundred_digits_is_no_step(tmp_path):
 
 
 def test_what_is_left_out_of_a_long_log_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "LINES", 2000)
+    monkeypatch.setattr(text_files, "LINES", 2000)
     rows = "".join(f"{i},0.1,40960\n" for i in range(1000))
     (tmp_path / "step_log.csv").write_text("global_step,step_time_s,tokens_per_sec\n" + rows)
     assert "the rest was not read" in {f.code: f for f in audited(tmp_path).findings}["field-unusable"].evidence

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.audit.everything import Audit, audit_paths
-from scalebench.five.write import write_benchmark
+from scalebench.audit.audit_paths import Audit, audit_paths
+from scalebench.importers.case_studies import write_benchmark
 
 NAMES = ("agnews", "h100", "l4", "nodes", "v100")
 

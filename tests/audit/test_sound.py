@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from foreign_files import WRITERS
+from external_files import WRITERS
 from synthetic import cells, write_run
 
-from scalebench.audit.everything import audit_paths
+from scalebench.audit.audit_paths import audit_paths
 from scalebench.errors import UserError
 from scalebench.record.metrics import SCHEMA_VERSION
 

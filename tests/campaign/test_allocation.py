@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalebench.campaign import dag
+from scalebench.campaign import loaded
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,6 @@ from scalebench.campaign import dag
     ],
 )
 def test_by_the_text(tmp_path, monkeypatch, text, together):
-    monkeypatch.setattr(dag, "CAMPAIGNS", tmp_path)
+    monkeypatch.setattr(loaded, "CAMPAIGNS", tmp_path)
     (tmp_path / "ab.yaml").write_text(text)
-    assert dag.in_one_allocation() == (["ab"] if together else [])
+    assert loaded.in_one_allocation() == (["ab"] if together else [])

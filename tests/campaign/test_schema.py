@@ -7,7 +7,7 @@ import pytest
 
 from scalebench.campaign.config import Campaign
 from scalebench.campaign.corpora import CorpusTable
-from scalebench.campaign.load import load_campaign, load_corpora, schema_text
+from scalebench.campaign.yaml_loader import load_campaign, load_corpora, schema_text
 
 SCHEMAS = {"campaign": Campaign, "corpora": CorpusTable}
 
@@ -45,12 +45,12 @@ def test_editors_find_the_schema(repository):
 
 def test_committed_configuration_is_valid(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    from scalebench.campaign.dag import Study
+    from scalebench.campaign.loaded import LoadedCampaign
 
     assert load_corpora(repository / "config/corpora.yaml").root
     for path in repository.glob("config/campaigns/*.yaml"):
         assert load_campaign(path)[0].title
-        assert Study(path).cells
+        assert LoadedCampaign(path).cells
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import json
 
-import news
+import ag_news_like
 import pytest
 
 from scalebench.campaign.corpora import Corpus
@@ -100,8 +100,8 @@ def test_csv_and_parquet_with_labels_give_the_same_documents(tmp_path):
     """AG News as published (classes from 1, no names of columns) and as a table with names."""
     import pandas as pd
 
-    rows = news.rows(40)
-    news.write_csv(tmp_path / "a.csv", rows)
+    rows = ag_news_like.rows(40)
+    ag_news_like.write_csv(tmp_path / "a.csv", rows)
     frame = pd.DataFrame(rows, columns=["label", "title", "description"])
     frame.to_parquet(tmp_path / "a.parquet")
     frame.to_csv(tmp_path / "named.csv", index=False)
@@ -119,7 +119,7 @@ def test_csv_and_parquet_with_labels_give_the_same_documents(tmp_path):
 def test_another_label_is_another_corpus(tmp_path):
     sums = set()
     for kinds in ([1, 2], [2, 1]):
-        news.write_csv(tmp_path / "a.csv", [(kind, "same", "text") for kind in kinds])
+        ag_news_like.write_csv(tmp_path / "a.csv", [(kind, "same", "text") for kind in kinds])
         keys = {"columns": ["label", "title", "description"], "files": [str(tmp_path / "a.csv")]}
         sums.add(fetch(tmp_path, source="csv", **keys, **NEWS)[0]["sha256"])
     assert len(sums) == 2

@@ -2,7 +2,7 @@
 
 import json
 
-import news
+import ag_news_like
 import numpy as np
 import pytest
 
@@ -11,7 +11,7 @@ from scalebench.corpus import tokenizer
 from scalebench.corpus.reader import NO_TOKEN, LabelledFile, TokenFile, open_split, samples_in
 from scalebench.errors import UserError
 
-ROWS = news.rows()
+ROWS = ag_news_like.rows()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from webserver import status
 
 from scalebench.campaign.corpora import Corpus, Known, folder_of
-from scalebench.campaign.load import load_corpora
+from scalebench.campaign.yaml_loader import load_corpora
 from scalebench.corpus import documents, encode
 from scalebench.corpus.remote import Remote
 from scalebench.errors import UserError

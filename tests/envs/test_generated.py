@@ -11,7 +11,7 @@ import yaml
 from house.test_house import RULES, rules, used
 from packaging.utils import canonicalize_name
 
-from scalebench.campaign.sources import PACKAGE
+from scalebench.campaign.code_dependencies import PACKAGE
 
 # Imported where present: GPUs are read through it, and the CPU has none.
 OPTIONAL = {"nvidia-ml-py"}

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from scalebench.launch.failure import failure
-from scalebench.launch.watch import Outcome
+from scalebench.launch.supervise import Outcome
 from scalebench.trainer.__main__ import classify
 
 REQUEST = SimpleNamespace(time_limit=600.0)

@@ -7,12 +7,12 @@ import pytest
 from synthetic import campaign, write_run
 
 from scalebench.campaign.cells import arms
-from scalebench.campaign.sources import MEASURING, code_sha256
+from scalebench.campaign.code_dependencies import MEASURING, code_sha256
 from scalebench.errors import UserError
 from scalebench.launch.pairs import PAIRS, plan, run_pairs
 
 
-def study(**changes):
+def loaded_campaign(**changes):
     entry = {
         "name": "fused",
         "a": {"fused_optimizer": False},
@@ -25,18 +25,18 @@ def study(**changes):
 
 
 def test_null_pairs_are_mixed_in_and_both_arms_start_equally_often():
-    found = plan(study()[1])
+    found = plan(loaded_campaign()[1])
     assert Counter(e["null"] for e in found) == {False: 6, True: 4}
     kinds = [e["null"] for e in found]
     assert kinds not in (sorted(kinds), sorted(kinds, reverse=True))
     assert Counter((e["null"], e["first"]) for e in found) == {
         (False, "a"): 3, (False, "b"): 3, (True, "a"): 2, (True, "b"): 2,
     }  # fmt: skip
-    assert plan(study()[1]) == found, "the same in every invocation"
+    assert plan(loaded_campaign()[1]) == found, "the same in every invocation"
 
 
 def test_each_pair_runs_both_arms_and_a_null_pair_runs_a_twice(tmp_path):
-    given, comparison = study(pairs=2, null_pairs=2)
+    given, comparison = loaded_campaign(pairs=2, null_pairs=2)
     a, b = arms(given, comparison)
     made = []
     entries = run_pairs(comparison, a, b, tmp_path, lambda cell, k, out: made.append((k, cell.slug, out.name)))
@@ -49,7 +49,7 @@ def test_each_pair_runs_both_arms_and_a_null_pair_runs_a_twice(tmp_path):
 
 
 def test_whole_pairs_of_an_interrupted_comparison_are_kept(tmp_path):
-    given, comparison = study(pairs=2, null_pairs=2)
+    given, comparison = loaded_campaign(pairs=2, null_pairs=2)
     a, b = arms(given, comparison)
 
     def run(cell, k, out: Path):
@@ -80,4 +80,4 @@ def test_whole_pairs_of_an_interrupted_comparison_are_kept(tmp_path):
 )
 def test_arms_that_cannot_be_paired(changes, message):
     with pytest.raises(UserError, match=message):
-        arms(*study(**changes))
+        arms(*loaded_campaign(**changes))

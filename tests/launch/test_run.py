@@ -5,9 +5,9 @@ from synthetic import cells
 
 from scalebench.errors import UserError
 from scalebench.launch import run as launch
-from scalebench.launch import slurm
-from scalebench.launch.slurm import Allocation
-from scalebench.launch.watch import Interrupted
+from scalebench.launch.supervise import Interrupted
+from scalebench.machine import slurm
+from scalebench.machine.slurm import Allocation
 from scalebench.record.run import read_run
 
 

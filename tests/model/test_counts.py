@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign, shape_of
-from scalebench.campaign.shapes import SHAPES
+from scalebench.campaign.model_shapes import SHAPES
 from scalebench.model.build import build
 from scalebench.model.counts import count
 

@@ -5,7 +5,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from scalebench.campaign.shapes import SHAPES, EncoderShape
+from scalebench.campaign.model_shapes import SHAPES, EncoderShape
 from scalebench.model.counts import block_parameters, count_encoder
 from scalebench.model.encoder import Classifier
 

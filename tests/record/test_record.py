@@ -10,10 +10,10 @@ import pytest
 from synthetic import as_rows, cells, steps_frame, write_failure, write_run
 
 from scalebench.errors import UserError
+from scalebench.files import scrub, write_atomic, write_json
 from scalebench.record.retry import forget
 from scalebench.record.run import read_planned, read_run
 from scalebench.record.steps import loss_series, read_steps, window_steps, write_steps
-from scalebench.record.write import scrub, write_atomic, write_json
 
 
 def test_a_run_reads_back_as_it_was_written(tmp_path):

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
-from scalebench.analysis.collect import cells_table, measured_by_cell, runs_table
-from scalebench.analysis.learning import curves_of, losses_table
+from scalebench.analysis.loss_curves import curves_of, losses_table
+from scalebench.analysis.run_tables import cells_table, measured_by_cell, runs_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import waterfall_report
-from scalebench.audit.checks import audit
+from scalebench.audit.campaign.all_checks import audit
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
+from scalebench.report.charts.catalog import GALLERY
 from scalebench.report.charts.losses import AGAINST
-from scalebench.report.gallery import GALLERY
-from scalebench.report.inputs import read_inputs, read_losses
 from scalebench.report.page import write_page
-from scalebench.report.tables import write_tables
+from scalebench.report.read_results import read_inputs, read_losses
+from scalebench.report.tables.cells import write_tables
 
 
 class Results:
@@ -54,7 +54,9 @@ class Results:
         ]  # what the workflow draws for a campaign of sizes
         lost = waterfall_report("synthetic", inputs[1], inputs[2], {})["cells"]
         draw_waterfall(lost, self.folder / "charts")
-        write_page(self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out, None, lost)
+        write_page(
+            self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out, None, (), lost
+        )
         return out
 
 

@@ -5,11 +5,11 @@ import random
 import re
 
 import pytest
-from foreign_files import metrics
+from external_files import metrics
 
 from scalebench import cli
-from scalebench.audit.everything import audit_paths
-from scalebench.audit.pages import PAGES as OWN
+from scalebench.audit.audit_paths import audit_paths
+from scalebench.audit.campaign.pages import PAGES as OWN
 from scalebench.report.audit_page import audit_page
 from scalebench.report.audit_text import PAGES, audit_text, explained
 
@@ -35,7 +35,7 @@ def test_the_document_is_what_explain_prints(repository):
 
 def test_every_code_of_our_own_checks_has_a_page(repository):
     package = repository / "src/scalebench"
-    files = [*(package / "audit").glob("*.py"), package / "analysis/guards.py"]
+    files = [*(package / "audit").glob("*.py"), *(package / "audit/campaign").glob("*.py")]
     codes = {c for f in files for c in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', f.read_text()) if f.name != "pages.py"}
     assert {"losses-differ", "super-linear", "device-throttled"} <= codes
     assert codes <= set(PAGES)

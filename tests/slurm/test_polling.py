@@ -7,7 +7,7 @@ import sys
 STORY = """
 import asyncio, json, subprocess, sys, time
 from snakemake_executor_plugin_slurm.job_status_query import query_job_status, query_job_status_squeue
-from scalebench.launch.polling import Listener
+from scalebench.preflight.slurm_plugin_guard import Listener
 
 NAME = "the-run-of-a-workflow"
 sh = lambda command: subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout.strip()

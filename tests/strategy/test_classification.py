@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from scalebench.audit.checks import audit
-from scalebench.audit.comparison import OF_CLASSES
+from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.comparability import OF_CLASSES
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import LabelledFile
 from scalebench.record.steps import loss_series

@@ -3,9 +3,9 @@
 import pytest
 from synthetic import rewrite
 
-from scalebench.audit.checks import audit
-from scalebench.audit.comparison import TOLERANCE
-from scalebench.audit.traffic import moved_bytes, precision_is_what_ran, traffic_is_the_strategys
+from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.comparability import TOLERANCE
+from scalebench.audit.campaign.execution import moved_bytes, precision_is_what_ran, traffic_is_the_strategys
 from scalebench.record.run import Run
 from scalebench.record.steps import loss_series
 

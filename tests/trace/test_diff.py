@@ -4,10 +4,10 @@ import pytest
 from synthetic_traces import REDUCE, stats_text, trace, without_rows, write_sqlite
 
 from scalebench.errors import UserError
+from scalebench.trace.breakdown import Summary
 from scalebench.trace.diff import diff, table, told
-from scalebench.trace.profile import summarise_files
-from scalebench.trace.schema import Profile
-from scalebench.trace.summary import Summary
+from scalebench.trace.profile_schema import Profile
+from scalebench.trace.summarise import summarise_files
 
 
 def profile(made) -> Profile:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from scalebench.audit.checks import audit
+from scalebench.audit.campaign.all_checks import audit
 
 
 def codes(*runs):

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scalebench.audit.checks import audit
-from scalebench.audit.comparison import TOLERANCE
+from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.comparability import TOLERANCE
 from scalebench.record.steps import loss_series
 
 

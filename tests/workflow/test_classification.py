@@ -2,7 +2,7 @@
 
 import json
 
-import news
+import ag_news_like
 import pandas as pd
 import pytest
 
@@ -39,7 +39,7 @@ news:
 @pytest.fixture(scope="module")
 def classified(make_copy):
     copy = make_copy()
-    news.write_csv(copy.root / "news.csv", news.rows())
+    ag_news_like.write_csv(copy.root / "news.csv", ag_news_like.rows())
     with (copy.root / "config/corpora.yaml").open("a") as table:
         table.write(CORPUS)
     copy.campaign("classes", CAMPAIGN)

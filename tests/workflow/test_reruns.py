@@ -56,15 +56,15 @@ def test_touching_does_nothing(built):
     ("file", "expected"),
     [
         ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, page=1)),
-        ("report/tables.py", Counter(waterfall=1, table=3, page=1)),
+        ("report/tables/cells.py", Counter(waterfall=1, table=3, page=1)),
         ("report/templates/report.html.j2", Counter(page=1)),
-        ("analysis/intervals.py", AFTER_TRAINING - Counter(findings=1)),
-        ("audit/timing.py", AFTER_TRAINING - Counter(collect=1)),
-        ("trainer/window.py", AFTER_TRAINING + Counter(train=2)),
+        ("analysis/confidence.py", AFTER_TRAINING - Counter(findings=1)),
+        ("audit/campaign/timing.py", AFTER_TRAINING - Counter(collect=1)),
+        ("trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
         ("strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
-        ("launch/watch.py", AFTER_TRAINING + Counter(train=2)),
+        ("launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
         ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, tokenise=1)),
-        ("cli/conclude.py", Counter()),
+        ("cli/analyse.py", Counter()),
     ],
 )
 def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):

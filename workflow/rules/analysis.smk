@@ -7,7 +7,7 @@ rule collect:
         "Gather the runs of {wildcards.campaign}"
     input:
         metrics=run_files("training_metrics.json"),
-        code=sources("analysis/collect.py"),
+        code=sources("analysis/run_tables.py"),
     output:
         "results/{campaign}/runs.csv",
     log:
@@ -30,7 +30,7 @@ rule findings:
         "Check the runs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
-        code=sources("audit/checks.py", "record/write.py"),
+        code=sources("audit/campaign/all_checks.py", "files.py"),
     output:
         "results/{campaign}/findings.json",
     log:
@@ -54,7 +54,7 @@ rule analyse:
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
         findings="results/{campaign}/findings.json",
-        code=sources("analysis/collect.py", "analysis/scaling.py"),
+        code=sources("analysis/run_tables.py", "analysis/scaling.py"),
     output:
         cells="results/{campaign}/cells.csv",
         losses="results/{campaign}/losses.csv",
@@ -83,7 +83,7 @@ rule waterfall:
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
         profiles=lambda w: trace_files(w, "profile_summary.json"),
-        code=sources("analysis/waterfall.py", "report/waterfall.py", "report/charts/__init__.py", "report/inputs.py"),
+        code=sources("analysis/waterfall.py", "report/tables/waterfall.py", "report/charts/__init__.py", "report/read_results.py"),
     output:
         json="results/{campaign}/waterfall.json",
         csv="results/{campaign}/tables/waterfall.csv",

@@ -11,7 +11,7 @@ def ask(question, *arguments):
 
 
 def of_campaign(wildcards):
-    return ask(study, wildcards.campaign)
+    return ask(load_named, wildcards.campaign)
 
 
 def cell_of(wildcards):

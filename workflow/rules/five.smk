@@ -11,7 +11,7 @@ rule rebuild:
         benchmark="|".join(FIVE),
     input:
         figures="config/five/{benchmark}.yaml",
-        code=sources("five/write.py"),
+        code=sources("importers/case_studies.py"),
     output:
         directory("results/five-benchmarks/files/{benchmark}"),
     log:
@@ -34,8 +34,8 @@ rule five:
         files=expand("results/five-benchmarks/files/{benchmark}", benchmark=FIVE),
         figures=expand("config/five/{benchmark}.yaml", benchmark=FIVE),
         code=sources(
-            "report/five.py",
-            "record/write.py",
+            "report/case_studies.py",
+            "files.py",
             "report/templates/five.html.j2",
             "report/templates/audit_finding.html.j2",
             "report/templates/audit.css",

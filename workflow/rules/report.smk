@@ -5,7 +5,7 @@ def drawn_by(wildcards):
     if wildcards.chart not in GALLERY:
         print(f'there is no chart "{wildcards.chart}".{nearest(wildcards.chart, GALLERY)} Charts: {", ".join(GALLERY)}', file=sys.stderr)
         sys.exit(2)
-    return sources("report/charts/__init__.py", "report/inputs.py")
+    return sources("report/charts/__init__.py", "report/read_results.py")
 
 
 rule table:
@@ -18,7 +18,7 @@ rule table:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
-        code=sources("report/tables.py", "report/series.py", "report/inputs.py"),
+        code=sources("report/tables/cells.py", "report/tables/scaling.py", "report/read_results.py"),
     output:
         csv="results/{campaign}/tables/{table}.csv",
         md=report(
@@ -80,7 +80,7 @@ rule loss_chart:
     input:
         losses="results/{campaign}/losses.csv",
         cells="results/{campaign}/cells.csv",
-        code=sources("report/charts/__init__.py", "report/inputs.py"),
+        code=sources("report/charts/__init__.py", "report/read_results.py"),
     output:
         svg=report(
             "results/{campaign}/charts/loss_{against}.svg",
@@ -116,7 +116,7 @@ rule page:
         comparisons=lambda w: comparison_files(w),
         traces=lambda w: told_of_traces(w),
         waterfall=lambda w: [f"results/{w.campaign}/waterfall.json"] if "waterfall" in charts_of(of_campaign(w)) else [],
-        code=sources("report/page.py", "report/inputs.py", "report/templates/report.html.j2"),
+        code=sources("report/page.py", "report/read_results.py", "report/templates/report.html.j2"),
     output:
         report(
             "results/{campaign}/report.html",

@@ -10,8 +10,8 @@ def asked_together(what):
     """A resource: `what` the runs of one repeat ask of a cluster."""
 
     def answer(wildcards):
-        study = of_campaign(wildcards)
-        return getattr(job_together(study.cells, study.campaign.resources), what)
+        loaded = of_campaign(wildcards)
+        return getattr(job_together(loaded.cells, loaded.campaign.resources), what)
 
     return answer
 
@@ -63,7 +63,7 @@ rule adopt:
         campaign=TOGETHER,
     input:
         runs="results/{campaign}/together/rep{rep}",
-        code=sources("record/adopt.py"),
+        code=sources("record/copy_run.py"),
     output:
         metrics="results/{campaign}/runs/{cell}/rep{rep}/training_metrics.json",
         steps="results/{campaign}/runs/{cell}/rep{rep}/steps.csv",

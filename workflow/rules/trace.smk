@@ -10,8 +10,10 @@ def trace_files(wildcards, *names):
 
 def told_of_traces(wildcards):
     """What the page shows of the campaign's traces; nothing where it has none."""
-    names = ("traces.json", *(f"charts/{chart}.svg" for chart in TRACE_CHARTS)) if of_campaign(wildcards).traced else ()
-    return [RESULTS / wildcards.campaign / name for name in names]
+    if not of_campaign(wildcards).traced:
+        return []
+    names = ("traces.json", *(f"charts/{chart}.svg" for chart in TRACE_CHARTS))
+    return [*trace_files(wildcards, "profile_summary.json"), *(RESULTS / wildcards.campaign / name for name in names)]
 
 
 rule trace:
@@ -20,7 +22,7 @@ rule trace:
     input:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
-        code=sources("trace/capture.py", "trace/program.py", "trace/node.py", "launch/torchrun.py"),
+        code=sources("trace/capture/capture.py", "trace/capture/rank_program.py", "trace/capture/nsys_node.py", "launch/torchrun.py"),
     output:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw=directory("results/{campaign}/traces/{cell}/raw"),
@@ -57,7 +59,7 @@ rule profile:
     input:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw="results/{campaign}/traces/{cell}/raw",
-        code=sources("trace/profile.py", "trace/words.py"),
+        code=sources("trace/summarise.py", "report/sentences/trace.py"),
     output:
         profile="results/{campaign}/traces/{cell}/profile_summary.json",
         timeline="results/{campaign}/traces/{cell}/timeline.csv",
@@ -80,7 +82,7 @@ rule traces:
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
-        code=sources("analysis/traces.py", "record/write.py"),
+        code=sources("analysis/traces.py", "files.py"),
     output:
         "results/{campaign}/traces.json",
     log:
@@ -106,7 +108,7 @@ rule trace_chart:
     input:
         traces="results/{campaign}/traces.json",
         timelines=lambda w: trace_files(w, "timeline.csv"),
-        code=sources("report/charts/traces.py", "report/inputs.py"),
+        code=sources("report/charts/traces.py", "report/read_results.py"),
     output:
         svg=report(
             "results/{campaign}/charts/{chart}.svg",

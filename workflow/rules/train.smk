@@ -13,7 +13,7 @@ def asked(what):
 @lru_cache
 def job_of(campaign, cell):
     """One request for all the resources that name parts of it."""
-    found = ask(study, campaign)
+    found = ask(load_named, campaign)
     return job(ask(found.cell, cell), found.campaign.resources)
 
 

@@ -4,12 +4,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from scalebench.analysis.collect import by_cell, configuration, throughput
-from scalebench.analysis.comparable import Circumstances, circumstances, undeclared
-from scalebench.analysis.guards import guard, verdict
-from scalebench.analysis.intervals import CONFIDENCE, Estimate, rate, ratio, scaled
-from scalebench.analysis.laws import fit, karp_flatt
+from scalebench.analysis.comparability import Circumstances, circumstances, undeclared
+from scalebench.analysis.confidence import CONFIDENCE, Estimate, rate, ratio, scaled
 from scalebench.analysis.recommend import recommend
+from scalebench.analysis.run_tables import by_cell, configuration, throughput
+from scalebench.analysis.scaling_laws import fit, karp_flatt
+from scalebench.audit.campaign.scaling import guard
 from scalebench.audit.finding import Findings
 from scalebench.record.run import METRICS, Run
 
@@ -196,3 +196,20 @@ def _shown(estimate: Estimate | None) -> dict[str, Any] | None:
         if estimate is None
         else {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
     )
+
+
+def verdict(efficiency: dict[str, Any] | None, speedup: dict[str, Any] | None) -> str | None:
+    """The usual words for an efficiency, where its whole interval carries them: below 0.7 low, from 0.85 excellent.
+
+    A speed-up below 1 is "slower than the baseline". None without an interval; "undecided" where it spans a mark.
+    """
+    if not efficiency or efficiency["low"] is None:
+        return None
+    if speedup["high"] < 1:
+        return "slower than the baseline"
+    words = [_word(efficiency[bound]) for bound in ("low", "high")]
+    return words[0] if words[0] == words[1] else f"undecided, {words[0]} to {words[1]}"
+
+
+def _word(efficiency: float) -> str:
+    return "low" if efficiency < 0.7 else "good" if efficiency < 0.85 else "excellent"

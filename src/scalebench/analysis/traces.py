@@ -4,11 +4,10 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from scalebench.analysis.intervals import one_against
-from scalebench.audit.tracing import audit_traces, timed
+from scalebench.analysis.confidence import one_against
+from scalebench.audit.campaign.traces import audit_traces, timed
 from scalebench.record.run import Run
-from scalebench.trace.schema import Profile
-from scalebench.trace.words import mean, sentences
+from scalebench.trace.profile_schema import Profile, mean
 
 SCHEMA_VERSION = "1.0"
 PARTS = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "idle_ms")
@@ -46,7 +45,6 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> dict[str, Any]:
         "classified_share": profile.coverage.classified_share if profile.coverage else None,
         "unknown": profile.unknown,
         "overhead": _overhead(profile, runs),
-        "sentences": sentences(profile),
         "file": "/".join(path.parts[-3:]),
     }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from scalebench.analysis.collect import CONFIGURATION
+from scalebench.analysis.run_tables import CONFIGURATION
 
 SCHEMA_VERSION = "1.0"
 # What may differ between a cell and the one that has its local batch on one device.

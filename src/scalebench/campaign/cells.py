@@ -20,8 +20,8 @@ from scalebench.campaign.config import (
     entries_of,
     shape_of,
 )
-from scalebench.campaign.keys import Section, axis_prefix
-from scalebench.campaign.shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.field import Section, axis_prefix
+from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scalebench.errors import UserError, nearest
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use

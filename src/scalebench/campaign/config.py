@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema, create_model, model_validator
 
-from scalebench.campaign.keys import Section, axis_prefix, key
-from scalebench.campaign.shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.field import Section, axis_prefix, key
+from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 
 Derivable = Annotated[int, Field(ge=1)] | Literal["derive"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
-from scalebench.campaign.keys import Section, key
+from scalebench.campaign.field import Section, key
 from scalebench.errors import UserError, nearest
 
 LOCAL = ("text", "jsonl", "parquet", "csv")

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from scalebench import __version__
-from scalebench.cli import conclude, judge, measure, prepare, trace
+from scalebench.cli import analyse, audit, prepare, run, trace
 from scalebench.errors import UserError
 
 
@@ -12,7 +12,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="scalebench", description=__doc__)
     top.add_argument("--version", action="version", version=f"scalebench {__version__}")
     stages = top.add_subparsers(title="stages, in the order of the pipeline", required=True, metavar="STAGE")
-    for part in (prepare, measure, trace, conclude, judge):
+    for part in (prepare, run, trace, analyse, audit):
         part.add(stages)
     return top
 

@@ -11,33 +11,33 @@ from scalebench.cli.arguments import Group, command, on_campaign
 
 
 def campaign_validate(args: argparse.Namespace) -> None:
-    from scalebench.campaign.dag import Study
+    from scalebench.campaign.loaded import LoadedCampaign
 
-    study = Study(args.campaign)
-    study.check_files()
-    runs = len(study.cells) * study.campaign.repeats
-    print(f"{args.campaign}: valid; {len(study.cells)} cells x {study.campaign.repeats} repeats = {runs} runs")
+    loaded = LoadedCampaign(args.campaign)
+    loaded.check_files()
+    runs = len(loaded.cells) * loaded.campaign.repeats
+    print(f"{args.campaign}: valid; {len(loaded.cells)} cells x {loaded.campaign.repeats} repeats = {runs} runs")
 
 
 def campaign_show(args: argparse.Namespace) -> None:
-    from scalebench.campaign.dag import Study
-    from scalebench.report.preview import show
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.preflight.campaign_preview import show
 
-    study = Study(args.campaign)
-    study.check_files()
-    print(show(study))
+    loaded = LoadedCampaign(args.campaign)
+    loaded.check_files()
+    print(show(loaded))
 
 
 def schema(args: argparse.Namespace) -> None:
     from scalebench.campaign.config import Campaign
     from scalebench.campaign.corpora import CorpusTable
-    from scalebench.campaign.load import schema_text
+    from scalebench.campaign.yaml_loader import schema_text
 
     print(schema_text({"campaign": Campaign, "corpora": CorpusTable}[args.what]), end="")
 
 
 def corpus_fetch(args: argparse.Namespace) -> None:
-    from scalebench.campaign.dag import corpus_called
+    from scalebench.campaign.loaded import corpus_called
     from scalebench.corpus.documents import fetch
     from scalebench.corpus.remote import Remote
 

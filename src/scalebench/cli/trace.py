@@ -5,28 +5,28 @@ import sys
 from pathlib import Path
 
 from scalebench.cli.arguments import Group, command, on_campaign
-from scalebench.cli.measure import stoppable
+from scalebench.cli.run import stoppable
 from scalebench.errors import UserError, nearest
 
 # Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def trace_capture(args: argparse.Namespace) -> None:
-    from scalebench.campaign.dag import Study, tokens_dir
-    from scalebench.record.write import write_atomic
-    from scalebench.trace.capture import LOG, capture
+    from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
+    from scalebench.files import write_atomic
+    from scalebench.trace.capture.capture import LOG, capture
 
-    study = Study(args.campaign)
-    cell = study.cell(args.cell)
+    loaded = LoadedCampaign(args.campaign)
+    cell = loaded.cell(args.cell)
     if args.fingerprint and args.fingerprint != cell.fingerprint:
         raise UserError(f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again")
     chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
-    asked = study.campaign.trace.model_copy(update=chosen)
+    asked = loaded.campaign.trace.model_copy(update=chosen)
     tokens = args.tokens or tokens_dir(args.results, cell)
-    out = args.out or args.results / study.name / "traces" / cell.slug
+    out = args.out or args.results / loaded.name / "traces" / cell.slug
     try:
         with stoppable("this trace will be taken anew"):
-            found = capture(cell, study.name, tokens, out, asked, study.campaign.resources.time_limit * 60)
+            found = capture(cell, loaded.name, tokens, out, asked, loaded.campaign.resources.time_limit * 60)
     except UserError as error:
         write_atomic(out / LOG, f"scalebench: {error}\n")  # Snakemake shows the log that it finds there
         raise
@@ -38,11 +38,11 @@ def trace_capture(args: argparse.Namespace) -> None:
 
 
 def trace_summary(args: argparse.Namespace) -> None:
+    from scalebench.files import write_json
     from scalebench.record.run import CAPTURE
-    from scalebench.record.write import write_json
-    from scalebench.trace.profile import summarise_capture, summarise_files
-    from scalebench.trace.schema import PROFILE
-    from scalebench.trace.words import sentences
+    from scalebench.report.sentences.trace import sentences
+    from scalebench.trace.profile_schema import PROFILE
+    from scalebench.trace.summarise import summarise_capture, summarise_files
 
     if len(args.trace) == 1 and (args.trace[0] / CAPTURE).is_file():
         profile = summarise_capture(args.trace[0])
@@ -55,7 +55,7 @@ def trace_summary(args: argparse.Namespace) -> None:
 
 
 def trace_wires(args: argparse.Namespace) -> None:
-    from scalebench.trace.proof import read_proof
+    from scalebench.trace.readers.interconnect import read_proof
 
     for path in args.files:
         kind, said = read_proof(path)
@@ -65,8 +65,8 @@ def trace_wires(args: argparse.Namespace) -> None:
 def trace_diff(args: argparse.Namespace) -> None:
     from scalebench.record.run import CAPTURE
     from scalebench.trace.diff import diff, table, told
-    from scalebench.trace.profile import summarise_files
-    from scalebench.trace.schema import PROFILE, read_profile
+    from scalebench.trace.profile_schema import PROFILE, read_profile
+    from scalebench.trace.summarise import summarise_files
 
     profiles = []
     for path in (args.a, args.b):
@@ -80,24 +80,22 @@ def trace_diff(args: argparse.Namespace) -> None:
 
 def trace_report(args: argparse.Namespace) -> None:
     from scalebench.analysis.traces import traces_report
-    from scalebench.campaign.dag import Study
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.files import write_json
     from scalebench.record.run import read_planned
-    from scalebench.record.write import write_json
-    from scalebench.trace.schema import PROFILE, read_profile
+    from scalebench.trace.profile_schema import PROFILE, read_profile
 
-    study = Study(args.campaign)
-    folder = args.results / study.name
-    runs = [read_planned(place, cell.slug, k, cell.fingerprint) for place, cell, k in study.planned(args.results)]
-    paths = [folder / "traces" / cell.slug / PROFILE for cell in study.traced]
-    report = traces_report(study.name, {path: read_profile(path) for path in paths}, runs)
-    write_json(folder / "traces.json", report)
-    for entry in report["traces"]:
-        print(*entry["sentences"], sep="\n")
+    loaded = LoadedCampaign(args.campaign)
+    folder = args.results / loaded.name
+    runs = [read_planned(place, cell.slug, k, cell.fingerprint) for place, cell, k in loaded.planned(args.results)]
+    paths = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
+    profiles = {path: read_profile(path) for path in paths}
+    write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))
 
 
 def trace_chart(args: argparse.Namespace) -> None:
     from scalebench.report.charts.traces import CHARTS, draw_trace
-    from scalebench.report.inputs import read_traces
+    from scalebench.report.read_results import read_traces
 
     if args.chart not in CHARTS:
         raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')

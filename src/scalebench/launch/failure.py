@@ -6,8 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-from scalebench.launch.slurm import verdict
-from scalebench.launch.watch import Outcome
+from scalebench.launch.supervise import Outcome
+from scalebench.machine.slurm import verdict
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.trainer.request import Request
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell
-from scalebench.trainer.pulse import VARIABLE
+from scalebench.trainer.heartbeat import VARIABLE
 
 PROGRAM = "scalebench.trainer"
 TORCHRUN = "scalebench.launch.torchrun"

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell
+from scalebench.campaign.code_dependencies import MEASURING, code_sha256
 from scalebench.campaign.config import Comparison
-from scalebench.campaign.sources import MEASURING, code_sha256
 from scalebench.errors import UserError
+from scalebench.files import write_json
 from scalebench.record.metrics import Metrics
 from scalebench.record.run import METRICS, read_run
-from scalebench.record.write import write_json
 
 PAIRS = "pairs.json"
 

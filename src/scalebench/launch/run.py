@@ -12,19 +12,19 @@ from pathlib import Path
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import open_split
-from scalebench.launch import cluster, local
-from scalebench.launch.applicable import reason_against
-from scalebench.launch.devices import cuda_devices, torch_has_cuda
+from scalebench.files import scrub, sha256_of, write_atomic, write_json
+from scalebench.launch import local, slurm_command
 from scalebench.launch.failure import failed, failure
-from scalebench.launch.node import NODE
-from scalebench.launch.provenance import provenance, variables
-from scalebench.launch.pulse import Pulse
-from scalebench.launch.slurm import AT_END, Allocation, allocation, recorded_at_end, signal_steps
-from scalebench.launch.watch import Interrupted, Outcome, Remote, run_watched
+from scalebench.launch.heartbeat import Pulse
+from scalebench.launch.slurm_node import NODE
+from scalebench.launch.supervise import Interrupted, Outcome, Remote, run_watched
+from scalebench.machine.applicable import reason_against
+from scalebench.machine.gpus import cuda_devices, torch_has_cuda
+from scalebench.machine.provenance import provenance, variables
+from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end, signal_steps
 from scalebench.record.metrics import Failure, Metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
-from scalebench.record.write import scrub, sha256_of, write_atomic, write_json
 from scalebench.trainer.request import Request, sections_of
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
@@ -101,7 +101,7 @@ def _attempt(
 ) -> tuple[Metrics, Outcome | None]:
     cell = request.cell
     gpus = cuda_devices()
-    short = cluster.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
+    short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if short:
         return failed(request, Failure(failure_class="wrong_world", reason=short)), None
     reason = reason_against(cell, gpus, len(nodes.hosts) if nodes else 1)
@@ -110,8 +110,10 @@ def _attempt(
     pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
     try:
         if nodes:
-            command = cluster.command(cell, attempt / "request.json", nodes, cluster.free_port(nodes.job), program)
-            env, remote = cluster.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
+            command = slurm_command.command(
+                cell, attempt / "request.json", nodes, slurm_command.free_port(nodes.job), program
+            )
+            env, remote = slurm_command.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
         else:
             command = local.command(cell, attempt / "request.json", program)
             env, remote = local.environment(cell, pulse.path), None

@@ -5,7 +5,7 @@ from torch import nn
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
-from scalebench.campaign.shapes import EncoderShape
+from scalebench.campaign.model_shapes import EncoderShape
 
 
 def build(cell: Cell, classes: int = 0) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scalebench.campaign.shapes import EncoderShape, ModelShape, Shape
+from scalebench.campaign.model_shapes import EncoderShape, ModelShape, Shape
 
 FLOPS_SOURCE = (
     "6 x matmul parameters + 12 x layers x width x seq_len (PaLM, appendix B: forward and backward, full attention, "

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from scalebench.campaign.shapes import EncoderShape
+from scalebench.campaign.model_shapes import EncoderShape
 from scalebench.model.scores import scores
 
 

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from scalebench.campaign.shapes import ModelShape
+from scalebench.campaign.model_shapes import ModelShape
 from scalebench.model.scores import scores
 
 

@@ -1,6 +1,6 @@
 """The audit as one HTML page that needs nothing but itself."""
 
-from scalebench.audit.everything import Audit
+from scalebench.audit.audit_paths import Audit
 from scalebench.report.audit_text import PAGES, grouped, names_of, shown_line, summary
 from scalebench.report.html import environment
 

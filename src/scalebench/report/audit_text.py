@@ -2,11 +2,11 @@
 
 import textwrap
 
-from scalebench.audit.everything import Audit
+from scalebench.audit.audit_paths import Audit
+from scalebench.audit.campaign.pages import PAGES as OWN
+from scalebench.audit.external.pages import PAGES as FOREIGN
 from scalebench.audit.finding import Finding
-from scalebench.audit.foreign.pages import PAGES as FOREIGN
-from scalebench.audit.pages import PAGES as OWN
-from scalebench.record.foreign.text import shown
+from scalebench.importers.text_files import shown
 
 PAGES = OWN | FOREIGN
 WIDTH = 110
@@ -92,7 +92,7 @@ They know more than any file tells: the samples of each rank, the traffic and dt
 
 def explained() -> str:
     """All pages: docs/audit.md."""
-    from scalebench.record.foreign.statements import FACTS, KINDS
+    from scalebench.importers.published_claims import FACTS, KINDS
 
     kinds = "; ".join(f"`{k}` ({', '.join(keys)})" for k, keys in KINDS.items())
     grammar = (

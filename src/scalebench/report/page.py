@@ -1,24 +1,27 @@
 """report.html: one page that needs nothing but itself."""
 
 import base64
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from scalebench.audit.finding import Finding, Findings
+from scalebench.files import write_atomic
 from scalebench.record.metrics import Metrics
 from scalebench.record.run import Run
-from scalebench.record.write import write_atomic
-from scalebench.report.answer import answer, compared
+from scalebench.report.charts.catalog import COMPARISON, GALLERY
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
-from scalebench.report.figures import number, records
-from scalebench.report.gallery import COMPARISON, GALLERY
 from scalebench.report.html import environment
-from scalebench.report.series import KINDS, law_sentences, series_human
-from scalebench.report.tables import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
-from scalebench.report.trace_tables import trace_rows
-from scalebench.report.waterfall import sentence
+from scalebench.report.number_format import number, records
+from scalebench.report.sentences.answer import answer, compared
+from scalebench.report.sentences.trace import sentences
+from scalebench.report.tables.cells import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
+from scalebench.report.tables.scaling import KINDS, law_sentences, series_human
+from scalebench.report.tables.traces import trace_rows
+from scalebench.report.tables.waterfall import sentence
+from scalebench.trace.profile_schema import Profile
 
 
 def write_page(
@@ -32,6 +35,7 @@ def write_page(
     charts: Path,
     out: Path,
     traces: dict[str, Any] | None = None,
+    profiles: Sequence[Profile] = (),
     lost: list[dict[str, Any]] | None = None,
 ) -> None:
     """Write the report of a campaign to `out`. `table` is runs.csv; `drawn` are charts, `charts` the folder of their SVG files.
@@ -67,7 +71,7 @@ def write_page(
         marked={f.code for f in every if f.severity != "note"},
         charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
         captions=shown | TRACE_CAPTIONS,
-        traces=[(t["cell"], t["sentences"]) for t in traces["traces"]] if traces else [],
+        traces=[(profile.cell, sentences(profile)) for profile in profiles],
         trace_rows=trace_rows(traces) if traces else [],
         trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
         failed=[run for run in runs if not run.ok],

@@ -3,8 +3,7 @@
 from typing import Any
 
 from scalebench.errors import UserError
-from scalebench.trace.schema import Profile
-from scalebench.trace.words import mean
+from scalebench.trace.profile_schema import Profile, mean
 
 PARTS = {"step": "wall_ms", "computing": "compute_ms", "communication": "communication_ms", "exposed communication": "exposed_ms",
          "waiting for ranks": "wait_ms", "neither": "idle_ms"}  # fmt: skip

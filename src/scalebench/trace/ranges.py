@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from scalebench.trace.schema import Range
+from scalebench.trace.profile_schema import Range
 
 MOST_PATHS = 60
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from scalebench.trace.classes import COMMUNICATION
-from scalebench.trace.intervals import Spans, both, union
-from scalebench.trace.summary import PHASES, Summary
+from scalebench.trace.breakdown import PHASES, Summary
+from scalebench.trace.kernel_classes import COMMUNICATION
+from scalebench.trace.time_spans import Spans, both, union
 from scalebench.trace.waiting import Waiting
 
 COLUMNS = ["step", "rank", "lane", "what", "start_ms", "end_ms"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from scalebench.trace.intervals import Spans, union, within
-from scalebench.trace.schema import Slowest
+from scalebench.trace.profile_schema import Slowest
+from scalebench.trace.time_spans import Spans, union, within
 
 Steps = tuple[np.ndarray, np.ndarray]
 

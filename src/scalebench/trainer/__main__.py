@@ -15,7 +15,7 @@ from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-from scalebench.record.write import scrub, write_json  # noqa: E402
+from scalebench.files import scrub, write_json  # noqa: E402
 from scalebench.trainer.request import FAILURE, Request  # noqa: E402
 
 KNOWN = {"NotFinite": "nan", "WrongWorld": "wrong_world"}  # own exceptions

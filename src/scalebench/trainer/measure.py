@@ -13,19 +13,19 @@ import torch.distributed as dist
 
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile, open_split
+from scalebench.files import write_json
 from scalebench.model.build import build
 from scalebench.record.run import METRICS
-from scalebench.record.write import write_json
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
+from scalebench.trainer.heartbeat import pulse
+from scalebench.trainer.metrics import Seen, summarise
 from scalebench.trainer.monitor import Monitor
 from scalebench.trainer.probe import Probe
-from scalebench.trainer.pulse import pulse
 from scalebench.trainer.request import Request
 from scalebench.trainer.session import Session
-from scalebench.trainer.summary import Seen, summarise
+from scalebench.trainer.timed_loop import Clock, Series, run_steps
 from scalebench.trainer.validation import summarise_validation, validate
-from scalebench.trainer.window import Clock, Series, run_steps
 
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
 

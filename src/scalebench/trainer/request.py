@@ -8,7 +8,7 @@ from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import SECTIONS, shape_of
-from scalebench.campaign.shapes import EncoderShape
+from scalebench.campaign.model_shapes import EncoderShape
 from scalebench.corpus.reader import LABELS, samples_in
 from scalebench.record.metrics import TrainingConfig
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from scalebench.trainer import window
+from scalebench.trainer import timed_loop
 from scalebench.trainer.__main__ import main
 
-right = window.Clock.stop
+right = timed_loop.Clock.stop
 
 
 def stop(self):
@@ -17,7 +17,7 @@ def stop(self):
     return np.array(since), wall
 
 
-window.Clock.stop = stop
+timed_loop.Clock.stop = stop
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

@@ -1,0 +1,110 @@
+"""Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from scalebench.analysis.confidence import Estimate, rate
+from scalebench.record.run import Run
+from scalebench.record.steps import elapsed, loss_series
+
+SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
+LEAST = 5  # of them
+SLACK = 1e-3  # a derived target lies this part (of a nat, below 1) above what the slowest learner reaches: rounding decides nothing
+POINTS = 1000  # of a cell in losses.csv; longer series are thinned
+MEANS = ("seconds", "loss", "smoothed")  # over the runs of a cell
+COLUMNS = ("cell", "n", "phase", "step", *MEANS)
+# Losses of different tokens, or of different choices among them, are different quantities.
+SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size")
+
+
+@dataclass(frozen=True)
+class TimeToLoss:
+    """Seconds in the window until the smoothed training loss of a cell is at or below `target`; or why there are none."""
+
+    target: float | None
+    seconds: Estimate | None
+    why: str | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Every step of a run, as arrays of one length. Losses of one `kind` are one quantity."""
+
+    kind: tuple
+    step: np.ndarray
+    timed: np.ndarray  # whether the step is of the window
+    loss: np.ndarray
+    smoothed: np.ndarray  # mean of the last steps, of as many as there are at the beginning
+    seconds: np.ndarray  # since the window began; NaN before it
+
+
+def curves_of(groups: dict[str, list[Run]]) -> dict[str, list[Curve]]:
+    """The curves of each cell's measured runs."""
+    return {cell: [_curve(run) for run in runs] for cell, runs in groups.items()}
+
+
+def _curve(run: Run) -> Curve:
+    loss, ends = loss_series(run.steps), elapsed(run.steps)
+    step, n = np.arange(len(loss)), len(ends)
+    timed = step >= len(step) - n  # the window comes last
+    seconds = np.full(len(step), np.nan)
+    seconds[timed] = ends
+    smoothed = pd.Series(loss).rolling(max(LEAST, round(SMOOTHED * n)), min_periods=1).mean()
+    return Curve(_kind(run), step, timed, loss, smoothed.to_numpy(), seconds)
+
+
+def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
+    """losses.csv: of each cell means over runs, one row a step, thinned evenly where there are many."""
+    parts = []
+    for cell, runs in curves.items():
+        if not runs:
+            continue
+        # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end.
+        first, steps = runs[0], len(runs[0].step)
+        kept = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
+        means = {name: np.mean([getattr(run, name)[kept] for run in runs], axis=0) for name in MEANS}
+        phase = np.where(first.timed[kept], "window", "warmup")
+        parts.append(pd.DataFrame({"cell": cell, "n": len(runs), "phase": phase, "step": first.step[kept]} | means))
+    return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
+
+
+def times_to_loss(curves: dict[str, list[Curve]], wanted: float | Literal["derive"]) -> dict[str, TimeToLoss]:
+    """The time to loss of each cell, from the curves of its measured runs. `wanted`: a loss, or "derive".
+
+    Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more.
+    Seconds are those of the window alone: the steps of the warm-up train as well, but their time is not comparable.
+    """
+    lowest = {cell: [float(c.smoothed[c.timed].min()) for c in runs] for cell, runs in curves.items()}
+    slowest: dict[tuple, float] = {}  # kind -> the highest of these among its runs
+    for cell, runs in curves.items():
+        for run, value in zip(runs, lowest[cell], strict=True):
+            slowest[run.kind] = max(slowest.get(run.kind, -np.inf), value)
+    found = {}
+    for cell, runs in curves.items():
+        if not runs:
+            found[cell] = TimeToLoss(None, None, "no run has numbers")
+            continue
+        reached = slowest[runs[0].kind]
+        target = reached + SLACK * max(reached, 1.0) if wanted == "derive" else wanted
+        missed = [x for x in lowest[cell] if x > target]
+        if missed:
+            why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
+            found[cell] = TimeToLoss(target, None, why)
+        else:
+            times = [float(c.seconds[np.argmax(c.timed & (c.smoothed <= target))]) for c in runs]
+            found[cell] = TimeToLoss(target, _mean(times), None)
+    return found
+
+
+def _mean(seconds: list[float]) -> Estimate:
+    """The mean with Student's t interval on the logarithms: a rate of one arrival, turned over."""
+    e = rate([1.0] * len(seconds), seconds)
+    low, high = (None if bound is None else 1 / bound for bound in (e.high, e.low))
+    return Estimate(1 / e.value, low, high, e.n, e.variance, e.freedom)
+
+
+def _kind(run: Run) -> tuple:
+    return tuple(run.metrics.config["workload"].get(name) for name in SAME_LOSS)

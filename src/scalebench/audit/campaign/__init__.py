@@ -1,0 +1,1 @@
+"""Validity checks of our own runs."""

@@ -1,0 +1,182 @@
+"""What the Snakefile asks of a campaign: its cells and the paths of its results."""
+
+import random
+import re
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
+from scalebench.campaign.config import Comparison
+from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
+from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora
+from scalebench.errors import UserError, nearest
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+# Folders of results/ that are no campaign's.
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "five-benchmarks")
+
+
+class LoadedCampaign:
+    """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError naming file and line."""
+        self.path, self.name = path, path.stem
+        if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
+            raise UserError(
+                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case letters, "
+                f"digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
+            )
+        self.campaign, lines = load_campaign(path)
+        try:
+            self.cells: list[Cell] = expand(self.campaign)
+            self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
+            self.traced: list[Cell] = self._traced()
+            for corpus in self._corpora:
+                corpus_called(corpus)
+            for cell in self._all_cells:
+                _check_labels(cell)
+        except UserError as error:
+            last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
+            raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
+
+    def _traced(self) -> list[Cell]:
+        """The cells of which a trace is taken."""
+        wanted = self.campaign.trace.cells
+        if wanted == "all":
+            return self.cells
+        names = [cell.slug for cell in self.cells]
+        for place, slug in enumerate(wanted):
+            if slug in wanted[:place]:
+                raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
+            if slug not in names:
+                raise UserError(
+                    f'trace.cells: there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}',
+                    key=("trace", "cells", place),
+                )
+        return [cell for cell in self.cells if cell.slug in wanted]
+
+    @cached_property
+    def _by_slug(self) -> dict[str, Cell]:
+        return {cell.slug: cell for cell in self.cells}
+
+    def cell(self, slug: str) -> Cell:
+        if slug in self._by_slug:  # asked several times for each of a thousand jobs
+            return self._by_slug[slug]
+        try:
+            return find(self.cells, slug)
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
+
+    def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
+        """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
+        if name in self.comparisons:
+            return self.comparisons[name]
+        there = ", ".join(self.comparisons) or "none"
+        raise UserError(
+            f'{self.path}: there is no comparison "{name}".{nearest(name, self.comparisons)} Comparisons: {there}'
+        )
+
+    def priority(self, slug: str, repeat: int) -> int:
+        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in each.
+
+        The order depends on the names alone, so that it is the same in every invocation.
+        """
+        places = self._orders.setdefault(repeat, {})
+        if not places:
+            slugs = sorted(cell.slug for cell in self.cells)
+            random.Random(f"{self.name} {repeat}").shuffle(slugs)
+            places |= {name: place for place, name in enumerate(slugs, start=1)}
+        return (self.campaign.repeats - repeat) * len(places) + places[slug]
+
+    @cached_property
+    def _orders(self) -> dict[int, dict[str, int]]:
+        return {}
+
+    def runs(self, results: Path) -> list[Path]:
+        """The folders of all runs, in the order of cells and repeats."""
+        return [folder for folder, *_ in self.planned(results)]
+
+    def planned(self, results: Path) -> list[tuple[Path, Cell, int]]:
+        """Folder, cell and repeat of all runs."""
+        repeats = range(1, self.campaign.repeats + 1)
+        return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in repeats]
+
+    def check_files(self) -> None:
+        """Raises UserError where a corpus of the campaign names files that are not there, or cannot be what they should be."""
+        for name, corpus in self.corpora.items():
+            check_local(name, corpus)
+
+    @property
+    def corpora(self) -> dict[str, Corpus]:
+        """The rows of the corpora that the campaign names."""
+        return {name: corpus_called(name) for name in self._corpora}
+
+    @property
+    def _corpora(self) -> list[str]:
+        """The corpora of all cells, those of comparisons among them."""
+        return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells))
+
+    @property
+    def _all_cells(self) -> list[Cell]:
+        """All cells, the arms of comparisons among them."""
+        return [*self.cells, *(cell for _, a, b in self.comparisons.values() for cell in (a, b))]
+
+
+@lru_cache
+def load_named(name: str) -> LoadedCampaign:
+    """The campaign called `name` in config/campaigns. Raises UserError with the nearest name where there is none."""
+    path = CAMPAIGNS / f"{name}.yaml"
+    if not path.is_file():
+        names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+        raise UserError(f'there is no campaign "{name}" ({path}).{nearest(name, names)} Campaigns: {", ".join(names)}')
+    return LoadedCampaign(path)
+
+
+def in_one_allocation() -> list[str]:
+    """The campaigns whose repeats are one job each. Seen in their text: a campaign that is broken must not disturb others."""
+    pattern = re.compile(r"^[^#\n]*\bsame_allocation:\s*[Tt]rue\b", re.MULTILINE)
+    return [path.stem for path in sorted(CAMPAIGNS.glob("*.yaml")) if pattern.search(path.read_text(errors="replace"))]
+
+
+def corpus_called(name: str) -> Corpus:
+    """The row of the table of corpora. Raises UserError with the nearest name where there is none."""
+    table = _corpora().root
+    if name not in table:
+        hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
+        raise UserError(f'there is no corpus "{name}" in {CORPORA}.{hint}', key=("workload", "corpus"))
+    return table[name]
+
+
+def _check_labels(cell: Cell) -> None:
+    if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
+        labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
+        raise UserError(
+            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification needs. '
+            f"Corpora with labels: {', '.join(labelled) or 'none'}",
+            key=("workload", "corpus"),
+        )
+
+
+def corpus_in(folder: str) -> tuple[str, Corpus]:
+    """Name and row of the corpus whose folder of results/corpora this is. Raises UserError where the table has moved on."""
+    name = folder.partition("@")[0]
+    corpus = corpus_called(name)
+    if folder != folder_of(name, corpus):
+        raise UserError(f"{CORPORA}: {name} is now {folder_of(name, corpus)}, not {folder}")
+    return name, corpus
+
+
+@lru_cache
+def _corpora() -> CorpusTable:
+    return load_corpora(CORPORA)
+
+
+def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
+    return results / campaign / "runs" / cell / f"rep{repeat}"
+
+
+def tokens_dir(results: Path, cell: Cell) -> Path:
+    """Where the token files of a cell are."""
+    name, tokenizer = tokens_of(cell)
+    return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer

@@ -1,0 +1,202 @@
+"""From runs to conclusions: the tables of runs and cells, findings, charts, the report."""
+
+import argparse
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command, on_campaign
+from scalebench.errors import UserError, damaged, missing, nearest
+
+# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def collect(args: argparse.Namespace) -> None:
+    from scalebench.analysis.run_tables import runs_table
+    from scalebench.files import write_atomic
+
+    loaded, runs = _runs(args)
+    write_atomic(args.results / loaded.name / "runs.csv", runs_table(runs).to_csv(index=False))
+
+
+def findings(args: argparse.Namespace) -> None:
+    from scalebench.audit.campaign.all_checks import audit
+    from scalebench.files import write_json
+
+    loaded, runs = _runs(args)
+    found = audit(loaded.name, runs)
+    write_json(args.results / loaded.name / "findings.json", found.model_dump(mode="json"))
+    for f in found.findings:
+        print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
+
+
+def analyse(args: argparse.Namespace) -> None:
+    from scalebench.analysis.loss_curves import curves_of, losses_table, times_to_loss
+    from scalebench.analysis.run_tables import cells_table, measured_by_cell
+    from scalebench.analysis.scaling import scaling_report
+    from scalebench.files import write_atomic, write_json
+
+    loaded, runs = _runs(args)
+    folder = args.results / loaded.name
+    found = _findings(folder)
+    curves = curves_of(measured_by_cell(runs))
+    cells = cells_table(runs, found, times_to_loss(curves, loaded.campaign.target_loss))
+    write_atomic(folder / "cells.csv", cells.to_csv(index=False))
+    write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
+    write_json(folder / "scaling_report.json", scaling_report(loaded.name, loaded.campaign.title, runs, found))
+
+
+def comparison(args: argparse.Namespace) -> None:
+    from scalebench.analysis.ab_comparison import comparison_report
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.files import write_json
+    from scalebench.report.charts import draw_comparison
+    from scalebench.report.tables.cells import write_comparison
+
+    loaded = LoadedCampaign(args.campaign)
+    folder = args.results / loaded.name
+    found = {name: (a, b, folder / "compare" / name / "pairs.json") for name, (_, a, b) in loaded.comparisons.items()}
+    report = comparison_report(loaded.name, found)
+    write_json(folder / "comparison.json", report)
+    write_comparison(report, folder / "tables")
+    draw_comparison(report["comparisons"], folder / "charts")
+
+
+def waterfall(args: argparse.Namespace) -> None:
+    from scalebench.analysis.waterfall import waterfall_report
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.files import write_json
+    from scalebench.report.charts import draw_waterfall
+    from scalebench.report.read_results import read_inputs, read_profiles
+    from scalebench.report.tables.waterfall import write_waterfall
+
+    loaded = LoadedCampaign(args.campaign)
+    folder = args.results / loaded.name
+    _, cells, scaling = read_inputs(folder)
+    report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
+    write_json(folder / "waterfall.json", report)
+    write_waterfall(report["cells"], folder / "tables")
+    draw_waterfall(report["cells"], folder / "charts")
+
+
+def table(args: argparse.Namespace) -> None:
+    from scalebench.report.read_results import read_inputs
+    from scalebench.report.tables.cells import write_tables
+    from scalebench.report.tables.scaling import write_series
+
+    _, cells, report = read_inputs(args.folder)
+    if args.table == "scaling":
+        write_tables(cells, report, args.folder / "tables")
+    else:
+        write_series(report, args.table, args.folder / "tables")
+
+
+def chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts import CHARTS, draw
+    from scalebench.report.read_results import read_inputs
+
+    if args.chart not in CHARTS:
+        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+    draw(args.chart, *read_inputs(args.folder), args.folder / "charts")
+
+
+def loss_chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts import draw_losses
+    from scalebench.report.read_results import read_losses
+
+    draw_losses(args.against, *read_losses(args.folder), args.folder / "charts")
+
+
+def report(args: argparse.Namespace) -> None:
+    from scalebench.report.charts.catalog import charts_of
+    from scalebench.report.page import write_page
+    from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
+    from scalebench.report.sentences.answer import answer
+    from scalebench.trace.profile_schema import PROFILE, read_profile
+
+    loaded, runs = _runs(args)
+    folder = args.results / loaded.name
+    comparisons = read_comparisons(folder) if loaded.comparisons else []
+    traces = read_traces(folder)[0] if loaded.traced else None
+    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
+    inputs = read_inputs(folder)
+    drawn = charts_of(loaded)
+    lost = read_waterfall(folder) if "waterfall" in drawn else []
+    out = folder / "report.html"
+    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", out, traces, profiles, lost)
+    print(answer(inputs[-1], comparisons))
+
+
+def compare(args: argparse.Namespace) -> None:
+    import json
+    from dataclasses import asdict
+
+    from scalebench.analysis.compare_external import compare_foreign
+    from scalebench.analysis.compare_runs import all_own, compare_results
+
+    if all_own(args.a, args.b):
+        found, alone = compare_results(args.a, args.b, args.may_differ)
+    else:
+        found, alone = [compare_foreign(args.a, args.b, args.may_differ)], []
+    if args.json:
+        print(json.dumps({"compared": [asdict(c) for c in found], "on_one_side": alone}, indent=2))
+    else:
+        for one in found:
+            print(one.sentence)
+        if alone:
+            print(f"on one side alone: {', '.join(alone)}")
+    if all(one.why for one in found):
+        raise SystemExit(1)
+
+
+def _runs(args: argparse.Namespace) -> tuple:
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.record.run import read_planned
+
+    loaded = LoadedCampaign(args.campaign)
+    planned = loaded.planned(args.results)
+    return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
+
+
+def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
+    from scalebench.audit.finding import Findings
+
+    path = folder / "findings.json"
+    if not path.is_file():
+        raise missing(path)
+    try:
+        return Findings.model_validate_json(path.read_bytes())
+    except ValueError as error:
+        raise damaged(path, str(error).splitlines()[0]) from None
+
+
+def add(stages: Group) -> None:
+    for name, stage, doc in (
+        ("collect", collect, "gather all runs into runs.csv"),
+        ("findings", findings, "check all runs: findings.json"),
+        ("analyse", analyse, "cells.csv, losses.csv and scaling_report.json"),
+        ("comparison", comparison, "comparison.json with its table and chart"),
+        ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
+        ("report", report, "report.html"),
+    ):
+        on_campaign(stages, name, stage, doc).add_argument("--results", type=Path, default=Path("results"))
+    tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
+    tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
+    tables.add_argument("folder", type=Path, help="results/<campaign>")
+    charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
+    charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
+    charts.add_argument("folder", type=Path, help="results/<campaign>")
+    losses = command(stages, "loss-chart", loss_chart, "draw the training loss of all cells as SVG and PNG")
+    losses.add_argument("against", choices=("step", "seconds"))
+    losses.add_argument("folder", type=Path, help="results/<campaign>")
+
+    two = command(
+        stages,
+        "compare",
+        compare,
+        "compare any two results, ours or anybody's; exit code 1 where they are not comparable",
+    )
+    two.add_argument("a", type=Path, help="a metrics file, or a folder of a run, a cell or a campaign")
+    two.add_argument("b", type=Path, help="the result that is asked about")
+    two.add_argument(
+        "--may-differ", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy"
+    )
+    two.add_argument("--json", action="store_true")

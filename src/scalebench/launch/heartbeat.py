@@ -1,0 +1,48 @@
+"""The launcher's look at how far its ranks are: progress for people, and which rank is stuck."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from scalebench.trainer.heartbeat import PHASES
+
+
+class Pulse:
+    """Marks of the ranks of this node. On node-local storage: mapped files do not travel over network file systems."""
+
+    def __init__(self, ranks: int, steps: int) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="scalebench-pulse-")
+        os.close(descriptor)
+        self.path = Path(name)
+        self.marks = np.memmap(self.path, dtype=np.int64, mode="w+", shape=(ranks,))
+        self.last, self.moved = self.marks.copy(), time.monotonic()
+        self.bar = tqdm(total=steps, unit="step", disable=None)  # on a terminal only
+
+    def look(self) -> None:
+        """Note whether anything has moved since the last look."""
+        if (self.marks != self.last).any():
+            self.last, self.moved = self.marks.copy(), time.monotonic()
+            self.bar.update(self.steps - self.bar.n)
+
+    @property
+    def steps(self) -> int:
+        """Steps that all ranks have ended."""
+        return int(self.last.min()) // PHASES
+
+    @property
+    def still(self) -> float:
+        """Seconds since any rank moved."""
+        return time.monotonic() - self.moved
+
+    def behind(self) -> int | None:
+        """The local rank that is behind all others; None where they are level."""
+        lowest = np.flatnonzero(self.last == self.last.min())
+        return int(lowest[0]) if len(lowest) == 1 and len(self.last) > 1 else None
+
+    def close(self) -> None:
+        self.bar.close()
+        self.path.unlink(missing_ok=True)

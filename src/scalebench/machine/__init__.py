@@ -1,0 +1,1 @@
+"""What this machine is: GPUs, hardware, provenance, network, Slurm, and what can run here."""

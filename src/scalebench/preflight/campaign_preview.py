@@ -1,0 +1,93 @@
+"""A campaign as a table for people, before anything runs."""
+
+from collections import defaultdict
+
+from tabulate import tabulate
+
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.machine.applicable import available_cores, reason_against
+from scalebench.machine.gpus import Gpu, cuda_devices
+from scalebench.preflight import requirements
+
+
+def show(loaded: LoadedCampaign) -> str:
+    """Cells with batch arithmetic, tokens, processes and memory; the totals; models, corpora, and what cannot run here."""
+    campaign, rows, total = loaded.campaign, [], 0
+    for cell in loaded.cells:
+        batch, seq_len = cell.batch, cell.workload.seq_len
+        tokens = batch.global_ * seq_len * cell.work.steps
+        total += tokens
+        rows.append(
+            [
+                cell.slug,
+                str(batch),
+                batch.global_ * seq_len,
+                cell.work.warmup_steps,
+                cell.work.steps,
+                tokens,
+                batch.world,
+                requirements.size(held) if (held := requirements.state(cell)) else "unknown",
+            ]
+        )
+    runs, gpus = len(loaded.cells) * campaign.repeats, cuda_devices()
+    hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
+    cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
+    headers = [
+        "cell",
+        "global = micro x accum. x world",
+        "tokens/step",
+        "warm-up",
+        "steps",
+        "tokens/run",
+        "processes",
+        "state/device",
+    ]
+    table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
+    return (
+        f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
+        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
+        f"{_padding(loaded)}{_comparisons(loaded)}{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
+        f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
+    )
+
+
+def _padding(loaded: LoadedCampaign) -> str:
+    """Documents are known when they are tokenised; until then their tokens are bounded by seq_len."""
+    if all(cell.workload.task == "language-modelling" for cell in loaded.cells):
+        return ""
+    return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
+
+
+def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """What cells without a CUDA device run on, and where they have to share it."""
+    cores, slow = available_cores(), []
+    if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
+        return ""
+    for cell in loaded.cells:
+        geometry, threads = cell.execution.geometry, cell.execution.threads_per_device
+        if geometry.nodes == 1 and geometry.devices_per_node * threads > cores:
+            slow.append(cell.slug)
+    shared = f" These share them, which is no scaling: {', '.join(slow)}" if slow else ""
+    return f"\n\nNo CUDA device is visible: devices are processes on the {cores} cores of this machine.{shared}"
+
+
+def _not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """The cells that this machine cannot run, by reason."""
+    against = defaultdict(list)
+    for cell in loaded.cells:
+        if reason := reason_against(cell, gpus):
+            against[reason].append(cell.slug)
+    if not against:
+        return ""
+    lines = [f"  {reason}: {', '.join(slugs)}" for reason, slugs in against.items()]
+    return "\n\nThis machine by itself cannot run these (each is a row that says so); a cluster may:\n" + "\n".join(
+        lines
+    )
+
+
+def _comparisons(loaded: LoadedCampaign) -> str:
+    lines = [
+        f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"
+        for c, a, b in loaded.comparisons.values()
+    ]
+    return "\n" + "".join(lines) if lines else ""

@@ -1,0 +1,175 @@
+"""`scalebench cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
+
+import json
+import re
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.errors import UserError
+from scalebench.machine import slurm
+from scalebench.machine.slurm import ask
+from scalebench.preflight import slurm_plugin_guard
+from scalebench.preflight.slurm_test_only import refusals, requests
+from scalebench.preflight.snakemake_profile import Profile
+
+WAIT = 120  # seconds until compute nodes must have been given, and have answered
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    ok: bool
+    found: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"OK    {self.found}" if self.ok else f"MEND  {self.found}\n      {self.fix}"
+
+
+def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Check]:
+    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a campaign.
+
+    Raises UserError where there is no Slurm.
+    """
+    profile, config = Profile(folder), slurm.config()
+    if not config:
+        raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
+    defaults = profile.resources("train")
+    partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
+    checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
+    without_devices = defaults.get("gres") == "" or (
+        loaded and not any(request.gres for _, request, _ in requests(loaded))
+    )
+    found, count = _partition(partition, not without_devices)
+    checks += found
+    checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
+    checks += _bookkeeping(profile.settings, config, account)
+    if found[0].ok and loaded:
+        checks += _jobs(loaded, profile)
+    if found[0].ok:
+        checks += _nodes(partition, account, min(2, count), results)
+    return checks
+
+
+def _sinfo() -> tuple[list[list[str]], str]:
+    """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
+    rows = [row.split("|") for row in ask("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
+    return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
+
+
+def _named(partition: str, rules: list[str]) -> Check:
+    """A partition that set-resources names for some rules."""
+    rows, names = _sinfo()
+    who = " and ".join(rules)
+    if any(row[0] == partition for row in rows):
+        return Check(True, f"partition {partition}, for {who}")
+    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
+    return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
+
+
+def _jobs(loaded: LoadedCampaign, profile: Profile) -> list[Check]:
+    """Would Slurm take what the campaign asks for?"""
+    return [
+        Check(
+            reason is None,
+            f"{'Slurm takes' if reason is None else 'Slurm refuses'} {who}: {what}" + (f": {reason}" if reason else ""),
+            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the partition",
+        )
+        for what, who, reason in refusals(loaded, profile)
+    ]
+
+
+def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
+    """The trainings' partition and its devices, which it need not have where none are asked for; how many nodes it has."""
+    rows, names = _sinfo()
+    own = [row for row in rows if row[0] == wanted]
+    if not own:
+        fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
+        return [Check(False, f'partition "{wanted}" of the profile does not exist', fix)], 0
+    count, gres = sum(int(row[2]) for row in own), sorted({row[4] for row in own})
+    up, devices = any(row[1] == "up" for row in own), any("gpu" in g for g in gres)
+    return [
+        Check(
+            up, f"partition {wanted}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
+        ),
+        Check(
+            devices or not with_devices,
+            f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
+            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for train, "
+            "together and pairs (profiles/slurm/README.md); or choose another partition",
+        ),
+    ], count
+
+
+def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Check]:
+    """Does Snakemake hear of the end of jobs, and is the account one that counts?"""
+    interval = int(profile.get("slurm-init-seconds-before-status-checks", 40))
+    command = profile.get("slurm-status-command")
+    accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
+    reason = slurm_plugin_guard.reason_against(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
+    kept = "sacct answers" if accounts else "no accounting (sacct does not answer)"
+    said = (
+        f"{kept}; looks every {interval} s by {command or 'the plugin’s choice'}; MinJobAge {config.get('MinJobAge')}"
+    )
+    checks = [Check(reason is None, said, reason or "")]
+    if account and not accounts:
+        checks.append(Check(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
+    return checks
+
+
+def _nodes(partition: str, account: str, count: int, results: Path) -> list[Check]:
+    """What compute nodes say: the shared folder, Python, torch, the network between them."""
+    results.mkdir(parents=True, exist_ok=True)
+    token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
+    token.write_text(token.name)
+    command = [
+        *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
+        *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
+        *(sys.executable, "-m", "scalebench.preflight.compute_node", str(token)),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT)
+        said, wrong = done.stdout, done.stderr.strip()
+        written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
+    except subprocess.TimeoutExpired:
+        said, wrong, written = "", f"no answer within {2 * WAIT} s", set()
+    finally:
+        for path in results.glob(f"{token.name}*"):
+            path.unlink()
+    answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", said, re.MULTILINE)]
+    if not answers:
+        last = wrong.splitlines()[-1] if wrong else "they said nothing"
+        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
+            command[:-3]
+        )
+        return [Check(False, f"no answer from compute nodes: {last}", fix)]
+    return [check for answer in answers for check in _of(answer, written, results)] + _network(answers)
+
+
+def _of(node: dict[str, Any], written: set[str], results: Path) -> list[Check]:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    shared = node["reads"] and node["host"] in written
+    return [
+        Check(shared, f"{node['host']}: {results}/ is shared and can be written", "put the repository on a shared file system"),
+        Check(node["python"] == here, f"{node['host']}: Python {node['python']}", f"the login node has {here}: use one environment"),
+        Check(bool(node["torch"]), f"{node['host']}: torch {node['torch'] or 'cannot be imported: ' + node['error']}",
+              "install the environment where compute nodes see it"),
+    ]  # fmt: skip
+
+
+def _network(answers: list[dict[str, Any]]) -> list[Check]:
+    if len(answers) < 2:
+        return [Check(True, "one node: no network between nodes to look at")]
+    checks = []
+    for node in answers:
+        fix = f"{node['host']} does not know the way to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+        checks.append(
+            Check(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
+        )
+    return checks

@@ -1,0 +1,46 @@
+"""`python -m scalebench.preflight.compute_node TOKEN`: what a compute node says of itself to `scalebench cluster check`."""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from scalebench.machine.gpus import cuda_devices
+from scalebench.machine.network import interface
+from scalebench.machine.slurm import ask
+from scalebench.trainer.world import short
+
+
+def main(token: Path) -> None:
+    """Read the token, write one of our own beside it, and print what this node is as one line of JSON."""
+    here = short(socket.gethostname())
+    reads = token.is_file() and token.read_text() == token.name
+    if reads:
+        token.with_name(f"{token.name}.{here}").touch()
+    torch, error = _torch()
+    hosts = ask("scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", here)).split()
+    said = {
+        "host": here,
+        "reads": reads,
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "torch": torch,
+        "error": error,
+        "devices": [gpu.name for gpu in cuda_devices()],
+        "interface": interface(hosts),
+    }
+    sys.stdout.write(json.dumps(said) + "\n")  # in one piece: other nodes write to the same pipe
+
+
+def _torch() -> tuple[str | None, str]:
+    """torch's version, or why it cannot be imported: missing libraries show only then."""
+    from importlib import import_module
+
+    try:
+        return str(import_module("torch").__version__), ""
+    except Exception as error:
+        return None, " ".join(str(error).split())[:200]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

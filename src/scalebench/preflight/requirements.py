@@ -1,0 +1,95 @@
+"""What a campaign needs before it can run: memory for the model's state, and text from elsewhere."""
+
+import os
+from pathlib import Path
+
+from scalebench.campaign.cells import Cell
+from scalebench.campaign.config import shape_of
+from scalebench.campaign.corpora import Corpus, folder_of
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.campaign.model_shapes import ModelShape
+from scalebench.machine.gpus import Gpu
+from scalebench.model.counts import Counts, count
+from scalebench.model.memory import state_bytes
+
+CORPORA = Path("results/corpora")
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def size(count_: float) -> str:
+    """Bytes as people say them, in powers of 1000."""
+    power = 0
+    while count_ >= 999.5 and power < len(UNITS) - 1:
+        count_, power = count_ / 1000, power + 1
+    return f"{count_:.3g} {UNITS[power]}"
+
+
+def counts_of(cell: Cell) -> Counts | None:
+    """Parameters and FLOPs of a cell's model; None where it is no GPT-2."""
+    shape = shape_of(cell.workload.model)
+    return count(shape, cell.vocab_size, cell.workload.seq_len) if isinstance(shape, ModelShape) else None
+
+
+def state(cell: Cell) -> float | None:
+    """Bytes of weights, gradients and optimizer state on one device."""
+    counts, execution = counts_of(cell), cell.execution
+    if counts is None:
+        return None
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.world_size)
+
+
+def models(loaded: LoadedCampaign) -> str:
+    """A line for each model: its parameters, and the work of a token."""
+    lines = {}
+    for cell in loaded.cells:
+        counts, name = counts_of(cell), cell.workload.model
+        if counts is None:
+            continue
+        label = name.slug() if isinstance(name, ModelShape) else name
+        label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
+        lines[label] = (
+            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a token"
+        )
+    return "\n\nModels:" + "".join(lines.values()) if lines else ""
+
+
+def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """What the column of the state says and leaves out, and which cells it rules out here."""
+    note = (
+        "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, buffers and the "
+        "allocator's reserve come on top."
+    )
+    least = min((gpu.memory for gpu in gpus), default=None)
+    large = [c.slug for c in loaded.cells if least and c.execution.device != "cpu" and (state(c) or 0) > least]
+    if large:
+        note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
+    return note
+
+
+def corpora(loaded: LoadedCampaign) -> str:
+    """A line for each corpus: what is downloaded for it, its licence, and what stands in the way."""
+    lines = [_corpus(name, corpus) for name, corpus in loaded.corpora.items()]
+    if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
+        lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
+    return "\n\nCorpora:" + "".join(lines)
+
+
+def _corpus(name: str, corpus: Corpus) -> str:
+    parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
+    if corpus.budget:
+        parts.append(f"first {corpus.budget}")
+    if not corpus.remote:
+        parts.append("nothing to download")
+    elif (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
+        parts.append("there already")
+    else:
+        files, known = len(corpus.remote_files), size(corpus.size) if corpus.size else "of unknown size"
+        most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
+        parts.append(f"downloads {most}{files} file{'s' if files > 1 else ''}, {known}")
+    parts.append(f"licence {corpus.licence}")
+    if corpus.gated:
+        here = "is set" if os.environ.get("HF_TOKEN") else "is not set"
+        parts.append(f"gated: accept its terms on the hub; HF_TOKEN {here}")
+    if not corpus.pinned:
+        parts.append("its revision may move")
+    return f"\n  {'; '.join(parts)}"

@@ -1,0 +1,132 @@
+"""Before Snakemake submits: will it ever hear that a job has ended, are there jobs of an earlier one, do secrets go along?"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from scalebench.errors import UserError
+from scalebench.machine.slurm import ask, config
+
+LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
+SECRET = re.compile(
+    r"TOKEN(?!IZERS)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE|_KEY$|_PAT$|^SSH_|^XAUTHORITY$"
+)
+
+
+def guard(settings: Any) -> None:
+    """What must hold before the first job is submitted; `settings` are those of Snakemake's executor.
+
+    Takes what looks like a secret out of this process' environment, all of which would go along with every job. Raises
+    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and where
+    jobs of an earlier Snakemake in this folder could still start, or publish, behind the back of this one's.
+    """
+    if not hasattr(settings, "status_command"):  # another executor than the Slurm plugin's, or a job of it
+        return
+    withheld = withhold(os.environ)
+    if withheld:
+        print(f"not sent to compute nodes, nor given to this workflow's local steps: {', '.join(withheld)}")
+    interval = settings.init_seconds_before_status_checks
+    reason = reason_against(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
+    if reason:
+        raise UserError(f"nothing was submitted: {reason}")
+    left = left_in_queue(Path.cwd())
+    if left:
+        one = len(left) == 1
+        raise UserError(
+            f"nothing was submitted: {'a job' if one else f'{len(left)} jobs'} of an earlier snakemake in this folder "
+            f"{'is' if one else 'are'} still queued or running; wait for {'it' if one else 'them'}, or end "
+            f"{'it' if one else 'them'} with `scancel {' '.join(left)}`, and start again: what is finished is kept"
+        )
+    import snakemake_executor_plugin_slurm as plugin
+
+    plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue)
+
+
+States = dict[str, str]  # job id -> Slurm's state
+
+
+class Listener:
+    """The plugin's question after the states of its jobs, asked so that it hears of the end of each.
+
+    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because the
+    controller restarts, it drops all jobs: here it gets the states last heard. A preempted job it leaves to Slurm,
+    which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the cluster has
+    forgotten meanwhile is never heard of again: here it is UNKNOWN, of which the plugin goes and sees whether its files are there.
+    """
+
+    def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
+        self.question, self.requeue, self.heard = question, requeue, States()
+
+    async def __call__(self, command: str, logger: Any) -> tuple[States, float]:
+        states, seconds = await self.question(command, logger)
+        if states is None:
+            return dict(self.heard), 0.0
+        forgotten = dict.fromkeys(self.heard.keys() - states.keys(), "UNKNOWN")
+        lost = {} if self.requeue else {job: "CANCELLED" for job, state in states.items() if state == "PREEMPTED"}
+        self.heard |= states | forgotten | lost
+        return dict(self.heard), seconds
+
+
+def left_in_queue(folder: Path) -> list[str]:
+    """The ids of this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
+    rows = [row.split("|", 2) for row in ask("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()]
+    here = folder.resolve()
+    own = [row for row in rows if len(row) == 3 and row[2].startswith("rule_")]
+    return [job for job, where, _ in own if Path(where).resolve() == here]
+
+
+def reason_against(command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool) -> str | None:
+    """Why Snakemake would not hear of the end of its jobs; None where it would.
+
+    `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the cluster's
+    MinJobAge; `accounts`: whether sacct answers; `sacct`: whether it is installed, in which case the plugin prefers it.
+    """
+    if accounts:
+        return None
+    remembered = age is not None and age >= LOOKS * interval
+    if command == "squeue" and remembered:
+        return None
+    setting = "slurm-init-seconds-before-status-checks"
+    if command == "squeue":
+        fits = "unknown" if age is None else f"{age} s"
+        fix = f"set {setting} to {max(1, (age or 0) // LOOKS)} or less in profiles/slurm/profile.v9+.yaml"
+        return (
+            f"the cluster forgets a job {fits} after its end (MinJobAge), Snakemake looks every {interval} s and wants "
+            f"{LOOKS * interval} s; {fix}"
+        )
+    if not sacct:
+        return None  # the plugin then takes squeue
+    return (
+        'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for its '
+        "jobs for ever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
+    )
+
+
+def min_job_age() -> int | None:
+    """Seconds for which the cluster remembers a job that has ended."""
+    found = re.match(r"\d+", config().get("MinJobAge", ""))
+    return int(found[0]) if found else None
+
+
+def has_sacct() -> bool:
+    return shutil.which("sacct") is not None
+
+
+def accounting() -> bool:
+    """Whether sacct answers."""
+    try:
+        return subprocess.run(["sacct", "-n", "-X", "-j", "1"], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def withhold(environment: MutableMapping[str, str]) -> list[str]:
+    """Remove the variables whose names look like secrets; returns the names."""
+    names = sorted(name for name in environment if SECRET.search(name.upper()))
+    for name in names:
+        del environment[name]
+    return names

@@ -1,0 +1,70 @@
+"""Would Slurm take the jobs of a campaign? Asked with `sbatch --test-only`, which submits nothing."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.campaign.slurm_request import Job, job, job_together
+from scalebench.preflight.snakemake_profile import Profile
+
+# Resources by which a profile replaces what a rule asks for; and those that it adds, with sbatch's options for them.
+NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
+OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constraint": "constraint", "qos": "qos"}
+
+
+def refusals(loaded: LoadedCampaign, profile: Profile) -> Iterator[tuple[str, str, str | None]]:
+    """Each different request among the jobs of a campaign: what it asks for, for whom, and why Slurm refuses it (or None)."""
+    wanted: dict[tuple[str, Job], list[str]] = {}
+    for rule, request, name in requests(loaded):
+        wanted.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)
+    for (rule, request), names in wanted.items():
+        who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        yield said(request), who, _refusal(command(request, profile.resources(rule)))
+
+
+def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str]]:
+    """The rule, the request and the name of each job that measures."""
+    resources = loaded.campaign.resources
+    if resources.same_allocation:
+        yield "together", job_together(loaded.cells, resources), "all cells of a repeat"
+    else:
+        for cell in loaded.cells:
+            yield "train", job(cell, resources), cell.slug
+    for name, (comparison, a, b) in loaded.comparisons.items():
+        pairs = comparison.pairs + comparison.null_pairs
+        yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}"
+
+
+def as_sent(request: Job, replaced: dict[str, str]) -> Job:
+    """A request with what the profile puts in its place."""
+    numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
+    return replace(request, gres=replaced.get("gres", request.gres), **numbers)
+
+
+def command(request: Job, resources: dict[str, str]) -> list[str]:
+    """The question to sbatch: as Snakemake's plugin would submit the job, with what the profile says of its rule."""
+    return [
+        *("sbatch", "--test-only"),
+        *(f"--{option}={resources[name]}" for name, option in OPTIONS.items() if resources.get(name)),
+        *(f"--nodes={request.nodes}", f"--ntasks={request.nodes}", f"--cpus-per-task={request.cpus_per_task}"),
+        *(f"--mem={request.mem_mb}", f"--time={request.runtime}"),
+        *([f"--gres={request.gres}"] if request.gres else []),
+        *(*request.options.split(), "--wrap=true"),
+    ]
+
+
+def said(request: Job) -> str:
+    """A request in words."""
+    nodes = f"{request.nodes} node{'' if request.nodes == 1 else 's'}"
+    each = [f"{request.cpus_per_task} cores", f"{request.mem_mb} MB", *([request.gres] if request.gres else [])]
+    return f"{nodes} with {', '.join(each)} for {request.runtime} minutes"
+
+
+def _refusal(line: list[str]) -> str | None:
+    """Slurm's reason; None where it would take the job."""
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    if done.returncode == 0:
+        return None
+    last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
+    return last.removeprefix("sbatch: error: ").removeprefix("allocation failure: ")

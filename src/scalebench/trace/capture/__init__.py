@@ -1,0 +1,1 @@
+"""Take a trace: a short run of its own under a profiler."""

@@ -1,0 +1,78 @@
+"""The program of one rank of a trace: `python -m scalebench.trace.capture.rank_program REQUEST`. The timed run's, under a profiler."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scalebench.trace.capture.capture_schema import NSYS, RAW, SEEN, SETTINGS
+from scalebench.trainer.__main__ import main
+from scalebench.trainer.request import Request
+
+LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts of its own; the third is looked at
+
+
+def traced(request: Request) -> Any:
+    """Warm up, then make the asked number of steps under the profiler."""
+    import torch.distributed as dist
+
+    from scalebench.files import write_json
+    from scalebench.trace.capture.annotate import annotated, of_nvtx, of_profiler
+    from scalebench.trainer.measure import set_up, warm_up
+    from scalebench.trainer.session import Session
+
+    asked = json.loads((Path(request.out) / SETTINGS).read_text())
+    session = Session(request.cell, patience=request.time_limit, hosts=request.hosts)
+    run = set_up(session, request)
+    warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
+    _, probe = warm_up(run, warmup)
+    push, pop = of_nvtx() if asked["tool"] == NSYS else of_profiler()
+    if asked["tool"] == NSYS:
+        push(f"rank {session.rank}")  # the report knows processes; this says which rank each is
+        pop()
+    dist.barrier()
+    recording = _nsys(session) if asked["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
+    with recording, annotated(run.strategy, run.batches, push, pop):
+        series = run.steps(warmup, asked["steps"])
+    times = session.gather(series.step_time.tolist())
+    places = session.gather(session.place)
+    if session.rank == 0:
+        seen = {
+            "step_time_s": [max(step) for step in zip(*times, strict=True)],
+            "collectives": probe.collectives(),
+            "ranks": places,
+            "parameters": run.parameters,
+        }
+        write_json(Path(request.out) / SEEN, seen)
+    return session
+
+
+@contextmanager
+def _profiler(session: Any, folder: Path) -> Iterator[None]:
+    """torch's profiler on this rank; its trace is written after the steps."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if session.device.type == "cuda" else [])
+    with profile(activities=activities) as profiler:
+        yield
+    profiler.export_chrome_trace(str(folder / f"rank{session.rank}.json.gz"))
+
+
+@contextmanager
+def _nsys(session: Any) -> Iterator[None]:
+    """The part of the program that nsys records on a GPU (it was started with --capture-range=cudaProfilerApi)."""
+    import torch
+
+    if session.device.type != "cuda":
+        yield
+        return
+    torch.cuda.cudart().cudaProfilerStart()
+    yield
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), traced)

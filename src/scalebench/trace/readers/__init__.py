@@ -1,0 +1,1 @@
+"""Read what profilers and communication libraries write."""

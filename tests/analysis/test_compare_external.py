@@ -1,0 +1,72 @@
+"""`scalebench compare` with somebody else's results: the same rules, on what their files tell."""
+
+import json
+import random
+
+import pytest
+from external_files import metrics
+from synthetic import cells, write_run
+
+from scalebench.analysis.compare_external import compare_foreign
+from scalebench.analysis.compare_runs import all_own
+from scalebench.errors import UserError
+from scalebench.files import write_atomic
+
+
+def write(folder, world, k, **change):
+    chance = random.Random(k)
+    data = metrics(world, chance, family=1, **change)
+    write_atomic(folder / f"run_{k}/training_metrics.json", json.dumps(data))
+    return data
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Three runs on 1 and on 4 devices each, sound ones."""
+    for k in (1, 2, 3):
+        write(tmp_path / "one", 1, k)
+        write(tmp_path / "four", 4, 10 + k)
+    return tmp_path / "one", tmp_path / "four"
+
+
+def test_the_sizes_are_what_is_meant_to_differ(two):
+    found = compare_foreign(*two, ["world"])
+    assert found.why is None
+    assert 2 < found.low < found.ratio < found.high < 4.5
+    assert found.runs == (3, 3)
+    assert found.declared == ["world"]
+    assert "Not told by both" in found.sentence
+
+
+def test_an_undeclared_difference_gives_no_ratio(two):
+    assert compare_foreign(*two, []).why.startswith("incomparable: world")
+    for k in (1, 2, 3):
+        write(two[1], 4, k, precision="fp32")
+    assert "precision" in compare_foreign(two[0], two[1], ["world"]).why
+
+
+def test_our_own_against_a_foreign_one_tells_what_differs(tmp_path, two):
+    own = write_run(tmp_path / "own", cells()[0]).folder
+    assert not all_own(own, two[0])
+    assert all_own(own, own)
+    found = compare_foreign(two[0], own, ["world"])
+    assert found.why.startswith("incomparable: ")
+    assert "device" in found.why
+
+
+def test_an_invalid_foreign_result_gives_no_ratio(two):
+    path = two[1] / "run_11/training_metrics.json"
+    data = json.loads(path.read_text())
+    data["epochs"][0]["tokens_per_sec_global"] *= 4
+    path.write_text(json.dumps(data))
+    assert compare_foreign(*two, ["world"]).why.startswith("invalid: ")
+
+
+def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
+    with pytest.raises(UserError, match="several kinds of runs"):
+        compare_foreign(tmp_path, two[0], [])
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(UserError, match="no result below"):
+        compare_foreign(tmp_path / "notes.txt", two[0], [])
+    with pytest.raises(UserError, match='there is no field "wrld"'):
+        compare_foreign(*two, ["wrld"])

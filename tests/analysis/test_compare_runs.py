@@ -1,0 +1,116 @@
+"""`scalebench compare`: any two results, by the rules of a campaign."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scalebench.analysis.compare_runs import compare_results
+from scalebench.errors import UserError
+
+
+@pytest.fixture
+def two(tmp_path):
+    """A step of 100 ms with the fused optimizer and of 120 ms without it, three runs each."""
+    found = cells(vary={"fused_optimizer": [True, False], "geometry": ["1x2"]})
+    for c in found:
+        for k in (1, 2, 3):
+            write_run(tmp_path / "runs", c, k, 0.1 if c.execution.fused_optimizer else 0.12)
+    return tuple(tmp_path / "runs" / c.slug for c in found)
+
+
+def test_what_is_meant_to_differ_is_compared(two):
+    (found,), alone = compare_results(*two, ["fused_optimizer"])
+    assert alone == []
+    assert found.ratio == pytest.approx(100 / 120, rel=0.02)
+    assert found.low < 100 / 120 < found.high
+    assert found.declared == ["execution.fused_optimizer"]
+    assert "is 16" in found.sentence or "is 17" in found.sentence
+    assert "slower" in found.sentence
+    assert "3 and 3 runs" in found.sentence
+
+
+def test_suspicions_stand_beside_a_ratio(two):
+    rewrite(compare_run(two[1] / "rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.ratio is not None
+    assert found.sentence.endswith("With reservations: machine-busy.")
+
+
+def test_results_are_not_compared_with_themselves(two):
+    with pytest.raises(UserError, match="are the same results"):
+        compare_results(two[0], two[0].parent / two[0].name, [])
+
+
+def test_what_nobody_declared_gives_no_ratio(two):
+    (found,), _ = compare_results(*two, [])
+    assert found.ratio is None
+    assert found.why.startswith("incomparable: execution.fused_optimizer")
+
+
+def test_surroundings_count_too(two):
+    for k in (1, 2, 3):
+        run = compare_run(two[1] / f"rep{k}")
+        rewrite(run, lambda d: d["env"].update(torch_version="2.11.0"))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.why.startswith("incomparable: torch_version")
+    (found,), _ = compare_results(*two, ["fused_optimizer", "torch_version"])
+    assert found.why is None
+
+
+def compare_run(folder):
+    from scalebench.record.run import read_run
+
+    return read_run(folder)
+
+
+def test_an_invalid_result_gives_no_ratio(two):
+    rewrite(compare_run(two[1] / "rep1"), lambda d: d["window"].update(tokens_per_sec_global=1e9))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.why.startswith("invalid: ")
+    assert "rate-times-time" in found.why
+
+
+def test_campaigns_are_compared_cell_by_cell(tmp_path):
+    for side, factor in (("a", 1.0), ("b", 0.9)):
+        for c in cells(vary={"geometry": ["1x1", "1x2"] if side == "a" else ["1x1", "1x4"]}):
+            for k in (1, 2, 3):
+                write_run(tmp_path / side / "runs", c, k, factor * 0.1 / c.batch.world)
+    found, alone = compare_results(tmp_path / "a", tmp_path / "b", [])
+    assert [c.ratio for c in found] == [pytest.approx(1 / 0.9, rel=0.02)]
+    assert alone == ["ddp-n1x2", "ddp-n1x4"]
+
+
+def test_one_run_a_side_claims_nothing(two):
+    (found,), _ = compare_results(two[0] / "rep1", two[1] / "rep1/training_metrics.json", ["fused_optimizer"])
+    assert found.low is None
+    assert "nothing is claimed" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [(["stratgy"], 'there is no field "stratgy". Did you mean "strategy"?'), (["torch"], 'there is no field "torch"')],
+)
+def test_a_field_that_does_not_exist(two, fields, message):
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
+        compare_results(*two, fields)
+
+
+def test_nothing_there(tmp_path, two):
+    with pytest.raises(UserError, match="no such file"):
+        compare_results(tmp_path / "none", two[0], [])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no measured run below"):
+        compare_results(two[0], tmp_path / "empty", [])
+
+
+def test_the_command(two):
+    command = [sys.executable, "-m", "scalebench.cli", "compare", *map(str, two)]
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "--may-differ execution.fused_optimizer" in refused.stdout
+    done = subprocess.run([*command, "--json", "--may-differ", "fused_optimizer"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["compared"][0]["runs"] == [3, 3]

@@ -1,0 +1,195 @@
+"""The house itself: which room may import which, what a rule lists as its code, how large a file may grow."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, sources
+
+# From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
+# trainer and launcher write and everybody below reads.
+ORDER = [
+    "campaign",
+    "corpus",
+    "model",
+    "strategy",
+    "record",
+    "importers",
+    "machine",
+    "trainer",
+    "launch",
+    "preflight",
+    "trace",
+    "audit",
+    "analysis",
+    "report",
+]
+EVERYWHERE = ("errors.py", "files.py", "progress.py")
+# Rule -> the function of cli/ that its command calls, where the names differ.
+COMMANDS = {
+    "fetch": "corpus_fetch",
+    "merges": "corpus_merges",
+    "tokenizer": "corpus_tokenizer",
+    "tokenise": "corpus_tokenise",
+    "page": "report",
+    "trace": "trace_capture",
+    "profile": "trace_summary",
+    "traces": "trace_report",
+}
+# What a command imports to find its files and to check its input, without effect on what it writes.
+FINDING = {
+    "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
+    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
+}  # fmt: skip
+
+
+def rules() -> dict[str, str]:
+    """Name -> text of every rule."""
+    text = "".join(p.read_text() for p in Path("workflow/rules").glob("*.smk"))
+    parts = re.split(r"^rule (\w+):\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def listed(rule: str) -> set[str]:
+    """The package's files behind `code=sources(...)` of a rule; those of charts are asked of `drawn_by`."""
+    text = "".join(p.read_text() for p in Path("workflow/rules").glob("*.smk")) if rule == "chart" else rules()[rule]
+    pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
+    entries = re.search(pattern, text, re.DOTALL)[1]
+    named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
+    found = sources(*(MEASURING if "MEASURING" in entries else ()), *named)
+    return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
+
+
+def used(rule: str) -> set[str]:
+    """The package's files that the rule's command imports, transitively."""
+    name = COMMANDS.get(rule, rule)
+    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "cli").glob("*.py")]
+    functions = {n.name: n for tree in trees for n in tree.body if isinstance(n, ast.FunctionDef)}
+    wanted, entries = [functions[name]], set()
+    while wanted:
+        function = wanted.pop()
+        for node in ast.walk(function):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("scalebench."):
+                base = PACKAGE.joinpath(*node.module.split(".")[1:])
+                inside = [base / f"{alias.name}.py" for alias in node.names]
+                entries |= {p for p in (base.with_suffix(".py"), base / "__init__.py", *inside) if p.is_file()}
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+                wanted.append(functions[node.func.id])
+    return {
+        str(Path(p).resolve().relative_to(PACKAGE)) for p in sources(*(str(e.relative_to(PACKAGE)) for e in entries))
+    }
+
+
+@pytest.fixture(autouse=True)
+def in_repository(monkeypatch, repository):
+    monkeypatch.chdir(repository)
+
+
+def test_rooms_import_only_rooms_above_them():
+    assert {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()} == {*ORDER, "cli"}
+    for place, room in enumerate(ORDER):
+        for path in (PACKAGE / room).rglob("*.py"):
+            direct = re.findall(r"^\s*(?:from|import) scalebench\.(\w+)", path.read_text(), re.MULTILINE)
+            for target in direct:
+                allowed = target in ORDER[: place + 1] or f"{target}.py" in EVERYWHERE
+                assert allowed, f"{path} imports {target}"
+
+
+RULES = [
+    "fetch",
+    "merges",
+    "tokenizer",
+    "tokenise",
+    "train",
+    "together",
+    "adopt",
+    "collect",
+    "findings",
+    "analyse",
+    "waterfall",
+    "table",
+    "chart",
+    "loss_chart",
+    "page",
+    "pairs",
+    "comparison",
+    "rebuild",
+    "five",
+    "trace",
+    "profile",
+    "traces",
+    "trace_chart",
+]
+
+
+def test_every_rule_is_known_here():
+    assert sorted(rules()) == sorted(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_lists_the_code_that_its_command_runs(rule):
+    missing = used(rule) - listed(rule) - FINDING
+    assert not missing, f"rule {rule} does not notice edits of {sorted(missing)}"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
+    unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
+    if rule in ("train", "together", "pairs", "trace"):  # torchrun and the ranks are processes of their own
+        rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
+        unused -= {p for p in unused if p.split("/")[0] in rooms or p == "launch/torchrun.py"}
+    assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
+
+
+def test_imports_are_read_as_python_reads_them():
+    for path in PACKAGE.rglob("*.py"):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+        bases = [PACKAGE.joinpath(*name.split(".")[1:]) for name in names if name.split(".")[0] == PACKAGE.name]
+        expected = {p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
+        assert _imported(path) == expected, path
+
+
+@pytest.mark.parametrize("module", ["scalebench.campaign.loaded", "scalebench.campaign.yaml_loader", "scalebench.cli"])
+def test_the_snakefile_cannot_reach_torch(module):
+    code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'pandas', 'datasets')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_launcher_and_the_analysis_need_no_torch():
+    modules = ["launch.run", "audit.campaign.all_checks", "analysis.scaling", "report.page", "report.charts"]
+    lines = "; ".join(f"import scalebench.{m}" for m in modules)
+    code = f"import sys; {lines}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "pattern", ["src/**/*.py", "tests/**/*.py", "workflow/**/*.smk", "benchmarks/**/*.py", "envs/*.py"]
+)
+def test_no_file_does_too_much(pattern, repository):
+    for path in repository.glob(pattern):
+        assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_every_module_says_what_it_is_for():
+    for path in PACKAGE.rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_style():
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "-q", "src", "tests", "benchmarks", "envs"], capture_output=True
+    )
+    assert done.returncode == 0, done.stdout.decode()
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks", "envs"]
+    )
+    assert done.returncode == 0, "run: ruff format"

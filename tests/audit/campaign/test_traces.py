@@ -1,0 +1,70 @@
+"""Checks of traces: each finds its fault, and nothing in a sound one."""
+
+import pytest
+from synthetic import cells, write_run
+from synthetic_traces import trace
+
+from scalebench.analysis.traces import traces_report
+from scalebench.audit.campaign.traces import audit_traces
+from scalebench.trace.breakdown import Summary
+from scalebench.trace.profile_schema import Profile
+
+
+def profile(made=None, world=None, **fields) -> Profile:
+    cell = cells()[1]
+    made = made or trace()
+    known = {"cell": cell.slug, "fingerprint": cell.fingerprint, "strategy": "ddp", "expected_calls": {"allreduce": 2},
+             "step_time_ms": [0.2] * 4}  # fmt: skip
+    return Profile(generated_at_utc="now", run_dir="here", **known | Summary(made, world).fields() | fields)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Three timed runs of the traced cell, of 0.2 ms a step as the trace, and one of another cell."""
+    one, two = cells()
+    return [*(write_run(tmp_path, two, k, 0.0002) for k in (1, 2, 3)), write_run(tmp_path, one, 1, 0.1)]
+
+
+def codes(*given, runs=()) -> list[tuple[str, str]]:
+    return [(f.code, f.severity) for f in audit_traces(list(given), list(runs))]
+
+
+def test_a_sound_trace_has_no_findings(runs):
+    assert codes(profile(), runs=runs) == []
+
+
+def test_each_fault_is_found_by_its_name():
+    assert codes(profile(trace(reduce="mystery"))) == [("trace-not-understood", "suspect")]
+    assert codes(profile(trace(dropped=5))) == [("trace-incomplete", "suspect")]
+    assert codes(profile(world=3)) == [("trace-incomplete", "note")]
+    assert codes(profile(expected_calls={"allreduce": 3})) == [("trace-collectives-differ", "suspect")]
+    assert codes(profile(expected_calls={"allreduce": 1}, strategy="fsdp")) == [], "and the norm of the gradients"
+    assert codes(profile(expected_calls={"allreduce": 1})) == [("trace-collectives-differ", "suspect")]
+    assert codes(profile(step_time_ms=[0.2] * 5)) == [("trace-steps-differ", "suspect")]
+    assert codes(profile(step_time_ms=[0.3] * 4)) == [("trace-steps-differ", "suspect")]
+    assert codes(profile(status="failed", reason="timeout")) == [("trace-missing", "note")]
+
+
+@pytest.mark.parametrize(("times", "severity"), [(1.05, None), (1.3, "note"), (2.0, "suspect")])
+def test_a_heavy_profiler_is_told(tmp_path, times, severity):
+    run = write_run(tmp_path, cells()[1], 1, 0.0002 / times, spread=0)
+    assert codes(profile(), runs=[run]) == ([("profiler-slows", severity)] if severity else [])
+
+
+def test_overhead_stands_beside_the_times_with_an_interval_over_runs(runs):
+    found = traces_report("synthetic", {}, runs)
+    assert (found["traces"], found["findings"]) == ([], [])
+    from pathlib import Path
+
+    path = Path("results/x/traces/c/profile_summary.json")
+    slowed = traces_report("synthetic", {path: profile(step_time_ms=[0.4] * 4)}, runs)["traces"][0]["overhead"]
+    assert slowed["n"] == 3
+    assert slowed["value"] == pytest.approx(2, rel=0.05)
+    assert slowed["low"] < slowed["value"] < slowed["high"]
+    entry = traces_report("synthetic", {path: profile()}, runs[:1])["traces"][0]
+    assert (entry["overhead"]["n"], entry["overhead"]["low"]) == (1, None)
+    assert entry["exposed_ms"] == pytest.approx(0.04)
+    assert entry["file"] == "traces/c/profile_summary.json"
+    unknown = traces_report("synthetic", {path: profile(trace(reduce="mystery"))}, [])["traces"][0]
+    assert (unknown["exposed_ms"], unknown["overhead"]) == (None, None)
+    assert unknown["phases_ms"]["backward"] == pytest.approx(0.1)

@@ -1,0 +1,19 @@
+"""What a node's launcher knows: whether the first node is still there."""
+
+import socket
+
+from scalebench.launch import slurm_node
+
+
+def test_a_daemon_that_answers(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(slurm_node, "config", lambda: {"SlurmdPort": str(server.getsockname()[1])})
+        assert slurm_node.answers("127.0.0.1")
+
+
+def test_a_node_that_is_gone(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setattr(slurm_node, "config", lambda: {"SlurmdPort": str(port)})
+    monkeypatch.setattr(slurm_node.time, "sleep", lambda seconds: None)
+    assert not slurm_node.answers("127.0.0.1")

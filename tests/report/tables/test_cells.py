@@ -1,0 +1,88 @@
+"""The scaling table in its three forms."""
+
+import pandas as pd
+import pytest
+
+from scalebench.report.number_format import estimate, number
+from scalebench.report.tables.cells import HUMAN
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(12345.6, 3, "12,346"), (0.8639, 3, "0.864"), (1.7, 3, "1.70"), (0, 3, "0"), (None, 3, "–"), (float("nan"), 3, "–"),
+     (0.00012345, 2, "0.00012"), (9.999, 2, "10.0")],
+)  # fmt: skip
+def test_numbers(value, digits, text):
+    assert number(value, digits) == text
+
+
+def test_an_interval_or_its_absence_is_always_written():
+    assert estimate({"value": 1.7, "low": 1.6, "high": 1.8, "n": 3}) == "1.70 [1.60,\u00a01.80]"
+    assert estimate({"value": 1.7, "low": None, "high": None, "n": 1}) == "1.70 (n=1)"
+    assert estimate(None) == "–"
+
+
+def test_csv_is_for_programs(results):
+    table = pd.read_csv(results.tables() / "scaling.csv")
+    assert len(table) == 4
+    row = table.set_index("cell").loc["ddp-n1x2"]
+    assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+    assert row["speedup"] == pytest.approx(100 / 60, rel=0.02)
+    assert row["baseline"] == "ddp-n1x1"
+    assert table["n"].tolist() == [3, 3, 3, 0]
+
+
+def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(results):
+    lines = (results.tables() / "scaling.md").read_text().splitlines()
+    header = [c.strip() for c in lines[0].strip("|").split("|")]
+    assert {"strategy", "nodes x devices", "tokens/s [95 %]", "speed-up [95 %]", "n"} <= set(header)
+    assert [h for h in HUMAN.values() if h in header] == header, "always in the same order"
+    assert "seq len" not in header, "what never changes is said once, below"
+    assert "seq len 128" in lines[-3] + lines[-2] + lines[-1]
+    rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
+    assert [r["nodes x devices"] for r in rows] == ["1x1", "1x2", "1x4", "1x8"]
+    assert rows[0]["speed-up [95 %]"] == "1 (baseline)"
+    assert rows[1]["speed-up [95 %]"].startswith("1.6")
+    assert rows[1]["n"] == "3"
+    assert rows[3]["tokens/s [95 %]"] == "oom: CUDA out of memory"
+    assert rows[3]["n"] == "0 of 1"
+
+
+def test_a_number_with_a_finding_names_it(broken):
+    text = (broken.tables() / "scaling.md").read_text()
+    assert "rate-times-time" in next(line for line in text.splitlines() if "1x2" in line)
+
+
+def test_one_run_is_written_as_such(single):
+    text = (single.tables() / "scaling.md").read_text()
+    assert "(n=1)" in text
+    assert "(n=1.0)" not in text
+    assert "single-run" in text
+
+
+def test_latex_is_a_whole_booktabs_table(results):
+    text = (results.tables() / "scaling.tex").read_text()
+    body = text[text.index("\\toprule") : text.index("\\bottomrule")]
+    rows = [line for line in body.splitlines() if line.endswith(r"\\")]
+    assert len(rows) == 5
+    assert len({row.count("&") for row in rows}) == 1
+    assert r"\%" in rows[0]
+    assert "%" not in rows[1].replace(r"\%", "")
+    columns = text.split(r"\begin{tabular}{")[1].split("}")[0]
+    assert len(columns) == rows[0].count("&") + 1
+
+
+def test_tables_without_any_number(nothing):
+    text = (nothing.tables() / "scaling.md").read_text()
+    assert text.count("oom: CUDA out of memory") == 2
+
+
+def test_what_was_learnt_stands_beside_the_throughput(results):
+    lines = (results.tables() / "scaling.md").read_text().splitlines()
+    header = [c.strip() for c in lines[0].strip("|").split("|")]
+    rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
+    assert [r["val. loss"] for r in rows] == ["6.4000"] * 3 + [""]
+    assert rows[0]["time to loss (s) [95 %]"].startswith("3.0")
+    assert rows[3]["time to loss (s) [95 %]"] == ""
+    assert "target loss 6.3664" in "".join(lines[-4:])
+    assert "accuracy" not in header, "tokens have none"

@@ -1,0 +1,57 @@
+"""The loss of scaling in rows, in words and in a picture."""
+
+import pytest
+from PIL import Image
+
+from scalebench.report.charts import draw_waterfall
+from scalebench.report.tables.waterfall import sentence, waterfall_rows, write_waterfall
+
+
+def part(name, ms, source="trace"):
+    return {"name": name, "ms": ms, "source": source}
+
+
+@pytest.fixture
+def cell():
+    parts = [
+        part("exposed communication", 8.0),
+        part("waiting for data", -0.3),
+        part("host gaps", None, "needs traces"),
+    ]
+    return {
+        "cell": "ddp-n1x2", "strategy": "ddp", "baseline": "ddp-n1x1", "kind": "strong", "measured_ms": 70.0, "ideal_ms": 50.0,
+        "parts": parts, "unexplained_ms": 12.3, "compute_to_communication": 5.0,
+    }  # fmt: skip
+
+
+def test_rows_sum_to_the_step(cell):
+    rows = waterfall_rows([cell])
+    assert rows["part"].tolist() == [
+        "ideal",
+        "exposed communication",
+        "waiting for data",
+        "host gaps",
+        "unexplained",
+        "measured",
+    ]
+    assert rows["ms"][:-1].sum() == pytest.approx(70)
+
+
+def test_the_sentence_says_what_is_known_and_what_is_not(cell):
+    text = sentence(cell)
+    assert "the largest known loss is exposed communication with 8.00 ms" in text
+    assert "12.3 ms are unexplained, with host gaps in it, which nothing measured" in text
+    assert "Computing takes 5.00 times as long as communicating; 3 times is usually enough" in text
+    assert "communicating" not in sentence(cell | {"compute_to_communication": None})
+    assert "loses nothing" in sentence(cell | {"measured_ms": 49.0})
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_files(cell, tmp_path, found):
+    entries = [cell] if found else []
+    write_waterfall(entries, tmp_path)
+    draw_waterfall(entries, tmp_path)
+    assert ("host gaps" in (tmp_path / "waterfall.md").read_text()) is found
+    assert ("No cell" in (tmp_path / "waterfall.tex").read_text()) is not found
+    with Image.open(tmp_path / "waterfall.png") as image:
+        assert image.size[0] == 960

@@ -1,0 +1,49 @@
+"""Results that were damaged or cut short are told with the way out, and never read as if they were whole."""
+
+import pytest
+
+from scalebench.errors import UserError
+from scalebench.report.read_results import read_inputs, read_json, read_losses
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "cells.csv", "scaling_report.json"])
+@pytest.mark.parametrize(
+    "content", [b"", b"[1,2]", b"{}", b"\x00\xff\xfe", b"a,b\n1"], ids=["empty", "list", "object", "binary", "other"]
+)
+def test_a_damaged_file_is_told_with_the_way_out(results, name, content):
+    path = results.folder / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"rm {path} && snakemake --cores 2 {path}"):
+        read_inputs(results.folder)
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "cells.csv"])
+def test_a_table_that_ends_too_early_is_not_a_smaller_campaign(results, name):
+    path = results.folder / name
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]))
+    with pytest.raises(UserError, match="ends too early"):
+        read_inputs(results.folder)
+
+
+@pytest.mark.parametrize("bytes_", [1, 30])
+def test_a_table_that_ends_within_its_last_row(results, bytes_):
+    path = results.folder / "cells.csv"
+    path.write_bytes(path.read_bytes()[:-bytes_])
+    with pytest.raises(UserError, match="ends too early"):
+        read_inputs(results.folder)
+
+
+def test_losses_of_all_cells_are_there(results):
+    path = results.folder / "losses.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]))
+    with pytest.raises(UserError, match="ends too early"):
+        read_losses(results.folder)
+
+
+def test_what_is_missing_is_told_with_the_command(tmp_path):
+    with pytest.raises(UserError, match="no such file; make it with: snakemake"):
+        read_json(tmp_path / "waterfall.json", "cells")
+    (tmp_path / "waterfall.json").write_text("[]")
+    with pytest.raises(UserError, match="it has no cells"):
+        read_json(tmp_path / "waterfall.json", "cells")

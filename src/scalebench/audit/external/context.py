@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from scalebench.audit.external.pages import PAGES
-from scalebench.audit.finding import Finding, Severity
+from scalebench.audit.finding import Correction, Finding, Severity
 from scalebench.importers.reported import Evidence, ReportedRun, Window
 
 SAME = 0.01  # relative difference of figures that are one figure, rounded
@@ -16,7 +16,9 @@ DISTINCT = 200  # baselines, or arms, that differ from each other and are compar
 SHOWN = 12  # names in one finding's evidence
 
 
-def named(code: str, severity: Severity, about: Iterable[Any], evidence: str, corrected: str = "") -> Finding:
+def named(
+    code: str, severity: Severity, about: Iterable[Any], evidence: str, corrected: Correction | str | None = None
+) -> Finding:
     """A finding about claims, or about anything that has a name; what to do stands on the page of its code."""
     return Finding(
         code=code,

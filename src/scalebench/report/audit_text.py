@@ -6,7 +6,7 @@ from scalebench.audit.audit_paths import Audit
 from scalebench.audit.campaign.pages import PAGES as OWN
 from scalebench.audit.external.pages import PAGES as FOREIGN
 from scalebench.audit.finding import Finding
-from scalebench.importers.text_files import shown
+from scalebench.importers.text_files import printable
 
 PAGES = OWN | FOREIGN
 WIDTH = 110
@@ -47,7 +47,7 @@ def _labelled(label: str, text: str, indent: int) -> list[str]:
 
 def shown_line(text: str) -> str:
     """One line without control characters, whatever a file had in it."""
-    return "".join(c if c.isprintable() else shown(c) for c in text).strip()
+    return "".join(c if c.isprintable() else printable(c) for c in text).strip()
 
 
 def summary(audit: Audit) -> str:

@@ -5,7 +5,7 @@ import textwrap
 from scalebench.audit.audit_paths import Audit
 from scalebench.audit.catalog import ANYBODYS, OWN_ONLY, PAGES
 from scalebench.audit.finding import Finding
-from scalebench.importers.text_files import shown
+from scalebench.importers.text_files import printable
 
 WIDTH = 110
 NAMES = 3  # runs that a finding is headed with
@@ -45,7 +45,7 @@ def _labelled(label: str, text: str, indent: int) -> list[str]:
 
 def shown_line(text: object) -> str:
     """One line without control characters, whatever a file had in it."""
-    return "".join(c if c.isprintable() else shown(c) for c in str(text)).strip()
+    return "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
 
 def summary(audit: Audit) -> str:

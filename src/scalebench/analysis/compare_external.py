@@ -76,14 +76,12 @@ def _repeat(name: str) -> bool:
 def _as_claim(run: Run) -> ReportedRun:
     """A run of our own in the neutral form."""
     m, config = run.metrics, run.metrics.training_config
-    window = Window(
-        seconds=m.window.wall_time_sec, tokens=m.window.tokens_processed_global, rate=m.window.tokens_per_sec_global
-    )
+    window = Window(seconds=m.window.wall_time_s, tokens=m.window.tokens, rate=m.window.tokens_per_s)
     return ReportedRun(
         name=run.metrics.cell,
         format="metrics JSON 3.0",
         world=sum(len(rank["devices"]) for rank in m.ranks),
-        global_batch=config.global_batch_size,
+        global_batch=config.global_batch,
         seq_len=config.seq_len,
         strategy=config.strategy,
         zero_stage=config.zero_stage,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from scalebench.audit.campaign import comparability, convergence, execution, timing, work
 from scalebench.audit.finding import Finding, Findings
-from scalebench.record.run import Run
+from scalebench.record.run import Run, measured
 
 CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     work.ledger_equals_plan,
@@ -36,8 +36,8 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
 
 def audit(campaign: str, runs: list[Run]) -> Findings:
     """All findings about the runs that have numbers, the gravest first. Nothing is checked where no run has any."""
-    measured = [run for run in runs if run.ok]
-    checks = CHECKS if measured else ()
-    found = [finding for check in checks for finding in check(measured)]
+    with_numbers = measured(runs)
+    checks = CHECKS if with_numbers else ()
+    found = [finding for check in checks for finding in check(list(with_numbers))]
     found.sort(key=lambda f: ("invalid", "suspect", "note").index(f.severity))
     return Findings(campaign=campaign, checks=[c.__name__ for c in checks], findings=found)

@@ -75,7 +75,7 @@ def runs_stay_together(runs: list[Run]) -> list[Finding]:
     """Repeats of a cell have nearly the same rate: one that was starved, or not, is shown, never dropped in silence."""
     found = []
     for alike in _groups(runs, lambda r: r.metrics.cell):
-        rates = [run.metrics.window.tokens_per_sec_global for run in alike]
+        rates = [run.metrics.window.tokens_per_s for run in alike]
         middle = median(rates)
         for run, rate in zip(alike, rates, strict=True):
             if max(rate / middle, middle / rate) > APART:

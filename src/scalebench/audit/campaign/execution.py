@@ -26,7 +26,7 @@ def traffic_is_the_strategys(runs: list[Run]) -> list[Finding]:
                         "traffic-differs",
                         "invalid",
                         f"{moved[kind]:,} bytes per step are {kind}, where {run.metrics.training_config.strategy} with "
-                        f"{run.metrics.training_config.grad_accum_steps} micro-batches has {allowed}",
+                        f"{run.metrics.training_config.accumulation} micro-batches has {allowed}",
                         "The run does not synchronise as its strategy does (too often, or not at all); its throughput is "
                         "that of another program.",
                     )
@@ -54,7 +54,7 @@ def expected_bytes(run: Run) -> dict[str, tuple[float, float]]:
     """
     metrics = run.metrics
     config, shape = metrics.training_config, metrics.config["workload"]["model_shape"]
-    strategy, a, p = config.strategy.removesuffix("-offload"), config.grad_accum_steps, metrics.model.parameters
+    strategy, a, p = config.strategy.removesuffix("-offload"), config.accumulation, metrics.model.parameters
     low = config.precision in LOW
     nothing = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
     if strategy in ("ddp", "zero0"):
@@ -122,7 +122,7 @@ def utilization_is_possible(runs: list[Run]) -> list[Finding]:
                     run,
                     "utilization-impossible",
                     "invalid",
-                    f"MFU is {u.mfu:.0%} of {u.peak_flops_per_sec / 1e12:g} TFLOP/s ({u.peak_source})",
+                    f"MFU is {u.mfu:.0%} of {u.peak_flops_per_s / 1e12:g} TFLOP/s ({u.peak_source})",
                     "Time, work or peak is wrong; the peak may be that of another device or precision.",
                 )
             )

@@ -27,8 +27,8 @@ def rate_times_time(runs: list[Run]) -> list[Finding]:
     found = []
     for run in runs:
         window = run.metrics.window
-        product = window.tokens_per_sec_global * window.wall_time_sec
-        counts = {"the ledger": window.tokens_processed_global, "steps.csv": int(run.window["tokens"].sum())}
+        product = window.tokens_per_s * window.wall_time_s
+        counts = {"the ledger": window.tokens, "steps.csv": int(run.window["tokens"].sum())}
         wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
         if wrong:
             found.append(
@@ -36,7 +36,7 @@ def rate_times_time(runs: list[Run]) -> list[Finding]:
                     run,
                     "rate-times-time",
                     "invalid",
-                    f"{window.tokens_per_sec_global:,.0f} tokens/s x {window.wall_time_sec:.3f} s = {product:,.0f} tokens, "
+                    f"{window.tokens_per_s:,.0f} tokens/s x {window.wall_time_s:.3f} s = {product:,.0f} tokens, "
                     f"but {' and '.join(wrong)}",
                     "The rate is not the work over the time; do not quote it.",
                 )
@@ -48,7 +48,7 @@ def steps_fill_window(runs: list[Run]) -> list[Finding]:
     """The steps of the slowest rank add up to the wall time of the window: none is left out, none is counted twice."""
     found = []
     for run in runs:
-        wall = run.metrics.window.wall_time_sec
+        wall = run.metrics.window.wall_time_s
         total = float(rank_totals(run.steps).max())
         if not abs(total - wall) <= FILLED * wall:
             found.append(
@@ -69,11 +69,11 @@ def figures_are_the_series(runs: list[Run]) -> list[Finding]:
     for run in runs:
         window, times, losses = run.metrics.window, run.window["step_time_s"], run.window["loss"]
         anew = {
-            "step_time_mean_sec": times.mean(),
-            "step_time_p50_sec": np.median(times),
-            "step_time_min_sec": times.min(),
-            "step_time_max_sec": times.max(),
-            "tokens_per_sec_global": run.window["tokens"].sum() / window.wall_time_sec,
+            "step_time_mean_s": times.mean(),
+            "step_time_p50_s": np.median(times),
+            "step_time_min_s": times.min(),
+            "step_time_max_s": times.max(),
+            "tokens_per_s": run.window["tokens"].sum() / window.wall_time_s,
             "train_loss_first": losses[0],
             "train_loss_last": losses[-1],
         }
@@ -82,9 +82,9 @@ def figures_are_the_series(runs: list[Run]) -> list[Finding]:
             for name, value in anew.items()
             if not near(getattr(window, name), value)
         ]
-        total, scored = run.metrics.total_wall_time_sec, run.metrics.validation
-        if total is not None and not total >= window.wall_time_sec:
-            wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_sec:.6g} s")
+        total, scored = run.metrics.total_wall_time_s, run.metrics.validation
+        if total is not None and not total >= window.wall_time_s:
+            wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_s:.6g} s")
         if scored and scored.perplexity is not None and not near(scored.perplexity, math.exp(scored.loss)):
             wrong.append(
                 f"perplexity is {scored.perplexity:.6g}, that of a loss of {scored.loss:.6g} is {math.exp(scored.loss):.6g}"
@@ -106,7 +106,7 @@ def ranks_take_turns(runs: list[Run]) -> list[Finding]:
     """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
     found = []
     for run in runs:
-        wall, total = run.metrics.window.wall_time_sec, float(run.window["step_time_s"].sum())
+        wall, total = run.metrics.window.wall_time_s, float(run.window["step_time_s"].sum())
         if total > (1 + TURNS) * wall:
             found.append(
                 about(
@@ -127,11 +127,11 @@ def window_is_long_enough(runs: list[Run]) -> list[Finding]:
             run,
             "window-short",
             "suspect",
-            f"the window took {run.metrics.window.wall_time_sec:.2f} s",
+            f"the window took {run.metrics.window.wall_time_s:.2f} s",
             f"Raise work.steps until it takes {SHORTEST:g} s or more.",
         )
         for run in runs
-        if run.metrics.window.wall_time_sec < SHORTEST
+        if run.metrics.window.wall_time_s < SHORTEST
     ]
 
 
@@ -140,14 +140,14 @@ def data_never_limits(runs: list[Run]) -> list[Finding]:
     found = []
     for run in runs:
         window = run.metrics.window
-        share = window.dataload_time_mean_sec / window.step_time_mean_sec
+        share = window.data_wait_mean_s / window.step_time_mean_s
         if share > WAITING:
             found.append(
                 about(
                     run,
                     "data-wait",
                     "suspect",
-                    f"{share:.1%} of a step ({window.dataload_time_mean_sec * 1e3:.3g} of {window.step_time_mean_sec * 1e3:.3g} ms) "
+                    f"{share:.1%} of a step ({window.data_wait_mean_s * 1e3:.3g} of {window.step_time_mean_s * 1e3:.3g} ms) "
                     "was waiting for tokens",
                     "The rate is in part that of reading: put results/corpora on a faster disk, or free a core for the reader.",
                 )

@@ -49,20 +49,20 @@ def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:
     found = []
     for run in runs:
         config, window, world = run.metrics.training_config, run.metrics.window, devices(run)
-        factors = [config.micro_batch_size_per_gpu, config.grad_accum_steps, world, config.seq_len, window.step_time_n]
+        factors = [config.micro_batch, config.accumulation, world, config.seq_len, window.step_time_n]
         if run.metrics.config["workload"].get("task") == "classification":
             continue  # documents have as many tokens as they have; `padding_is_no_work` looks at them
         expected = 1
         for factor in factors:
             expected *= factor
-        if expected != window.tokens_processed_global:
+        if expected != window.tokens:
             product = " x ".join(f"{f:,}" for f in factors)
             found.append(
                 about(
                     run,
                     "tokens-differ-from-batches",
                     "invalid",
-                    f"{product} = {expected:,} tokens by the configuration, {window.tokens_processed_global:,} counted",
+                    f"{product} = {expected:,} tokens by the configuration, {window.tokens:,} counted",
                     "The batches that the ranks read are not those of the configuration; believe the ledger, mend the reader.",
                 )
             )
@@ -76,7 +76,7 @@ def padding_is_no_work(runs: list[Run]) -> list[Finding]:
         if run.metrics.config["workload"].get("task") != "classification":
             continue
         config, window, ledger = run.metrics.training_config, run.metrics.window, run.metrics.ledger
-        samples = config.global_batch_size * window.step_time_n
+        samples = config.global_batch * window.step_time_n
         if ledger.samples_consumed != samples or ledger.tokens_consumed != ledger.tokens_planned:
             found.append(
                 about(
@@ -96,15 +96,15 @@ def batch_arithmetic(runs: list[Run]) -> list[Finding]:
     found = []
     for run in runs:
         config, world = run.metrics.training_config, devices(run)
-        product = config.micro_batch_size_per_gpu * config.grad_accum_steps * world
-        if product != config.global_batch_size:
+        product = config.micro_batch * config.accumulation * world
+        if product != config.global_batch:
             found.append(
                 about(
                     run,
                     "batch-arithmetic",
                     "invalid",
-                    f"{config.micro_batch_size_per_gpu} x {config.grad_accum_steps} x {world} = {product}, "
-                    f"but the global batch is {config.global_batch_size}",
+                    f"{config.micro_batch} x {config.accumulation} x {world} = {product}, "
+                    f"but the global batch is {config.global_batch}",
                     "Each number of this run that depends on the batch is wrong; run the cell again.",
                 )
             )

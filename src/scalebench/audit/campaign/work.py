@@ -4,11 +4,11 @@ from functools import lru_cache
 
 from scalebench.audit.finding import Finding, about, devices
 from scalebench.corpus.plan import SamplePlan, digest
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun
 from scalebench.trainer.world import reason_against
 
 
-def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
+def ledger_equals_plan(runs: list[MeasuredRun]) -> list[Finding]:
     """The samples that the ranks consumed are those of the plan, which is made anew here from the configuration."""
     found = []
     for run in runs:
@@ -32,7 +32,7 @@ def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def _planned(run: Run) -> str:
+def _planned(run: MeasuredRun) -> str:
     work, config = run.metrics.config["work"], run.metrics.training_config
     samples = config.dataset_subset_sizes["train"]
     return _digest_of_plan(samples, work["global_batch"], work["seed"], work["warmup_steps"], work["steps"])
@@ -44,7 +44,7 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
     return digest([plan.step(s) for s in range(first, first + steps)])
 
 
-def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:
+def tokens_are_the_batches(runs: list[MeasuredRun]) -> list[Finding]:
     """Tokens in the ledger = micro-batch x accumulation x world size x seq_len x steps."""
     found = []
     for run in runs:
@@ -69,7 +69,7 @@ def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def padding_is_no_work(runs: list[Run]) -> list[Finding]:
+def padding_is_no_work(runs: list[MeasuredRun]) -> list[Finding]:
     """Of documents, samples are micro-batch x accumulation x world size x steps, and tokens those of the plan's documents."""
     found = []
     for run in runs:
@@ -91,7 +91,7 @@ def padding_is_no_work(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def batch_arithmetic(runs: list[Run]) -> list[Finding]:
+def batch_arithmetic(runs: list[MeasuredRun]) -> list[Finding]:
     """global batch = micro-batch x accumulation x world size, with the world that came up."""
     found = []
     for run in runs:
@@ -111,7 +111,7 @@ def batch_arithmetic(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def text_was_whole(runs: list[Run]) -> list[Finding]:
+def text_was_whole(runs: list[MeasuredRun]) -> list[Finding]:
     """Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on."""
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if not damaged:
@@ -129,7 +129,7 @@ def text_was_whole(runs: list[Run]) -> list[Finding]:
     ]
 
 
-def world_is_the_geometry(runs: list[Run]) -> list[Finding]:
+def world_is_the_geometry(runs: list[MeasuredRun]) -> list[Finding]:
     """The ranks ran on as many nodes and devices as the cell has, each device once."""
     found = []
     for run in runs:

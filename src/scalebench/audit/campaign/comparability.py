@@ -112,13 +112,13 @@ def allowed(run: MeasuredRun) -> float:
     return (OF_CLASSES if of_classes else TOLERANCE)[run.metrics.training_config.precision]
 
 
-def train_alike(runs: list[MeasuredRun]) -> Iterator[list[Run]]:
+def train_alike(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Runs that should make the same steps, in groups; the smallest world, which is what others are held against, first."""
     for alike in _groups(runs, _training_identity):
         yield sorted(alike, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
 
 
-def _groups(runs: list[MeasuredRun], key: Any) -> Iterator[list[Run]]:
+def _groups(runs: list[MeasuredRun], key: Any) -> Iterator[list[MeasuredRun]]:
     grouped: dict[Any, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)

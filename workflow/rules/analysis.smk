@@ -27,10 +27,12 @@ rule collect:
 rule findings:
     localrule: True
     message:
-        "Check the runs of {wildcards.campaign}"
+        "Check runs, curves, traces and pairs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
-        code=sources("audit/campaign/all_checks.py", "files.py"),
+        profiles=lambda w: trace_files(w, "profile_summary.json"),
+        pairs=lambda w: pairs_files(w),
+        code=sources("analysis/campaign_findings.py", "files.py"),
     output:
         "results/{campaign}/findings.json",
     log:

@@ -53,19 +53,21 @@ def waterfall_report(
     Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
     """
     by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
-    found = [
+    entries = [
         _describe(by_name[point["cell"]], by_name[series["baseline"]], series["kind"], by_name, traced)
         for series in report["series"]
         for point in series["runs"].values()
         if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
     ]
-    return {"schema_version": SCHEMA_VERSION, "campaign": campaign, "cells": found}
+    return {"schema_version": SCHEMA_VERSION, "campaign": campaign, "cells": entries}
 
 
 def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced: dict[str, list]) -> dict[str, Any]:
     scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
-    measured, ideal = _step_ms(cell), _step_ms(base) * scale
-    own, of_base = shares(traced.get(cell["cell"], [])), shares(traced.get(base["cell"], []))
+    measured = _step_ms(cell)
+    ideal = _step_ms(base) * scale
+    own = shares(traced.get(cell["cell"], []))
+    of_base = shares(traced.get(base["cell"], []))
     parts = [
         *([_local_batch(cell, ideal, cells)] if kind == "strong" else []),
         *_communication(own, measured),
@@ -87,8 +89,8 @@ def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced:
 
 
 def _step_ms(cell: dict) -> float:
-    """All time over all steps: global batch x seq_len tokens at the cell's rate."""
-    return 1e3 * cell["global_batch"] * cell["seq_len"] / cell["tokens_per_s"]
+    """All time over all steps: a global batch at the cell's rate in samples, of padded documents as of full sequences."""
+    return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
 def _data_ms(cell: dict) -> float:

@@ -79,7 +79,8 @@ def audit_gathered(evidence: Evidence, place: str) -> Audit:
 def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter]:
     """Runs of schema 3.0 with their raw series, campaign by campaign; what cannot be read goes to the unread."""
     grouped: dict[tuple[str, str], list[Run]] = defaultdict(list)
-    found, formats = [], Counter()
+    findings: list[Finding] = []
+    formats: Counter[str] = Counter()
     for folder in evidence.own_runs:
         place = Path(folder)
         name = printable("/".join(place.parts[-2:]))
@@ -95,8 +96,8 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter]:
     for (campaign, _), runs in grouped.items():
         formats["metrics JSON 3 with its series"] += len(runs)
         try:
-            found += audit(campaign, runs).findings
+            findings += audit(campaign, runs).findings
         except BREAKS as error:
             reason = f"{len(runs)} runs hold what schema 3.0 does not ({type(error).__name__}: {str(error)[:80]})"
-            found.append(named("file-unreadable", "suspect", [r.name for r in runs], reason))
-    return [run.name for runs in grouped.values() for run in runs], found, formats
+            findings.append(named("file-unreadable", "suspect", [r.name for r in runs], reason))
+    return [run.name for runs in grouped.values() for run in runs], findings, formats

@@ -10,10 +10,10 @@
             repair="Raise work.steps.",
         )
     )
-    def window_is_long_enough(run: Run) -> Iterator[Flag]:
+    def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
         \"\"\"The window takes a second or more.\"\"\"
-        if run.metrics.window.wall_time_sec < SHORTEST_S:
-            yield Flag(f"the window took {run.metrics.window.wall_time_sec:.2f} s")
+        if run.metrics.window.wall_time_s < SHORTEST_S:
+            yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
 
 The function sees one subject (a run, all runs, a scaling series, a traced cell; the context of an external audit) and
 yields one flag per fault. The register turns flags into findings.
@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from scalebench.audit.finding import Correction, Finding, Severity
-from scalebench.record.run import Run
+from scalebench.audit.finding import Concern, Correction, Finding, Severity
+from scalebench.record.run import MeasuredRun, Run
 
 Subject = TypeVar("Subject")
 
@@ -74,23 +74,24 @@ class Check(Generic[Subject]):
     name: str
     codes: tuple[Code, ...]
     function: Callable[[Subject], Iterable[Flag]]
-    default_about: Callable[[Subject], Sequence[Named | str]]
+    register: "Register[Subject]"
 
     def __call__(self, subject: Subject) -> list[Finding]:
         return [self._finding(flag, subject) for flag in self.function(subject)]
 
     def _finding(self, flag: Flag, subject: Subject) -> Finding:
         code = self._code(flag.code)
-        about = flag.about or self.default_about(subject)
-        own_cells = dict.fromkeys(item.metrics.cell for item in about if isinstance(item, Run))
+        about = flag.about or self.register.default_about(subject)
+        own_cells = {item.metrics.cell for item in about if isinstance(item, Run)}
         return Finding(
             code=code.name,
             severity=flag.severity or code.severity,
-            cells=sorted(flag.cells or own_cells),
+            cells=sorted(flag.cells or self.register.default_cells(subject) or own_cells),
             runs=[item if isinstance(item, str) else item.name for item in about],
             evidence=flag.evidence,
             advice=code.repair if flag.advice is None else flag.advice,
             corrected=flag.corrected,
+            concerns=self.register.concerns,
         )
 
     def _code(self, name: str) -> Code:
@@ -105,18 +106,26 @@ class Check(Generic[Subject]):
 class Register(Generic[Subject]):
     """The checks of one kind of subject, in the order in which they were registered.
 
-    `default_about`: the runs that a flag concerns when it names none.
+    `default_about` and `default_cells`: the runs and the cells that a flag concerns when it names none. `concerns`:
+    which figures the findings are about.
     """
 
-    def __init__(self, default_about: Callable[[Subject], Sequence[Named | str]]) -> None:
+    def __init__(
+        self,
+        default_about: Callable[[Subject], Sequence[Named | str]],
+        default_cells: Callable[[Subject], Sequence[str]] = lambda subject: (),
+        concerns: Concern = "runs",
+    ) -> None:
         self.default_about = default_about
+        self.default_cells = default_cells
+        self.concerns = concerns
         self._checks: list[Check[Subject]] = []
 
     def check(self, *codes: Code) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
         """Decorator: registers a function that yields flags with these codes."""
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
-            check = Check(function.__name__, codes, function, self.default_about)
+            check = Check(function.__name__, codes, function, self)
             self._checks.append(check)
             return check
 
@@ -154,5 +163,5 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
 
 
 # Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
-of_run: Register[Run] = Register(lambda run: [run])
-of_runs: Register[list[Run]] = Register(lambda runs: runs)
+of_run: Register[MeasuredRun] = Register(lambda run: [run])
+of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)

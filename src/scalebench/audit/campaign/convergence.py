@@ -50,9 +50,9 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Runs of the same training end with the same validation loss, whatever strategy, precision and world size."""
     for group in same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
+        expected = _validation_loss(reference)
         for run in group[1:]:
-            loss = run.metrics.validation.loss
-            expected = reference.metrics.validation.loss
+            loss = _validation_loss(run)
             tolerance = max(TOLERANCE[r.metrics.training_config.precision] for r in (run, reference))
             difference = abs(loss - expected) / max(expected, SMALL_LOSS)
             if difference > tolerance:
@@ -61,3 +61,9 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
                     f"{reference.name}, {difference:.1e} apart; {tolerance:.0e} is allowed",
                     about=[reference, run],
                 )
+
+
+def _validation_loss(run: MeasuredRun) -> float:
+    """In nats; of a run that was validated."""
+    assert run.metrics.validation is not None
+    return run.metrics.validation.loss

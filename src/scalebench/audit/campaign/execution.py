@@ -136,6 +136,6 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
 def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
     """No device exceeds its peak."""
     utilization = run.metrics.utilization
-    if utilization.mfu is not None and utilization.mfu > 1:
+    if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12
         yield Flag(f"MFU is {utilization.mfu:.0%} of {tera:g} TFLOP/s ({utilization.peak_source})")

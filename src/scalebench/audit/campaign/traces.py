@@ -77,9 +77,9 @@ def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
 def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
     """Kernels are of known classes, no events are lost, all ranks are in it."""
     profile = traced.profile
-    if profile.status != "ok":
-        return
     coverage = profile.coverage
+    if profile.status != "ok" or coverage is None:
+        return
     if coverage.classified_share is not None and coverage.classified_share < coverage.mark:
         unknown = ", ".join(coverage.unclassified_top)
         evidence = f"{1 - coverage.classified_share:.1%} of the device time has no known class: {unknown}"

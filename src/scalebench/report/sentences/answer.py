@@ -10,7 +10,7 @@ NAMED = 5  # cells that are told by name; of more, their number
 def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> str:
     """What the intervals carry: which cell is fastest, how the fastest scales. What they do not carry is not claimed."""
     if report["status"] == "invalid_comparison":
-        codes = ", ".join(sorted({m["code"] for m in report["mismatches"]}))
+        codes = ", ".join(report["mismatches"])
         return f"No answer: the numbers did not pass their own checks ({codes}). See the findings."
     if not report["series"]:
         return "No answer: no run has numbers. See the runs without numbers."

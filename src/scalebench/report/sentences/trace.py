@@ -64,7 +64,7 @@ def _totals(profile: Profile) -> list[str]:
     if profile.steps and profile.per_step:
         return []
     told = []
-    if profile.communication_share is not None:
+    if profile.communication_share is not None and profile.kernel_time_ms is not None:
         told.append(
             f"{profile.communication_share:.2%} of {profile.kernel_time_ms / 1e3:,.3f} s of kernel time is communication."
         )

@@ -169,7 +169,7 @@ def comparison_rows(report: dict[str, Any]) -> pd.DataFrame:
                 "A / A, noise (%)": number(100 * e["floor"], 2) if e else "",
                 "detectable (%)": number(100 * e["detectable"], 2) if e else "",
                 "claim": (e["claim"] or "none") if e else "",
-                "findings": " ".join(sorted({f["code"] for f in c["findings"] if f["severity"] != "note"})),
+                "findings": " ".join(sorted(c["findings"])),
             }
         )
     return pd.DataFrame(rows)

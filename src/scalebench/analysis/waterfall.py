@@ -19,7 +19,7 @@ class Shares:
     exposed: float  # communication while nothing is computed
     wait: float  # of it, waiting for ranks that came later
     idle: float  # neither
-    compute_to_communication: float | None
+    compute_to_communication: float | None  # computing over transfer: waiting for a late rank is not communication
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Part:
 
 def shares(per_step: list[dict[str, Any]]) -> Shares | None:
     """From the rows `per_step` of a profile_summary.json; None where the trace does not carry it."""
-    wanted = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
-    if not per_step or any(row[name] is None for row in per_step for name in wanted):
+    names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
+    if not per_step or any(row[name] is None for row in per_step for name in names):
         return None
-    total = {name: sum(row[name] for row in per_step) for name in wanted}
-    talk = total["communication_ms"]
-    parts = (total[name] / total["wall_ms"] for name in ("exposed_ms", "wait_ms", "idle_ms"))
+    total = {name: sum(row[name] for row in per_step) for name in names}
+    exposed, wait, idle = (total[name] / total["wall_ms"] for name in ("exposed_ms", "wait_ms", "idle_ms"))
+    transfer_ms = total["communication_ms"] - total["wait_ms"]
+    to_communication = total["compute_ms"] / transfer_ms if transfer_ms > 0 else None
     # Waiting may be hidden behind computation; of the exposed time it can be no more than all of it.
-    exposed, wait, idle = parts
-    return Shares(exposed, min(wait, exposed), idle, total["compute_ms"] / talk if talk else None)
+    return Shares(exposed, min(wait, exposed), idle, to_communication)
 
 
 def waterfall_report(

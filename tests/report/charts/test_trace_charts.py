@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from synthetic_traces import trace
 
+from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.traces import traces_report
 from scalebench.report.charts.style import STYLE
 from scalebench.report.charts.traces import CHARTS, draw_trace
@@ -108,10 +109,13 @@ def test_the_page_tells_of_traces_and_their_findings(traced, results):
     out = results.folder / "report.html"
     from scalebench.report.read_results import read_inputs
 
+    profiles = [read_profile(traced / "traces" / t["cell"] / PROFILE) for t in report["traces"]]
+    findings = campaign_findings("synthetic", results.runs, profiles)
+    assert findings.of_trace(report["traces"][1]["cell"])
     arguments = (
         results.runs,
         *read_inputs(results.folder),
-        results.findings,
+        findings,
         [],
         ["ranking"],
         results.folder / "charts",
@@ -119,7 +123,6 @@ def test_the_page_tells_of_traces_and_their_findings(traced, results):
     )
     write_page(*arguments)
     assert "Where the time of a step goes" not in out.read_text()
-    profiles = [read_profile(traced / "traces" / t["cell"] / PROFILE) for t in report["traces"]]
     write_page(*arguments, report, profiles)
     page = out.read_text()
     assert "Where the time of a step goes" in page

@@ -115,7 +115,9 @@ def _attempt(
             )
             env, remote = slurm_command.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
         else:
-            command = local.command(cell, attempt / "request.json", program)
+            path = attempt / "request.json"
+            forked = local.may_fork(cell, len(gpus))
+            command = local.forked_command(cell, path, program) if forked else local.command(cell, path, program)
             env, remote = local.environment(cell, pulse.path), None
         outcome = run_watched(command, env, log, request.time_limit, pulse, remote)
     finally:

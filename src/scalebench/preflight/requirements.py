@@ -74,6 +74,11 @@ def corpora(loaded: LoadedCampaign) -> str:
     return "\n\nCorpora:" + "".join(lines)
 
 
+def corpora_text(rows: dict[str, Corpus]) -> str:
+    """A line for each corpus of the table: its source, what would be downloaded, its licence."""
+    return "\n".join(f"{_corpus(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
+
+
 def _corpus(name: str, corpus: Corpus) -> str:
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:

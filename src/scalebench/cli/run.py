@@ -45,7 +45,7 @@ def train(args: argparse.Namespace) -> None:
     if metrics.failure:
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{name}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+        print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
 def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:

@@ -58,9 +58,9 @@ def summary(audit: Audit) -> str:
 def index() -> str:
     """All codes with the first sentence of their pages, own ones last."""
     lines = []
-    for title, pages in (("Anybody's results:", FOREIGN), ("Runs of scalebench only:", OWN)):
-        width = max(map(len, pages))
-        texts = {code: shown_line(page.what).partition(". ")[0].rstrip(".") for code, page in sorted(pages.items())}
+    for title, codes in (("Anybody's results:", ANYBODYS), ("Runs of scalebench only:", OWN_ONLY)):
+        width = max(map(len, codes))
+        texts = {code: shown_line(PAGES[code].what).partition(". ")[0].rstrip(".") for code in sorted(codes)}
         lines += [title, *(f"  {code:<{width}}  {text}" for code, text in texts.items()), ""]
     return "\n".join([*lines, "scalebench explain CODE prints a page; scalebench explain --all prints all of them."])
 

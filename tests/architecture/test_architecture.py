@@ -28,7 +28,7 @@ ORDER = [
     "analysis",
     "report",
 ]
-EVERYWHERE = ("errors.py", "files.py", "progress.py")
+EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # Rule -> the function of cli/ that its command calls, where the names differ.
 COMMANDS = {
     "fetch": "corpus_fetch",

@@ -21,20 +21,20 @@ def trace_capture(args: argparse.Namespace) -> None:
     if args.fingerprint and args.fingerprint != cell.fingerprint:
         raise UserError(f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again")
     chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
-    asked = loaded.campaign.trace.model_copy(update=chosen)
+    settings = loaded.campaign.trace.model_copy(update=chosen)
     tokens = args.tokens or tokens_dir(args.results, cell)
     out = args.out or args.results / loaded.name / "traces" / cell.slug
     try:
-        with stoppable("this trace will be taken anew"):
-            found = capture(cell, loaded.name, tokens, out, asked, loaded.campaign.resources.time_limit * 60)
+        with stoppable("this trace will be taken again"):
+            captured = capture(cell, loaded.name, tokens, out, settings, loaded.campaign.resources.time_limit * 60)
     except UserError as error:
         write_atomic(out / LOG, f"scalebench: {error}\n")  # Snakemake shows the log that it finds there
         raise
-    if found.status != "ok":
-        print(f"{cell.slug}: {found.status}: {found.reason}", file=sys.stderr)
+    if captured.status != "ok":
+        print(f"{cell.slug}: {captured.status}: {captured.reason}", file=sys.stderr)
     else:
-        why = f" ({found.tool_reason})" if found.tool_reason else ""
-        print(f"{cell.slug}: {found.steps} steps traced with {found.tool}{why}")
+        why = f" ({captured.tool_reason})" if captured.tool_reason else ""
+        print(f"{cell.slug}: {captured.steps} steps traced with {captured.tool}{why}")
 
 
 def trace_summary(args: argparse.Namespace) -> None:
@@ -54,17 +54,17 @@ def trace_summary(args: argparse.Namespace) -> None:
         print(sentence)
 
 
-def trace_wires(args: argparse.Namespace) -> None:
-    from scalebench.trace.readers.interconnect import read_proof
+def trace_interconnect(args: argparse.Namespace) -> None:
+    from scalebench.trace.readers.interconnect import read_interconnect
 
     for path in args.files:
-        kind, said = read_proof(path)
-        print(f"{path} ({kind}): {said}")
+        kind, content = read_interconnect(path)
+        print(f"{path} ({kind}): {content}")
 
 
 def trace_diff(args: argparse.Namespace) -> None:
     from scalebench.record.run import CAPTURE
-    from scalebench.trace.diff import diff, table, told
+    from scalebench.trace.diff import diff, summarise_diff, table
     from scalebench.trace.profile_schema import PROFILE, read_profile
     from scalebench.trace.summarise import summarise_files
 
@@ -75,7 +75,7 @@ def trace_diff(args: argparse.Namespace) -> None:
         profiles.append(read_profile(path) if ours else summarise_files(files, args.ranks, args.steps))
     rows = diff(*profiles)
     print(table(rows))
-    print(told(rows))
+    print(summarise_diff(rows))
 
 
 def trace_report(args: argparse.Namespace) -> None:
@@ -116,15 +116,15 @@ def add(stages: Group) -> None:
     taken.add_argument("--tool", choices=("auto", "nsys", "torch.profiler"), help="default: trace.tool of the campaign")
     taken.add_argument("--nodes", choices=("first", "all"), help="default: trace.nodes of the campaign")
 
-    told = command(traces, "summary", trace_summary, "say where the time went, in words and as profile_summary.json")
-    told.add_argument(
+    summary = command(traces, "summary", trace_summary, "where the time went, as sentences and as profile_summary.json")
+    summary.add_argument(
         "trace", type=Path, nargs="+",
         help="folder of a capture; or files: .sqlite of nsys export (one a node), .json(.gz) of torch's profiler (one a rank), "
         "text or CSV of nsys stats",
     )  # fmt: skip
-    told.add_argument("--ranks", type=int, help="of files: how many ranks they should hold")
-    told.add_argument("--steps", type=int, help="of text reports: optimizer steps of the run")
-    told.add_argument("--out", type=Path, help="of files: folder to write profile_summary.json into")
+    summary.add_argument("--ranks", type=int, help="of files: how many ranks they should hold")
+    summary.add_argument("--steps", type=int, help="of text reports: optimizer steps of the run")
+    summary.add_argument("--out", type=Path, help="of files: folder to write profile_summary.json into")
 
     all_of = on_campaign(traces, "report", trace_report, "traces.json: all traces of a campaign beside its timed runs")
     all_of.add_argument("--results", type=Path, default=Path("results"))
@@ -138,5 +138,5 @@ def add(stages: Group) -> None:
         )
     two.add_argument("--ranks", type=int, help="of text reports: how many ranks they are of")
     two.add_argument("--steps", type=int, help="of text reports: optimizer steps of each run")
-    wires = command(traces, "wires", trace_wires, "say by which wires a run really communicated")
-    wires.add_argument("files", type=Path, nargs="+", help="NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat")
+    links = command(traces, "interconnect", trace_interconnect, "by which links a run really communicated")
+    links.add_argument("files", type=Path, nargs="+", help="NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat")

@@ -37,7 +37,7 @@ def train(args: argparse.Namespace) -> None:
             f"{args.cell}/rep{args.repeat}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr
         )
     else:
-        print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+        print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
 def _unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:

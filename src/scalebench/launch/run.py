@@ -20,7 +20,7 @@ from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.provenance import provenance, variables
 from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end
-from scalebench.record.metrics import Failure, Metrics
+from scalebench.record.metrics import Failed, Failure, Measured, parse_metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
 from scalebench.trainer.request import Request
@@ -30,7 +30,7 @@ LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are 
 
 def run_cell(
     cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str = local.PROGRAM
-) -> Metrics:
+) -> Measured | Failed:
     """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
@@ -68,7 +68,7 @@ def run_cell(
     return metrics
 
 
-def run_one_of_several(*arguments) -> Metrics:
+def run_one_of_several(*arguments) -> Measured | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
     Raises Interrupted, after publishing the run, where a node was lost: Snakemake then sends the job once more.
@@ -81,7 +81,7 @@ def run_one_of_several(*arguments) -> Metrics:
 
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
-) -> tuple[Metrics, Outcome | None]:
+) -> tuple[Measured | Failed, Outcome | None]:
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
@@ -93,11 +93,11 @@ def _attempt(
     outcome = run_ranks(request, log, program, nodes, cell.work.warmup_steps + cell.work.steps)
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
-        return Metrics.model_validate(json.loads((attempt / METRICS).read_text())), outcome
+        return parse_metrics((attempt / METRICS).read_bytes()), outcome
     return failed(request, failure(request, attempt, outcome)), outcome
 
 
-def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attempt: Path, out: Path) -> None:
+def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _seen(metrics, attempt))
@@ -108,15 +108,15 @@ def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attemp
         write_atomic(
             attempt / COMPLETE,
             f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.batch.world} "
-            f"tokens_per_sec={metrics.window.tokens_per_sec_global:.2f} "
-            f"total_wall_time_sec={metrics.total_wall_time_sec:.2f} timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+            f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
+            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
         )
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)
 
 
-def _seen(metrics: Metrics, attempt: Path) -> dict:
+def _seen(metrics: Measured | Failed, attempt: Path) -> dict:
     """What is known of job and nodes at the end: how long it has taken, what each node is."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
@@ -126,7 +126,7 @@ def _seen(metrics: Metrics, attempt: Path) -> dict:
     return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
 
 
-def _launcher_metadata(request: Request, metrics: Metrics, outcome: Outcome | None, out: Path) -> dict:
+def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Outcome | None, out: Path) -> dict:
     """launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()
     return {

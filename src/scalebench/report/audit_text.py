@@ -3,12 +3,10 @@
 import textwrap
 
 from scalebench.audit.audit_paths import Audit
-from scalebench.audit.campaign.pages import PAGES as OWN
-from scalebench.audit.external.pages import PAGES as FOREIGN
+from scalebench.audit.catalog import ANYBODYS, OWN_ONLY, PAGES
 from scalebench.audit.finding import Finding
-from scalebench.importers.text_files import shown
+from scalebench.importers.text_files import printable
 
-PAGES = OWN | FOREIGN
 WIDTH = 110
 NAMES = 3  # runs that a finding is headed with
 
@@ -20,7 +18,7 @@ def audit_text(audit: Audit) -> str:
         lines += ["", f"{severity} {code}" + (f" ({len(found)} times)" if len(found) > 1 else "")]
         for f in found:
             lines += _labelled(names_of(f), f.evidence, 4)
-            lines += _labelled("corrected", f.corrected, 4) if f.corrected else []
+            lines += _labelled("corrected", str(f.corrected), 4) if f.corrected else []
         lines += _labelled("why", PAGES[code].what, 2) if code in PAGES else []
         lines += _labelled("do", found[0].advice, 2)
     return "\n".join(lines)
@@ -45,9 +43,9 @@ def _labelled(label: str, text: str, indent: int) -> list[str]:
     )
 
 
-def shown_line(text: str) -> str:
+def shown_line(text: object) -> str:
     """One line without control characters, whatever a file had in it."""
-    return "".join(c if c.isprintable() else shown(c) for c in text).strip()
+    return "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
 
 def summary(audit: Audit) -> str:
@@ -98,12 +96,7 @@ def explained() -> str:
     grammar = (
         f"Keys of `runs`: {', '.join(FACTS)}. Kinds of `claims`, with their keys (`?`: may be left out): {kinds}.\n\n"
     )
-    return (
-        HEADER
-        + grammar
-        + "\n".join([*map(page_text, sorted(FOREIGN)), OURS, *map(page_text, sorted(OWN))]).rstrip()
-        + "\n"
-    )
+    return HEADER + grammar + "\n".join([*map(page_text, ANYBODYS), OURS, *map(page_text, OWN_ONLY)]).rstrip() + "\n"
 
 
 def page_text(code: str) -> str:

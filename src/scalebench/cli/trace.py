@@ -61,17 +61,17 @@ def trace_summary(args: argparse.Namespace) -> None:
         print(sentence)
 
 
-def trace_wires(args: argparse.Namespace) -> None:
-    from scalebench.trace.readers.interconnect import read_proof
+def trace_interconnect(args: argparse.Namespace) -> None:
+    from scalebench.trace.readers.interconnect import read_interconnect
 
     for file in args.files:
-        kind, evidence = read_proof(file)
+        kind, evidence = read_interconnect(file)
         print(f"{file} ({kind}): {evidence}")
 
 
 def trace_diff(args: argparse.Namespace) -> None:
     from scalebench.record.run import CAPTURE
-    from scalebench.trace.diff import diff, table, told
+    from scalebench.trace.diff import diff, summarise_diff, table
     from scalebench.trace.profile_schema import PROFILE, read_profile
     from scalebench.trace.summarise import summarise_files
 
@@ -84,7 +84,7 @@ def trace_diff(args: argparse.Namespace) -> None:
             profiles.append(summarise_files(files, args.ranks, args.steps))
     rows = diff(*profiles)
     print(table(rows))
-    print(told(rows))
+    print(summarise_diff(rows))
 
 
 def trace_report(args: argparse.Namespace) -> None:
@@ -133,9 +133,9 @@ def add(commands: Group) -> None:
     two.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
 
     doc = "say over which links a run really communicated"
-    wires = command(traces, "wires", trace_wires, doc, "scalebench trace wires nccl.log topo.xml")
+    links = command(traces, "interconnect", trace_interconnect, doc, "scalebench trace interconnect nccl.log topo.xml")
     text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
-    wires.add_argument("files", type=path, nargs="+", metavar="FILE", help=text)
+    links.add_argument("files", type=path, nargs="+", metavar="FILE", help=text)
 
 
 def add_stages(stages: Group) -> None:

@@ -45,7 +45,7 @@ def models(loaded: LoadedCampaign) -> str:
         counts, name = counts_of(cell), cell.workload.model
         if counts is None:
             continue
-        label = name.slug() if isinstance(name, ModelShape) else name
+        label = name if isinstance(name, str) else name.slug()
         label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
         lines[label] = (
             f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a token"
@@ -60,7 +60,9 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         "allocator's reserve come on top."
     )
     least = min((gpu.memory for gpu in gpus), default=None)
-    large = [c.slug for c in loaded.cells if least and c.execution.device != "cpu" and (state(c) or 0) > least]
+    if least is None:
+        return note
+    large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]
     if large:
         note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
     return note

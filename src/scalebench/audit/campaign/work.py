@@ -5,7 +5,7 @@ from functools import lru_cache
 from scalebench.audit.finding import Finding, about, devices
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import MeasuredRun
-from scalebench.trainer.world import reason_against
+from scalebench.trainer.world import world_mismatch
 
 
 def ledger_equals_plan(runs: list[MeasuredRun]) -> list[Finding]:
@@ -136,7 +136,7 @@ def world_is_the_geometry(runs: list[MeasuredRun]) -> list[Finding]:
         execution = run.metrics.config["execution"]
         nodes, devices = map(int, execution["geometry"].split("x"))
         per_node = 1 if execution["strategy"] == "dp" else devices
-        reason = reason_against(nodes, per_node, run.metrics.ranks)
+        reason = world_mismatch(nodes, per_node, run.metrics.ranks)
         if reason:
             found.append(
                 about(

@@ -65,5 +65,7 @@ def test_servers_are_private_to_user_libraries_and_environment(monkeypatch):
 
 
 def test_the_client_imports_only_the_standard_library():
-    code = "import sys, scalebench.launch.forked; sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'pydantic')))"
+    code = (
+        "import sys, scalebench.launch.forked; sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'pydantic')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0

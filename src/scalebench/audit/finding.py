@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun, Run
 
 Severity = Literal["invalid", "suspect", "note"]
 
@@ -56,7 +56,7 @@ def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -
     )
 
 
-def devices(run: Run) -> int:
+def devices(run: MeasuredRun) -> int:
     """The world size in devices, as it came up; a rank of nn.DataParallel has several."""
     return sum(len(rank["devices"]) for rank in run.metrics.ranks)
 

@@ -10,10 +10,10 @@
             repair="Raise work.steps.",
         )
     )
-    def window_is_long_enough(run: Run) -> Iterator[Flag]:
+    def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
         \"\"\"The window takes a second or more.\"\"\"
-        if run.metrics.window.wall_time_sec < SHORTEST_S:
-            yield Flag(f"the window took {run.metrics.window.wall_time_sec:.2f} s")
+        if run.metrics.window.wall_time_s < SHORTEST_S:
+            yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
 
 The function sees one subject (a run, all runs, a scaling series, a traced cell; the context of an external audit) and
 yields one flag per fault. The register turns flags into findings.
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from scalebench.audit.finding import Correction, Finding, Severity
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun, Run
 
 Subject = TypeVar("Subject")
 
@@ -154,5 +154,5 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
 
 
 # Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
-of_run: Register[Run] = Register(lambda run: [run])
-of_runs: Register[list[Run]] = Register(lambda runs: runs)
+of_run: Register[MeasuredRun] = Register(lambda run: [run])
+of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)

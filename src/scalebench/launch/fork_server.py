@@ -1,4 +1,6 @@
-"""A process that imports libraries once and forks each run's ranks: `python -m scalebench.launch.fork_server SOCKET LIBRARY...`.
+"""A process that imports libraries once and forks the ranks of each run.
+
+`python -m scalebench.launch.fork_server SOCKET LIBRARIES`, libraries as a JSON list.
 
 Importing torch, transformers and DeepSpeed takes longer than a short run on a CPU. The server imports these libraries and
 nothing of scalebench that a run executes, never creates a tensor, and sleeps while ranks run. Every rank is a fresh copy of it

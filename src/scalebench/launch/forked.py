@@ -1,4 +1,6 @@
-"""Ranks forked from a server: `python -m scalebench.launch.forked REQUEST PROGRAM RANKS LIBRARIES` takes torchrun's place.
+"""Ranks forked from a server, in torchrun's place.
+
+`python -m scalebench.launch.forked REQUEST PROGRAM RANKS LIBRARIES PREFIX`.
 
 Imports nothing but the standard library: what a run waits for is the server, once.
 """
@@ -37,7 +39,7 @@ class ForkRequest:
 
 
 def socket_path(libraries: list[str]) -> Path:
-    """The server's socket: one for each user, interpreter, set of libraries, and environment that imports could depend on."""
+    """The server's socket: one for each user, interpreter, libraries, and environment that imports could depend on."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
     folder = Path(tempfile.gettempdir()) / f"scalebench-{os.getuid()}"

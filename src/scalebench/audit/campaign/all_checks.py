@@ -5,12 +5,12 @@ from collections.abc import Callable
 from scalebench.audit.campaign import comparability, convergence, execution, timing, work  # noqa: F401
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import by_severity, codes_of, of_run, of_runs, rules_version
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun, Run, measured
 
 CODES = codes_of(of_run, of_runs)
 
 # Not yet in the register.
-CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
+CHECKS: tuple[Callable[[list[MeasuredRun]], list[Finding]], ...] = (
     work.ledger_equals_plan,
     work.tokens_are_the_batches,
     work.padding_is_no_work,
@@ -36,14 +36,14 @@ def check_names() -> list[str]:
 
 def audit(campaign: str, runs: list[Run]) -> Findings:
     """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
-    measured = [run for run in runs if run.ok]
+    with_numbers = measured(runs)
     findings: list[Finding] = []
-    if measured:
-        findings += [finding for check in CHECKS for finding in check(measured)]
-        findings += [*of_run.findings(measured), *of_runs.findings([measured])]
+    if with_numbers:
+        findings += [finding for check in CHECKS for finding in check(with_numbers)]
+        findings += [*of_run.findings(with_numbers), *of_runs.findings([with_numbers])]
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),
-        checks=check_names() if measured else [],
+        checks=check_names() if with_numbers else [],
         findings=by_severity(findings),
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.audit.shared_codes import RATE_TIMES_TIME
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun
 from scalebench.record.steps import rank_totals
 
 SAME = 0.005  # relative difference of figures that are one figure computed twice
@@ -25,15 +25,15 @@ def near(a: float, b: float) -> bool:
 
 
 @of_run.check(RATE_TIMES_TIME)
-def rate_times_time(run: Run) -> Iterator[Flag]:
+def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
     """tokens/s x wall time = tokens: those of the ledger, and those of the raw series."""
     window = run.metrics.window
-    product = window.tokens_per_sec_global * window.wall_time_sec
-    counts = {"the ledger": window.tokens_processed_global, "steps.csv": int(run.window["tokens"].sum())}
+    product = window.tokens_per_s * window.wall_time_s
+    counts = {"the ledger": window.tokens, "steps.csv": int(run.window["tokens"].sum())}
     wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
     if wrong:
         yield Flag(
-            f"{window.tokens_per_sec_global:,.0f} tokens/s x {window.wall_time_sec:.3f} s = {product:,.0f} tokens, "
+            f"{window.tokens_per_s:,.0f} tokens/s x {window.wall_time_s:.3f} s = {product:,.0f} tokens, "
             f"but {' and '.join(wrong)}"
         )
 
@@ -48,9 +48,9 @@ def rate_times_time(run: Run) -> Iterator[Flag]:
         repair="Trust neither step times nor percentiles of this run.",
     )
 )
-def steps_fill_window(run: Run) -> Iterator[Flag]:
+def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     """The steps of the slowest rank add up to the wall time of the window: none is left out, none is counted twice."""
-    wall = run.metrics.window.wall_time_sec
+    wall = run.metrics.window.wall_time_s
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall:
         yield Flag(f"the steps add up to {total:.3f} s, but the window took {wall:.3f} s ({total / wall:.2f} times)")
@@ -66,17 +66,17 @@ def steps_fill_window(run: Run) -> Iterator[Flag]:
         repair="Quote neither until it is known which of the two is right.",
     )
 )
-def figures_are_the_series(run: Run) -> Iterator[Flag]:
+def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     """Step statistics and rate of the summary, computed again from the raw series."""
     window = run.metrics.window
     times = run.window["step_time_s"]
     losses = run.window["loss"]
     recomputed = {
-        "step_time_mean_sec": times.mean(),
-        "step_time_p50_sec": np.median(times),
-        "step_time_min_sec": times.min(),
-        "step_time_max_sec": times.max(),
-        "tokens_per_sec_global": run.window["tokens"].sum() / window.wall_time_sec,
+        "step_time_mean_s": times.mean(),
+        "step_time_p50_s": np.median(times),
+        "step_time_min_s": times.min(),
+        "step_time_max_s": times.max(),
+        "tokens_per_s": run.window["tokens"].sum() / window.wall_time_s,
         "train_loss_first": losses[0],
         "train_loss_last": losses[-1],
     }
@@ -85,9 +85,9 @@ def figures_are_the_series(run: Run) -> Iterator[Flag]:
         for name, value in recomputed.items()
         if not near(getattr(window, name), value)
     ]
-    total = run.metrics.total_wall_time_sec
-    if total is not None and not total >= window.wall_time_sec:
-        wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_sec:.6g} s")
+    total = run.metrics.total_wall_time_s
+    if total is not None and not total >= window.wall_time_s:
+        wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_s:.6g} s")
     validation = run.metrics.validation
     if validation and validation.perplexity is not None:
         perplexity = math.exp(validation.loss)
@@ -109,9 +109,9 @@ def figures_are_the_series(run: Run) -> Iterator[Flag]:
         repair="The rate stands; step times overstate. Run on a quiet machine.",
     )
 )
-def ranks_take_turns(run: Run) -> Iterator[Flag]:
+def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
     """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
-    wall = run.metrics.window.wall_time_sec
+    wall = run.metrics.window.wall_time_s
     total = float(run.window["step_time_s"].sum())
     if total > (1 + TURNS) * wall:
         yield Flag(f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s")
@@ -127,9 +127,9 @@ def ranks_take_turns(run: Run) -> Iterator[Flag]:
         repair=f"Raise work.steps until the window takes {SHORTEST_S:g} s or more.",
     )
 )
-def window_is_long_enough(run: Run) -> Iterator[Flag]:
+def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
     """The window takes a second or more."""
-    wall = run.metrics.window.wall_time_sec
+    wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
         yield Flag(f"the window took {wall:.2f} s")
 
@@ -144,13 +144,13 @@ def window_is_long_enough(run: Run) -> Iterator[Flag]:
         repair="Put results/corpora on a faster disk, or free a core for the reader.",
     )
 )
-def data_never_limits(run: Run) -> Iterator[Flag]:
+def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
     """The ranks do not wait for their tokens: the time from asking for them to having them is a small part of a step."""
     window = run.metrics.window
-    share = window.dataload_time_mean_sec / window.step_time_mean_sec
+    share = window.data_wait_mean_s / window.step_time_mean_s
     if share > WAITING:
-        wait_ms = window.dataload_time_mean_sec * 1e3
-        step_ms = window.step_time_mean_sec * 1e3
+        wait_ms = window.data_wait_mean_s * 1e3
+        step_ms = window.step_time_mean_s * 1e3
         yield Flag(f"{share:.1%} of a step ({wait_ms:.3g} of {step_ms:.3g} ms) was waiting for tokens")
 
 
@@ -172,7 +172,7 @@ def data_never_limits(run: Run) -> Iterator[Flag]:
         repair="Ask for fewer ranks, or lower execution.threads_per_device.",
     ),
 )
-def machine_was_free(run: Run) -> Iterator[Flag]:
+def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     """Others took little CPU time just before the run, and no two ranks share a core."""
     busy = run.metrics.host["cpu_busy_before"]
     if busy > BUSY:
@@ -192,7 +192,7 @@ def machine_was_free(run: Run) -> Iterator[Flag]:
         repair="Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.",
     )
 )
-def devices_ran_free(run: Run) -> Iterator[Flag]:
+def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
     """No GPU was slowed down by heat or by its power supply for more than a moment; a power cap alone is a note."""
     for rank in run.metrics.ranks:
         for gpu in rank.get("gpus") or []:

@@ -27,7 +27,7 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> dict[str, Any]:
     return {
         "cell": profile.cell,
         "strategy": profile.strategy,
-        "devices": profile.world_size,
+        "devices": profile.n_devices or profile.world_size,
         "status": profile.status,
         "reason": profile.reason,
         "tool": profile.tool,

@@ -8,6 +8,7 @@ import uuid
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
@@ -15,7 +16,7 @@ from scalebench.corpus.reader import open_split
 from scalebench.files import scrub, sha256_of, write_atomic, write_json
 from scalebench.launch import local, slurm_command
 from scalebench.launch.failure import failed, failure
-from scalebench.launch.heartbeat import Pulse
+from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.slurm_node import NODE
 from scalebench.launch.supervise import Interrupted, Outcome, Remote, run_watched
 from scalebench.machine.applicable import reason_against
@@ -36,17 +37,18 @@ def run_cell(
     """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
-    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was given up
-    cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
+    abandoned cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run
+    was stopped.
     """
     started = datetime.now(UTC)
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = _begin(out, run_id)
-    made = provenance(" ".join(["scalebench", *sys.argv[1:]]))
+    origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
     if nodes:
-        made["scheduler"] |= {name: said for name, said in nodes.recorded.items() if name not in AT_END}
+        origin["scheduler"] |= {name: value for name, value in nodes.recorded.items() if name not in AT_END}
     request = Request(
         campaign=campaign,
         slug=cell.slug,
@@ -58,14 +60,14 @@ def run_cell(
         started=time.time(),
         time_limit=time_limit,
         hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
-        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | made,
+        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
     request.write(attempt / "request.json")
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
         _publish(request, metrics, outcome, attempt, out)
     except Interrupted as stopped:
-        with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
+        with (out / LOG).open("a") as log:  # after what the stopped ranks print, which explains nothing
             print(f"scalebench: {stopped}; nothing of this run was published", file=log)
         raise
     finally:
@@ -73,7 +75,7 @@ def run_cell(
     return metrics
 
 
-def run_one_of_several(*arguments) -> Measured | Failed:
+def run_one_of_several(*arguments: Any) -> Measured | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
     Raises Interrupted, after publishing the run, where a node was lost: Snakemake then sends the job once more.
@@ -107,19 +109,19 @@ def _attempt(
     reason = reason_against(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
-    pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
+    heartbeat = Heartbeat(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
     try:
         if nodes:
             command = slurm_command.command(
                 cell, attempt / "request.json", nodes, slurm_command.free_port(nodes.job), program
             )
-            env, remote = slurm_command.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
+            env, remote = slurm_command.environment(cell, heartbeat.path), Remote(partial(signal_steps, nodes.job))
         else:
             command = local.command(cell, attempt / "request.json", program)
-            env, remote = local.environment(cell, pulse.path), None
-        outcome = run_watched(command, env, log, request.time_limit, pulse, remote)
+            env, remote = local.environment(cell, heartbeat.path), None
+        outcome = run_watched(command, env, log, request.time_limit, heartbeat, remote)
     finally:
-        pulse.close()
+        heartbeat.close()
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome
@@ -136,9 +138,10 @@ def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | No
     if metrics.window:
         write_atomic(
             attempt / COMPLETE,
-            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.batch.world} "
+            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.world_size} "
             f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
-            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} "
+            f"timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
         )
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
@@ -161,7 +164,7 @@ def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Ou
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
-        "world_size": request.cell.batch.world,
+        "world_size": request.cell.world_size,
         "git_commit": metrics.git_commit,
         "slurm": metrics.scheduler or {},
         "env": {k: v for k, v in recorded.items() if "NCCL" not in k},

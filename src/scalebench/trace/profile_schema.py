@@ -99,7 +99,8 @@ class Profile(Part):
     run_dir: str
     slurm_job_id: str | None = None
     hosts: list[str] = []
-    world_size: int | None = None
+    world_size: int | None = Field(None, description="Ranks.")
+    n_devices: int | None = Field(None, description="Devices of all ranks; nn.DataParallel has several a rank.")
     gpu: str | None = None
     cuda: str | None = None
     torch: str | None = None

@@ -97,6 +97,7 @@ def _known(captured: Captured, folder: Path) -> dict[str, Any]:
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),
         "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
         "world_size": captured.world_size,
+        "n_devices": sum(len(rank["devices"]) for rank in captured.ranks) or None,
         "gpu": next((p["device_name"] for p in captured.ranks if p["device_name"] != "cpu"), None),
         "torch": captured.env.get("torch_version"),
         "deepspeed": captured.env.get("deepspeed_version"),

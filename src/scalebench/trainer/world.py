@@ -16,12 +16,12 @@ def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = (
 
     `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
     """
-    reason = reason_against(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
+    reason = world_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
     if reason:
         raise WrongWorld(reason)
 
 
-def reason_against(
+def world_mismatch(
     nodes: int, per_node: int, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
     """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each."""

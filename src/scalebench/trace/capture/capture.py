@@ -20,7 +20,7 @@ from scalebench.corpus.reader import TokenFile
 from scalebench.files import scrub, sha256_of, write_json
 from scalebench.launch import local, slurm_command
 from scalebench.launch.failure import failure
-from scalebench.launch.heartbeat import Pulse
+from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.supervise import Remote, run_watched
 from scalebench.machine.applicable import reason_against
 from scalebench.machine.gpus import cuda_devices
@@ -94,7 +94,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, asked: Tracing, 
             tool_version=_version() if tool == NSYS else request.provenance["env"]["torch_version"],
             tool_reason=why,
             nodes=asked.nodes,
-            world_size=cell.execution.geometry.nodes * cell.processes_per_node,
+            world_size=cell.world_size,
             steps=asked.steps,
             step_time_s=seen.get("step_time_s", []),
             collectives=seen.get("collectives"),
@@ -140,20 +140,20 @@ def _proof(folder: Path) -> dict[str, str]:
 def _run(request: Request, attempt: Path, log: Path, tool: str, nodes: Any, variables: dict[str, str]) -> str | None:
     """Start the ranks; returns why there is no trace, or None."""
     cell, path = request.cell, attempt / "request.json"
-    pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps)
+    heartbeat = Heartbeat(cell.processes_per_node, cell.work.warmup_steps)
     under = [sys.executable, "-m", "scalebench.trace.capture.nsys_node", str(path)] if tool == NSYS else []
     try:
         if nodes:
             line = slurm_command.command(cell, path, nodes, slurm_command.free_port(nodes.job), PROGRAM)
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
-            env, remote = slurm_command.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
+            env, remote = slurm_command.environment(cell, heartbeat.path), Remote(partial(signal_steps, nodes.job))
         else:
             command = [*under, *local.command(cell, path, PROGRAM)]
-            env, remote = local.environment(cell, pulse.path), None
-        outcome = run_watched(command, env | variables, log, request.time_limit, pulse, remote)
+            env, remote = local.environment(cell, heartbeat.path), None
+        outcome = run_watched(command, env | variables, log, request.time_limit, heartbeat, remote)
     finally:
-        pulse.close()
+        heartbeat.close()
     if (attempt / SEEN).exists() and any((attempt / RAW).iterdir()):
         return None
     if (attempt / SEEN).exists():

@@ -3,10 +3,8 @@
 import json
 import shutil
 import sys
-import time
 import uuid
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,18 @@ from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import open_split
 from scalebench.files import scrub, sha256_of, write_atomic, write_json
 from scalebench.launch import local, slurm_command
+from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
 from scalebench.launch.failure import failed, failure
-from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.slurm_node import NODE
-from scalebench.launch.supervise import Interrupted, Outcome, Remote, run_watched
-from scalebench.machine.applicable import reason_against
+from scalebench.launch.supervise import Interrupted, Outcome
+from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.provenance import provenance, variables
-from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end, signal_steps
+from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end
 from scalebench.record.metrics import Failed, Failure, Measured, parse_metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
 
@@ -45,29 +43,26 @@ def run_cell(
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
-    attempt = _begin(out, run_id)
+    attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG))
     origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
     if nodes:
         origin["scheduler"] |= {name: value for name, value in nodes.recorded.items() if name not in AT_END}
-    request = Request(
+    request = write_request(
+        cell,
         campaign=campaign,
-        slug=cell.slug,
         repeat=repeat,
-        sections=sections_of(cell),
-        tokens=str(tokens),
-        out=str(attempt),
+        tokens=tokens,
+        attempt=attempt,
         run_id=run_id,
-        started=time.time(),
         time_limit=time_limit,
-        hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
+        nodes=nodes,
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
-    request.write(attempt / "request.json")
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
         _publish(request, metrics, outcome, attempt, out)
     except Interrupted as stopped:
-        with (out / LOG).open("a") as log:  # after what the stopped ranks print, which explains nothing
+        with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
             print(f"scalebench: {stopped}; nothing of this run was published", file=log)
         raise
     finally:
@@ -86,18 +81,6 @@ def run_one_of_several(*arguments: Any) -> Measured | Failed:
     return metrics
 
 
-def _begin(out: Path, run_id: str) -> Path:
-    """A fresh folder for this attempt. What earlier attempts left is removed, so that they cannot publish any more."""
-    out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(".attempt-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    for name in (METRICS, STEPS, LAUNCHER, COMPLETE, LOG):
-        (out / name).unlink(missing_ok=True)
-    attempt = out / f".attempt-{run_id}"
-    attempt.mkdir()
-    return attempt
-
-
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
 ) -> tuple[Measured | Failed, Outcome | None]:
@@ -106,22 +89,10 @@ def _attempt(
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if short:
         return failed(request, Failure(failure_class="wrong_world", reason=short)), None
-    reason = reason_against(cell, gpus, len(nodes.hosts) if nodes else 1)
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
-    heartbeat = Heartbeat(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
-    try:
-        if nodes:
-            command = slurm_command.command(
-                cell, attempt / "request.json", nodes, slurm_command.free_port(nodes.job), program
-            )
-            env, remote = slurm_command.environment(cell, heartbeat.path), Remote(partial(signal_steps, nodes.job))
-        else:
-            command = local.command(cell, attempt / "request.json", program)
-            env, remote = local.environment(cell, heartbeat.path), None
-        outcome = run_watched(command, env, log, request.time_limit, heartbeat, remote)
-    finally:
-        heartbeat.close()
+    outcome = run_ranks(request, log, program, nodes, cell.work.warmup_steps + cell.work.steps)
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome
@@ -131,7 +102,9 @@ def _attempt(
 def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
-    metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _seen(metrics, attempt))
+    metrics = metrics.model_copy(
+        update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
+    )
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
     (out / LOG).touch()
@@ -148,7 +121,7 @@ def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | No
             (attempt / name).replace(out / name)
 
 
-def _seen(metrics: Measured | Failed, attempt: Path) -> dict:
+def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
     """What is known of job and nodes at the end: how long it has taken, what each node is."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:

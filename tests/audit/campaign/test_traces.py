@@ -6,7 +6,7 @@ from synthetic_traces import trace
 
 from scalebench.analysis.traces import traces_report
 from scalebench.audit.campaign.traces import audit_traces
-from scalebench.trace.breakdown import Summary
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.profile_schema import Profile
 
 
@@ -15,7 +15,9 @@ def profile(made=None, world=None, **fields) -> Profile:
     made = made or trace()
     known = {"cell": cell.slug, "fingerprint": cell.fingerprint, "strategy": "ddp", "expected_calls": {"allreduce": 2},
              "step_time_ms": [0.2] * 4}  # fmt: skip
-    return Profile(generated_at_utc="now", run_dir="here", **known | Summary(made, world).fields() | fields)
+    return Profile(
+        generated_at_utc="now", run_dir="here", **known | StepBreakdown(made, world).profile_fields() | fields
+    )
 
 
 @pytest.fixture
@@ -76,4 +78,4 @@ def test_devices_of_a_trace_are_not_its_ranks():
 
     path = Path("results/x/traces/c/profile_summary.json")
     entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, [])["traces"][0]
-    assert entry["devices"] == 2
+    assert entry["n_devices"] == 2

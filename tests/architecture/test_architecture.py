@@ -37,6 +37,9 @@ FINDING = {
     "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
 }  # fmt: skip
 
+# Programs that a command starts as processes of their own.
+PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py")
+
 
 def rules() -> dict[str, str]:
     """Name -> text of every rule."""

@@ -66,13 +66,13 @@ def drawn(chart: str, path: Path, folder: str) -> list[str]:
     if chart == "waterfall":
         return ["waterfall", str(path)]
     kind, _, against = chart.partition("_")
-    return ["loss-chart", against, folder] if kind == "loss" else ["chart", chart, folder]
+    return ["loss_chart", against, folder] if kind == "loss" else ["chart", chart, folder]
 
 
 def each(*commands: list[str]) -> None:
     def stage(arguments: list[str]) -> None:
         began = time.perf_counter()
-        run([sys.executable, "-m", "scalebench.cli", *arguments], check=True, capture_output=True)
+        run([sys.executable, "-m", "scalebench", "stage", *arguments], check=True, capture_output=True)
         print(f"  {' '.join(arguments[:2]):40} {time.perf_counter() - began:6.1f} s", flush=True)
 
     with ThreadPoolExecutor(CORES) as pool:

@@ -107,7 +107,7 @@ def test_nothing_there(tmp_path, two):
 
 
 def test_the_command(two):
-    command = [sys.executable, "-m", "scalebench.cli", "compare", *map(str, two)]
+    command = [sys.executable, "-m", "scalebench", "compare", *map(str, two)]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode == 1
     assert "--may-differ execution.fused_optimizer" in refused.stdout

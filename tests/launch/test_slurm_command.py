@@ -110,7 +110,7 @@ def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "describe", lambda job: said)
-    monkeypatch.setattr(slurm, "ask", lambda *command: "n1\nn2")
+    monkeypatch.setattr(slurm, "run_command", lambda *command: "n1\nn2")
     found = slurm.allocation()
     assert found == Allocation("5", ("n1", "n2"), 8, devices, {"nodelist": "n[1-2]", "partition": "gpu"})
 

@@ -80,15 +80,15 @@ def _as_claim(run: Run) -> ReportedRun:
     """A run of our own in the neutral form."""
     m, config = run.metrics, run.metrics.training_config
     window = TimedSpan(
-        seconds=m.window.wall_time_sec,
-        tokens=m.window.tokens_processed_global,
-        tokens_per_s=m.window.tokens_per_sec_global,
+        seconds=m.window.wall_time_s,
+        tokens=m.window.tokens,
+        tokens_per_s=m.window.tokens_per_s,
     )
     return ReportedRun(
         name=run.metrics.cell,
         format="metrics JSON 3.0",
         world_size=sum(len(rank["devices"]) for rank in m.ranks),
-        global_batch=config.global_batch_size,
+        global_batch=config.global_batch,
         seq_len=config.seq_len,
         strategy=config.strategy,
         zero_stage=config.zero_stage,

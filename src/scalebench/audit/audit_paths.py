@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scalebench.audit.campaign.all_checks import CHECKS as OWN
-from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.all_checks import audit, check_names
 from scalebench.audit.external.all_checks import CHECKS as FOREIGN
 from scalebench.audit.external.all_checks import audit_evidence, gravest_first
 from scalebench.audit.external.context import named
@@ -72,7 +71,7 @@ def audit_gathered(evidence: Evidence, place: str) -> Audit:
         formats=dict(formats),
         traces=evidence.traces,
         not_recognised=evidence.ignored,
-        checks=[*(c.__name__ for c in OWN if names), *(c.__name__ for c in FOREIGN)],
+        checks=[*(check_names() if names else []), *(c.__name__ for c in FOREIGN)],
         findings=gravest_first([*own, *audit_evidence(evidence)]),
     )
 

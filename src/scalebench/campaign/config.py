@@ -288,9 +288,18 @@ class Tracing(Section):
     nodes: Literal["first", "all"] = key(
         "first", "The nodes that nsys traces; torch.profiler traces every rank.", "none"
     )
-    proof: bool = key(
-        False, "On GPUs, also keep what NCCL, nvidia-smi and ibstat say about the wires of the traced run.", "none"
+    interconnect: bool = key(
+        False,
+        "On GPUs, also keep what NCCL, nvidia-smi and ibstat report about the links between devices. Formerly `proof`.",
+        "none",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_names(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "proof" in data and "interconnect" not in data:
+            return {"interconnect" if name == "proof" else name: value for name, value in data.items()}
+        return data
 
 
 class Campaign(Section):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scalebench.launch.supervise import Outcome
 from scalebench.machine.slurm import verdict
-from scalebench.record.metrics import Failure, Metrics
+from scalebench.record.metrics import Failed, Failure
 from scalebench.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
@@ -17,10 +17,14 @@ ENDED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MU
 RANK_PREFIX = "[default"
 
 
-def failed(request: Request, why: Failure) -> Metrics:
+def failed(request: Request, why: Failure) -> Failed:
     """The metrics of a run without numbers."""
-    status = "not_applicable" if why.failure_class == "not_applicable" else "failed"
-    return Metrics(status=status, failure=why, total_wall_time_sec=time.time() - request.started, **request.known())
+    return Failed(
+        status="not_applicable" if why.failure_class == "not_applicable" else "failed",
+        failure=why,
+        total_wall_time_s=time.time() - request.started,
+        **request.known(),
+    )
 
 
 def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:

@@ -9,7 +9,7 @@ from scalebench.campaign.code_dependencies import MEASURING, code_sha256
 from scalebench.campaign.config import Comparison
 from scalebench.errors import UserError
 from scalebench.files import write_json
-from scalebench.record.metrics import Metrics
+from scalebench.record.metrics import Failed, Measured
 from scalebench.record.run import METRICS, read_run
 
 PAIRS = "pairs.json"
@@ -32,7 +32,7 @@ def plan(comparison: Comparison) -> list[dict]:
 
 
 def run_pairs(
-    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Metrics]
+    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Measured | Failed]
 ) -> list[dict]:
     """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Sequence
 
 from scalebench.campaign.cells import Cell
+from scalebench.cores import available_cores
 from scalebench.machine.gpus import Gpu
 
 TENSOR_FORMATS = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
 
 
-def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
+def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
     """Why `cell` cannot run on `nodes` nodes with `gpus` each; None where nothing is known against it."""
     execution = cell.execution
     geometry, strategy, precision = execution.geometry, execution.strategy, execution.precision
@@ -42,11 +43,6 @@ def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | Non
     if execution.compile:
         return _against_compile(strategy, on_cpu)
     return None
-
-
-def available_cores() -> int:
-    """Logical CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _against_compile(strategy: str, on_cpu: bool) -> str | None:

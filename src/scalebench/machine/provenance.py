@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from scalebench.campaign.code_dependencies import MEASURING, code_sha256
+from scalebench.cores import available_cores
 from scalebench.files import scrub
 from scalebench.machine.hardware import inventory
 
@@ -48,7 +49,7 @@ def hardware() -> dict[str, Any]:
     return {
         "cpu_model": _cpu_model(),
         "cpu_count": os.cpu_count(),
-        "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpu_allowed": available_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         **inventory(),
     }

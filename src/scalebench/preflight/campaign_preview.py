@@ -5,7 +5,8 @@ from collections import defaultdict
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
-from scalebench.machine.applicable import available_cores, reason_against
+from scalebench.cores import available_cores
+from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu, cuda_devices
 from scalebench.preflight import requirements
 
@@ -75,7 +76,7 @@ def _not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """The cells that this machine cannot run, by reason."""
     against = defaultdict(list)
     for cell in loaded.cells:
-        if reason := reason_against(cell, gpus):
+        if reason := unsupported_reason(cell, gpus):
             against[reason].append(cell.slug)
     if not against:
         return ""

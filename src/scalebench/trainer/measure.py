@@ -121,7 +121,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         scores = summarise_validation(scored, cell.workload.task)
         metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
-        _say(session, f"{metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+        _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
 def _say(session: Session, text: str) -> None:

@@ -19,8 +19,8 @@ from scalebench.model.peaks import peak
 from scalebench.record.metrics import (
     Energy,
     Ledger,
+    Measured,
     Memory,
-    Metrics,
     Model,
     Startup,
     Utilization,
@@ -60,7 +60,7 @@ class NotFinite(Exception):
 
 def summarise(
     request: Request, plan: SamplePlan, file: TokenFile, ranks: list[Seen], began: float, validation: Validation | None
-) -> Metrics:
+) -> Measured:
     """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
     cell = request.cell
     work = cell.work
@@ -75,8 +75,7 @@ def summarise(
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
     per_sample = ledger.tokens_consumed / ledger.samples_consumed
     counts = count_cell(cell, len(request.description.get("classes", [])), per_sample)
-    return Metrics(
-        status="ok",
+    return Measured(
         **request.known(),
         model=Model(
             parameters=ranks[0].parameters,
@@ -87,20 +86,20 @@ def summarise(
         ledger=ledger,
         window=(window := _window(request, ranks, rows, ledger)),
         validation=validation,
-        utilization=utilization(cell, counts, window.tokens_per_sec_per_device, ranks[0].place["device_name"]),
+        utilization=utilization(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
         energy=_energy(ranks, ledger.tokens_consumed),
         startup=Startup(
-            launch_sec=began - request.started,
-            setup_sec=max(r.ready for r in ranks) - began,
-            warmup_sec=max(r.warm for r in ranks) - max(r.ready for r in ranks),
-            first_step_sec=max(r.series[0].wall for r in ranks),
+            launch_s=began - request.started,
+            setup_s=max(r.ready for r in ranks) - began,
+            warmup_s=max(r.warm for r in ranks) - max(r.ready for r in ranks),
+            first_step_s=max(r.series[0].wall for r in ranks),
         ),
         memory=_memory(cell, ranks),
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
         ranks=[r.place for r in ranks],
-        total_wall_time_sec=time.time() - request.started,
+        total_wall_time_s=time.time() - request.started,
         files={STEPS: sha256_of(steps_file)},
     )
 
@@ -126,22 +125,22 @@ def _window(request: Request, ranks: list[Seen], rows: np.ndarray, ledger: Ledge
     times, losses = by_step["step_time_s"], by_step["loss"]
     n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
     return Window(
-        wall_time_sec=wall,
+        wall_time_s=wall,
         optimizer_steps=ranks[0].executed,
         skipped_optimizer_steps=n - ranks[0].executed,
         micro_steps=n * batch.accumulation,
-        tokens_processed_global=tokens,
-        tokens_per_sec_global=tokens / wall,
-        tokens_per_sec_per_device=tokens / wall / batch.world,
+        tokens=tokens,
+        tokens_per_s=tokens / wall,
+        tokens_per_s_per_device=tokens / wall / batch.world,
         step_time_n=n,
-        step_time_mean_sec=float(times.mean()),
-        step_time_p50_sec=float(np.median(times)),
-        step_time_p95_sec=float(np.percentile(times, 95)) if n >= 20 else None,
-        step_time_p99_sec=float(np.percentile(times, 99)) if n >= 100 else None,
-        step_time_min_sec=float(times.min()),
-        step_time_max_sec=float(times.max()),
-        dataload_time_mean_sec=float(by_step["data_wait_s"].mean()),
-        train_loss_avg_global=float(losses.mean()),
+        step_time_mean_s=float(times.mean()),
+        step_time_p50_s=float(np.median(times)),
+        step_time_p95_s=float(np.percentile(times, 95)) if n >= 20 else None,
+        step_time_p99_s=float(np.percentile(times, 99)) if n >= 100 else None,
+        step_time_min_s=float(times.min()),
+        step_time_max_s=float(times.max()),
+        data_wait_mean_s=float(by_step["data_wait_s"].mean()),
+        train_loss_mean=float(losses.mean()),
         train_loss_first=float(losses[0]),
         train_loss_last=float(losses[-1]),
         clock="cuda_events" if ranks[0].cuda_memory else "monotonic",
@@ -167,8 +166,8 @@ def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: 
     recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
     return Utilization(
         convention=counts.source,
-        flops_per_sec_per_device=counts.flops_per_token * tokens_per_sec,
-        peak_flops_per_sec=found.flops if found else None,
+        flops_per_s_per_device=counts.flops_per_token * tokens_per_sec,
+        peak_flops_per_s=found.flops if found else None,
         peak_source=found.source if found else None,
         mfu=share(counts.flops_per_token),
         mfu_causal=share(counts.flops_per_token_causal),
@@ -194,8 +193,8 @@ def _memory(cell: Cell, ranks: list[Seen]) -> Memory:
     peaks = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
     execution = cell.execution
     return Memory(
-        max_cuda_mem_allocated_bytes_global=peaks["allocated"],
-        max_cuda_mem_reserved_bytes_global=peaks["reserved"],
+        max_cuda_allocated_bytes=peaks["allocated"],
+        max_cuda_reserved_bytes=peaks["reserved"],
         cuda_alloc_retries=peaks["retries"],
         state_bytes=max(r.state_bytes for r in ranks),
         state_bytes_predicted=state_bytes(

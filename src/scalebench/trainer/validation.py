@@ -63,5 +63,5 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         loss=loss / targets,
         perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,
         accuracy=None if tokens else right / targets,
-        wall_time_sec=max(rank.seconds for rank in ranks),
+        wall_time_s=max(rank.seconds for rank in ranks),
     )

@@ -6,7 +6,7 @@ from synthetic_traces import trace
 
 from scalebench.analysis.traces import traces_report
 from scalebench.audit.campaign.traces import audit_traces
-from scalebench.trace.breakdown import Summary
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.profile_schema import Profile
 
 
@@ -15,7 +15,9 @@ def profile(made=None, world=None, **fields) -> Profile:
     made = made or trace()
     known = {"cell": cell.slug, "fingerprint": cell.fingerprint, "strategy": "ddp", "expected_calls": {"allreduce": 2},
              "step_time_ms": [0.2] * 4}  # fmt: skip
-    return Profile(generated_at_utc="now", run_dir="here", **known | Summary(made, world).fields() | fields)
+    return Profile(
+        generated_at_utc="now", run_dir="here", **known | StepBreakdown(made, world).profile_fields() | fields
+    )
 
 
 @pytest.fixture

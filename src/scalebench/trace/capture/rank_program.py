@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scalebench.trace.capture.capture_schema import NSYS, RAW, SEEN, SETTINGS
+from scalebench.trace.capture.capture_schema import NSYS, RANK_RESULT, RAW, SETTINGS
 from scalebench.trainer.__main__ import main
 from scalebench.trainer.request import Request
 
@@ -39,13 +39,13 @@ def traced(request: Request) -> Any:
     times = session.gather(series.step_time.tolist())
     places = session.gather(session.place)
     if session.rank == 0:
-        seen = {
+        result = {
             "step_time_s": [max(step) for step in zip(*times, strict=True)],
             "collectives": probe.collectives(),
             "ranks": places,
             "parameters": run.parameters,
         }
-        write_json(Path(request.out) / SEEN, seen)
+        write_json(Path(request.out) / RANK_RESULT, result)
     return session
 
 

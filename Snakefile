@@ -69,7 +69,7 @@ include: "workflow/rules/same_allocation.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
-include: "workflow/rules/five.smk"
+include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
 
 

@@ -1,8 +1,9 @@
 """Which run is the baseline of which: matched by what the files say, never guessed.
 
-A baseline has fewer devices and the same model, data, epochs, batch policy and precision as far as both files state them,
-and something must prove that the work is the same: a stated model, equal tokens, or names that differ only in devices
-and strategy. Where several configurations fit and nothing tells them apart, the run has no baseline: no ratio is formed.
+A baseline has fewer devices and the same model, data, epochs, batch policy and precision as far as both files state
+them, and something must prove that the work is the same: a stated model, equal tokens, or names that differ only in
+devices and strategy. Where several configurations fit and nothing tells them apart, the run has no baseline: no ratio
+is formed.
 """
 
 import re
@@ -158,7 +159,5 @@ def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> l
     others = list(candidates)
     names = ("model", "dataset", "epochs", "global_batch", "precision", "strategy", "engine", "device")
     return [
-        name
-        for name in names
-        if getattr(run, name) is None and len({getattr(other, name) for other in others}) > 1
+        name for name in names if getattr(run, name) is None and len({getattr(other, name) for other in others}) > 1
     ]

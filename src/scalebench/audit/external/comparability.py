@@ -1,6 +1,5 @@
 """Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ from scalebench.audit.external.context import (
     of_evidence,
     plural,
 )
-from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import SINGLE_RUN
 from scalebench.importers.reported import ReportedRun, ScalingReport
@@ -34,8 +32,10 @@ NO_NUMBERS = ("failed", "not_applicable")
         what="The run with the fewest devices used another engine or precision, so that a speed-up over it is of the "
         "program and of the devices at once. `invalid` where such a speed-up was published.",
         detected="Engine or precision differ between a run and the most similar baseline among the files.",
-        seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix both.",
-        repair="Run the same program at every number of devices; show the best single-device program in a column of its "
+        seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
+        "both.",
+        repair="Run the same program at every number of devices; show the best single-device program in a column of "
+        "its "
         "own.",
     )
 )
@@ -89,7 +89,8 @@ def _differ(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
         "note",
         what="Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` "
         "where the comparison was published.",
-        detected="Runs of equal work on equally many devices, where no other run differs in one recorded condition only.",
+        detected="Runs of equal work on equally many devices, where no other run differs in one recorded condition "
+        "only.",
         seen="GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.",
         repair="Change one thing; run both arms from one commit, in turn, several times.",
     )
@@ -192,9 +193,7 @@ def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
     """ZeRO and FSDP on one device have nothing to shard."""
     sharded = ("fsdp", "zero1", "zero2", "zero3")
     alone = [
-        run
-        for run in context.runs
-        if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in sharded)
+        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in sharded)
     ]
     if alone:
         yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)

@@ -52,7 +52,9 @@ class AuditContext:
         """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""
         for claim in self.claims("speedup", "change"):
             first, second = (
-                {run.name for run in self.runs_named(claim.values[key])} for key in ("of", "over") if key in claim.values
+                {run.name for run in self.runs_named(claim.values[key])}
+                for key in ("of", "over")
+                if key in claim.values
             )
             if (a.name in first and b.name in second) or (b.name in first and a.name in second):
                 return True
@@ -103,7 +105,7 @@ def listed(items: Iterable[Any]) -> str:
 
 def plural(count: float, noun: str) -> str:
     """ "1 run", "2 runs", "2 batches"."""
-    ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    ending = "es" if noun.endswith(("s", "x", "tch", "sh")) else "s"
     return f"{count:,} {noun}{'' if count == 1 else ending}"
 
 
@@ -112,4 +114,3 @@ def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...
     for run in runs:
         groups[tuple(getattr(run, name) for name in fields)].append(run)
     return groups
-

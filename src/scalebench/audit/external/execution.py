@@ -223,7 +223,8 @@ def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
     Code(
         "inclusive-times-summed",
         "note",
-        what="Inclusive times hold the time of nested operators; their sum counts it several times. `note` where nobody "
+        what="Inclusive times hold the time of nested operators; their sum counts it several times. `note` where "
+        "nobody "
         "has published the sum.",
         detected="The sum of inclusive device times exceeds that of own times by half; `invalid` where a claim equals "
         "it.",

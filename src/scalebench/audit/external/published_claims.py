@@ -71,7 +71,8 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
     Code(
         "difference-of-single-runs",
         "suspect",
-        what="Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one arm.",
+        what="Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one "
+        "arm.",
         detected="A claimed change with n=1 in an arm.",
         seen="GPT-2 on two nodes of V100: +19.5 %.",
         repair="Run both arms in turn, several times, and give an interval.",
@@ -93,7 +94,8 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
     Code(
         "communication-negative",
         "invalid",
-        what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, not "
+        what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, "
+        "not "
         "of communication.",
         detected="A communication time below zero.",
         seen="GPT-2 on L4: -0.115 and -0.133 s.",
@@ -222,7 +224,8 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
     Code(
         "parameter-count",
         "suspect",
-        what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to GPT-2 "
+        what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to "
+        "GPT-2 "
         "small.",
         detected="Stated parameters against those of the shape.",
         seen="GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.",
@@ -292,7 +295,12 @@ def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
 def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
     """A claim about a run whose files are not there cannot be checked."""
     tables = [table.name for table in context.evidence.operator_tables]
-    names = {claim.values[key] for claim in context.evidence.published_claims for key in ("of", "over") if key in claim.values}
+    names = {
+        claim.values[key]
+        for claim in context.evidence.published_claims
+        for key in ("of", "over")
+        if key in claim.values
+    }
     absent = sorted(
         name for name in names if not context.runs_named(name) and not any(name in table for table in tables)
     )

@@ -11,7 +11,7 @@ from scalebench.audit.external.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
-from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
+from scalebench.importers.reported import ReportedRun, TimedSpan
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 FASTER = 0.75  # ratio of losses after the same epochs that smaller batches alone do not explain
@@ -50,7 +50,8 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
     Code(
         "identical-losses",
         "suspect",
-        what="Ranks with different samples have different losses. Equal to the last digit means equal batches: N devices "
+        what="Ranks with different samples have different losses. Equal to the last digit means equal batches: N "
+        "devices "
         "did one device's work.",
         detected="All ranks print the same loss at every logged step. `invalid` where a run with one device prints it "
         "too; otherwise the program may average before printing.",
@@ -100,9 +101,9 @@ def learns_too_fast(context: AuditContext) -> Iterator[Flag]:
             continue
         first = common[0]
         yield Flag(
-            f"after epoch {first} the loss is {here[first]:.3g} with {run.world_size} ranks and {there[first]:.3g} with "
-            f"{base.world_size}, and an epoch takes {run_s:.2f} s instead of {base_s:.2f} s: {n:g} shares of the data "
-            f"would make 1/{n:g} of the updates",
+            f"after epoch {first} the loss is {here[first]:.3g} with {run.world_size} ranks and {there[first]:.3g} "
+            f"with {base.world_size}, and an epoch takes {run_s:.2f} s instead of {base_s:.2f} s: {n:g} shares of "
+            f"the data would make 1/{n:g} of the updates",
             [run, base],
             corrected=_speedup_of_all(true, n, base_s, run_s),
         )
@@ -153,9 +154,11 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
     Code(
         "batch-multiplied",
         "invalid",
-        what="nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device multiplies "
+        what="nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device "
+        "multiplies "
         "throughput by N.",
-        detected="Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's memory "
+        detected="Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's "
+        "memory "
         "shrinks.",
         seen="GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.",
         repair="Count the loader's batch once.",
@@ -176,9 +179,8 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         if not near(work, base_work, 0.03) or used >= SHRUNK * base_used:
             continue
         times = sorted(base_time[1] for b in scaling.bases if (base_time := _last_timed(b)) is not None)
-        derivation = (
-            f"not {scaling.devices * flops / base_flops:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
-        )
+        multiplied = scaling.devices * flops / base_flops
+        derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
         if len(times) > 1:
             derivation += f"; {times[0] / seconds:.2f}x to {times[-1] / seconds:.2f}x over the repeats of the baseline"
         yield Flag(

@@ -88,7 +88,8 @@ def _sawtooth(times: Sequence[float]) -> _Sawtooth | None:
     Code(
         "interval-over-cumulative",
         "invalid",
-        what="The time since the last log line is divided by all steps so far: the printed time falls and the rate rises "
+        what="The time since the last log line is divided by all steps so far: the printed time falls and the rate "
+        "rises "
         "with every line.",
         detected="Printed time x all steps equals the interval on the progress bar's clock; or printed times fall as "
         "1, 1/2, 1/3, ...; other logs of the same program are suspect with it.",
@@ -138,8 +139,8 @@ def _proof_by_bar(run: ReportedRun, timed: list[LoggedStep]) -> tuple[LoggedStep
         if passed > 5 and agrees and printed * steps < 0.8 * passed - 1:
             return before, step, (
                 f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
-                f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x {step.step} = "
-                f"{printed * step.step:.1f} s"
+                f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
+                f"{step.step} = {printed * step.step:.1f} s"
             )  # fmt: skip
     return None
 
@@ -246,7 +247,8 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
         "warmup-in-window",
         "note",
         what="First steps start libraries, allocate and compile; an average with them depends on how long the run was.",
-        detected="The first epoch takes 1.15 times the others or more, the first step 3 times; or the program is known to "
+        detected="The first epoch takes 1.15 times the others or more, the first step 3 times; or the program is "
+        "known to "
         "count from the first step.",
         seen="GPT-2 on V100, an early set: first epoch 22.1 s, then 16.4 s.",
         repair="State a number of warm-up steps and start the clock after them.",

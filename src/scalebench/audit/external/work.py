@@ -1,4 +1,4 @@
-"""Do the figures of one file agree with each other? Rate and time with the tokens, tokens and steps with the batches."""
+"""Do the figures of one file agree: rate and time with the tokens, tokens and steps with the batches?"""
 
 from collections.abc import Iterator
 from statistics import median
@@ -18,7 +18,8 @@ RATE_OF_ONE_RANK = Code(
     "invalid",
     what="The rate is that of one rank, where the reader takes it for all: N devices look slower than one.",
     detected="Rate x time is exactly 1/N of the tokens, or of the single run's rate x time over the same epoch.",
-    seen="GPT-2 on 1, 2 and 4 V100 with a fixed global batch, its T4 runs: 11,213 tokens/s on four devices after 12,915 "
+    seen="GPT-2 on 1, 2 and 4 V100 with a fixed global batch, its T4 runs: 11,213 tokens/s on four devices after "
+    "12,915 "
     "on one; all four made 44,854.",
     repair="Add the tokens of all ranks before dividing, and name the figure global or per device.",
 )
@@ -35,7 +36,8 @@ EACH_RANK_EVERYTHING = Code(
     "suspect",
     what="Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow "
     "scaling.",
-    detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss per "
+    detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss "
+    "per "
     "epoch falls much faster with N ranks while an epoch takes as long or longer.",
     seen="a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off; "
     "0.46x and 0.80x were 1.85x and 3.20x.",
@@ -224,17 +226,16 @@ def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
     samples = micro * span.micro_steps * (1 if _total_batch(run, span) else world)
     if not near(samples, world * data, 0.03):
         return None
-    share = Correction(
-        value=span.seconds / world,
-        unit="s",
-        derivation=f"an epoch in which each rank takes its share: the time / {world}",
-    ) if span.seconds else None  # fmt: skip
+    correction = None
+    if span.seconds:
+        derivation = f"an epoch in which each rank takes its share: the time / {world}"
+        correction = Correction(value=span.seconds / world, unit="s", derivation=derivation)
     return Flag(
         f"{_which(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps = {samples:,} samples in one "
         f"epoch over a data set of {data:,}: {samples / data:.2f} times all of it",
         [run],
         severity="invalid",
-        corrected=share,
+        corrected=correction,
     )
 
 

@@ -16,6 +16,7 @@ from scalebench.cli import parser
 # trainer and launcher write and everybody below reads.
 ORDER = [
     "campaign",
+    "reference",
     "corpus",
     "model",
     "strategy",

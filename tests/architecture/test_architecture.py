@@ -38,6 +38,9 @@ FINDING = {
     "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
 }  # fmt: skip
 
+# Programs that a command starts as processes of their own.
+PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", "machine/network.py")
+
 
 def rules() -> dict[str, str]:
     """Name -> text of every rule."""
@@ -144,7 +147,7 @@ def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
     if rule in ("train", "same_allocation", "pairs", "trace_capture"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
-        unused -= {p for p in unused if p.split("/")[0] in rooms or p in ("launch/torchrun.py", "machine/network.py")}
+        unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
 
 

@@ -99,6 +99,7 @@ RULES = [
     "corpus_tokenizer",
     "corpus_tokenise",
     "train",
+    "reference",
     "same_allocation",
     "copy_run",
     "collect",

@@ -69,7 +69,9 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
         )
 
     monkeypatch.setattr(slurm_test_only.subprocess, "run", answer)
-    found = list(slurm_test_only.refusals(loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]}), site))
+    found = list(
+        slurm_test_only.refusals(loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]}), site)
+    )
     assert len(asked) == 2
     assert found[0][1:] == ("ddp-fp32-n1x1 and 1 more", None)
     assert found[1][1:] == ("the 4 pairs of fused", "Requested time limit is invalid")

@@ -30,11 +30,11 @@ def two(tmp_path):
 
 
 def test_the_sizes_are_what_is_meant_to_differ(two):
-    found = compare_foreign(*two, ["world"])
+    found = compare_foreign(*two, ["world_size"])
     assert found.why is None
     assert 2 < found.low < found.ratio < found.high < 4.5
     assert found.runs == (3, 3)
-    assert found.declared == ["world"]
+    assert found.declared == ["world_size"]
     assert "Not told by both" in found.sentence
 
 
@@ -42,14 +42,14 @@ def test_an_undeclared_difference_gives_no_ratio(two):
     assert compare_foreign(*two, []).why.startswith("incomparable: world")
     for k in (1, 2, 3):
         write(two[1], 4, k, precision="fp32")
-    assert "precision" in compare_foreign(two[0], two[1], ["world"]).why
+    assert "precision" in compare_foreign(two[0], two[1], ["world_size"]).why
 
 
 def test_our_own_against_a_foreign_one_tells_what_differs(tmp_path, two):
     own = write_run(tmp_path / "own", cells()[0]).folder
     assert not all_own(own, two[0])
     assert all_own(own, own)
-    found = compare_foreign(two[0], own, ["world"])
+    found = compare_foreign(two[0], own, ["world_size"])
     assert found.why.startswith("incomparable: ")
     assert "device" in found.why
 
@@ -59,7 +59,7 @@ def test_an_invalid_foreign_result_gives_no_ratio(two):
     data = json.loads(path.read_text())
     data["epochs"][0]["tokens_per_sec_global"] *= 4
     path.write_text(json.dumps(data))
-    assert compare_foreign(*two, ["world"]).why.startswith("invalid: ")
+    assert compare_foreign(*two, ["world_size"]).why.startswith("invalid: ")
 
 
 def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):

@@ -16,12 +16,12 @@ from scalebench.audit.external.context import speed
 from scalebench.importers.discover import gather
 
 READ = [
-    (write_nanogpt, {"world": None, "parameters": 123.59e6, "peak_flops": 312e12, "best_val_loss": 10.9861, "device": None}, 60),
-    (write_llmc, {"world": 8, "micro": 64, "seq_len": 1024, "parameters": 124475904.0, "device": "NVIDIA H100 PCIe", "precision": "bf16", "best_val_loss": 11.009138}, 59),
-    (write_torchtitan, {"world": 8, "micro": 8, "global_batch": 64, "seq_len": 8192, "device": "NVIDIA H100 PCIe", "peak_flops": 756e12, "rate_of": "rank"}, 19),
-    (write_megatron, {"world": 16, "micro": 4, "global_batch": 256, "seq_len": 1024, "skipped_steps": 0}, 19),
-    (write_trainer_state, {"world": None, "micro": 32, "epochs": 1}, 320),
-    (write_blocks, {"world": 2, "micro": 8, "offload": None, "zero_stage": None}, 6),
+    (write_nanogpt, {"world_size": None, "parameters": 123.59e6, "peak_flops": 312e12, "best_val_loss": 10.9861, "device": None}, 60),
+    (write_llmc, {"world_size": 8, "micro_batch": 64, "seq_len": 1024, "parameters": 124475904.0, "device": "NVIDIA H100 PCIe", "precision": "bf16", "best_val_loss": 11.009138}, 59),
+    (write_torchtitan, {"world_size": 8, "micro_batch": 8, "global_batch": 64, "seq_len": 8192, "device": "NVIDIA H100 PCIe", "peak_flops": 756e12, "rate_scope": "rank"}, 19),
+    (write_megatron, {"world_size": 16, "micro_batch": 4, "global_batch": 256, "seq_len": 1024, "skipped_steps": 0}, 19),
+    (write_trainer_state, {"world_size": None, "micro_batch": 32, "epochs": 1}, 320),
+    (write_blocks, {"world_size": 2, "micro_batch": 8, "offload": None, "zero_stage": None}, 6),
 ]  # fmt: skip
 
 
@@ -35,14 +35,14 @@ def read(folder, writer):
 def test_a_log_is_read(tmp_path, writer, wanted, rows):
     claim = read(tmp_path, writer)
     assert {key: getattr(claim, key) for key in wanted} == wanted
-    assert len(claim.rows) == rows
+    assert len(claim.logged_steps) == rows
     assert claim.problems == []
 
 
 def test_speed_is_of_all_devices_together(tmp_path):
     """torchtitan prints the rate of one; nanoGPT prints no rate, but the tokens and the time of a step."""
     titan, nano = read(tmp_path / "a", write_torchtitan), read(tmp_path / "b", write_nanogpt)
-    rates = sorted(row.rate for row in titan.rows)
+    rates = sorted(row.tokens_per_s for row in titan.rows)
     assert speed(titan).value == rates[len(rates) // 2] * 8
     seconds = sorted(row.seconds for row in nano.rows)
     assert speed(nano).value == pytest.approx(491_520 / seconds[len(seconds) // 2])
@@ -53,7 +53,13 @@ def test_a_name_tells_what_a_step_log_does_not(tmp_path):
     folder.mkdir()
     (folder / "step_log.csv").write_text("global_step,step_time_s\n1,0.5\n2,0.5\n")
     (claim,) = gather([tmp_path]).runs
-    assert (claim.world, claim.micro, claim.seq_len, claim.zero_stage, claim.precision) == (4, 32, 128, 2, "fp16")
+    assert (claim.world_size, claim.micro_batch, claim.seq_len, claim.zero_stage, claim.precision) == (
+        4,
+        32,
+        128,
+        2,
+        "fp16",
+    )
 
 
 def test_what_a_file_says_counts_more_than_what_is_said_about_it(tmp_path):
@@ -61,7 +67,7 @@ def test_what_a_file_says_counts_more_than_what_is_said_about_it(tmp_path):
     write_llmc(folder, random.Random(0))
     (folder / "claims.yaml").write_text('scalebench_claims: "1.0"\nruns: {main: {world_size: 3, dataset: web}}\n')
     (claim,) = gather([tmp_path], {"": {"world_size": 5}}).runs
-    assert (claim.world, claim.dataset) == (8, "web")
+    assert (claim.world_size, claim.dataset) == (8, "web")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def _arm(folder: str) -> Run:
 
 
 def _rate(run: Run) -> float:
-    return run.metrics.window.tokens_per_sec_global
+    return run.metrics.window.tokens_per_s
 
 
 def differences(a: dict, b: dict, at: str = "") -> dict[str, list]:

@@ -8,11 +8,11 @@ from scalebench.audit.audit_paths import audit_paths
 from scalebench.audit.external.context import speed
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
-from scalebench.importers.reported import ReportedRun, Window
+from scalebench.importers.reported import ReportedRun, TimedSpan
 from scalebench.record.run import Run, read_run
 
 # What two results must have in common; the ones that a file does not tell are named beside the ratio.
-CONTRACT = ("world", "global_batch", "seq_len", "strategy", "zero_stage", "offload", "engine", "precision", "model", "parameters",
+CONTRACT = ("world_size", "global_batch", "seq_len", "strategy", "zero_stage", "offload", "engine", "precision", "model", "parameters",
             "dataset", "device", "commit", "launcher")  # fmt: skip
 # Told by few, and nothing is missing where it is not told.
 OPTIONAL = ("zero_stage", "offload")
@@ -56,11 +56,14 @@ def compare_foreign(a: Path, b: Path, may_differ: list[str]) -> Compared:
 
 def _claims(path: Path) -> list[ReportedRun]:
     evidence = gather([path])
-    own = [run for folder in evidence.own if (run := read_run(Path(folder))).ok]
+    own = [run for folder in evidence.own_runs if (run := read_run(Path(folder))).ok]
     claims = [c for c in [*evidence.runs, *map(_as_claim, own)] if speed(c)]
     # Names that tell nothing but repeats apart (run_1, run_2) are of one kind.
     kinds = sorted(
-        {"" if c.of_one_run == c.name and len(claims) > 1 and _repeat(c.name) else c.of_one_run for c in claims}
+        {
+            "" if c.name_without_repeat == c.name and len(claims) > 1 and _repeat(c.name) else c.name_without_repeat
+            for c in claims
+        }
     )
     if not claims:
         raise UserError(f"{path}: no result below that says how fast it was")
@@ -76,14 +79,16 @@ def _repeat(name: str) -> bool:
 def _as_claim(run: Run) -> ReportedRun:
     """A run of our own in the neutral form."""
     m, config = run.metrics, run.metrics.training_config
-    window = Window(
-        seconds=m.window.wall_time_sec, tokens=m.window.tokens_processed_global, rate=m.window.tokens_per_sec_global
+    window = TimedSpan(
+        seconds=m.window.wall_time_s,
+        tokens=m.window.tokens,
+        tokens_per_s=m.window.tokens_per_s,
     )
     return ReportedRun(
         name=run.metrics.cell,
         format="metrics JSON 3.0",
-        world=sum(len(rank["devices"]) for rank in m.ranks),
-        global_batch=config.global_batch_size,
+        world_size=sum(len(rank["devices"]) for rank in m.ranks),
+        global_batch=config.global_batch,
         seq_len=config.seq_len,
         strategy=config.strategy,
         zero_stage=config.zero_stage,
@@ -93,8 +98,8 @@ def _as_claim(run: Run) -> ReportedRun:
         dataset=config.dataset_name,
         device=m.ranks[0]["device_name"],
         commit=m.git_commit,
-        windows=[window],
-        rate_of="global",
+        timed_spans=[window],
+        rate_scope="global",
     )
 
 
@@ -104,5 +109,5 @@ def _told(claims: list[ReportedRun]) -> dict[str, str | None]:
     for name in CONTRACT:
         values = {getattr(claim, name) for claim in claims}
         found[name] = None if None in values else " | ".join(sorted(map(str, values)))
-    knobs = {str(sorted(claim.knobs.items())) for claim in claims}
+    knobs = {str(sorted(claim.debug_settings.items())) for claim in claims}
     return found | {"profilers and debugging": " | ".join(sorted(knobs))}

@@ -11,7 +11,7 @@ from scalebench.analysis.confidence import Estimate, rate
 from scalebench.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
 from scalebench.audit.finding import Findings
 from scalebench.files import sha256_of
-from scalebench.record.metrics import Metrics
+from scalebench.record.metrics import Measured
 from scalebench.record.run import METRICS, Run
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
@@ -39,17 +39,17 @@ CONFIGURATION = {
 
 
 # What a measured run adds: column -> how it is read from the metrics.
-MEASURED: dict[str, Callable[[Metrics], Any]] = {
-    "tokens": lambda m: m.window.tokens_processed_global,
-    "wall_time_s": lambda m: m.window.wall_time_sec,
-    "tokens_per_s": lambda m: m.window.tokens_per_sec_global,
-    "samples_per_s": lambda m: m.ledger.samples_consumed / m.window.wall_time_sec,
-    "tokens_per_s_per_device": lambda m: m.window.tokens_per_sec_per_device,
-    "step_time_mean_s": lambda m: m.window.step_time_mean_sec,
-    "step_time_p50_s": lambda m: m.window.step_time_p50_sec,
-    "step_time_p95_s": lambda m: m.window.step_time_p95_sec,
+MEASURED: dict[str, Callable[[Measured], Any]] = {
+    "tokens": lambda m: m.window.tokens,
+    "wall_time_s": lambda m: m.window.wall_time_s,
+    "tokens_per_s": lambda m: m.window.tokens_per_s,
+    "samples_per_s": lambda m: m.ledger.samples_consumed / m.window.wall_time_s,
+    "tokens_per_s_per_device": lambda m: m.window.tokens_per_s_per_device,
+    "step_time_mean_s": lambda m: m.window.step_time_mean_s,
+    "step_time_p50_s": lambda m: m.window.step_time_p50_s,
+    "step_time_p95_s": lambda m: m.window.step_time_p95_s,
     "steps": lambda m: m.window.step_time_n,
-    "data_wait_share": lambda m: m.window.dataload_time_mean_sec / m.window.step_time_mean_sec,
+    "data_wait_share": lambda m: m.window.data_wait_mean_s / m.window.step_time_mean_s,
     "loss_first": lambda m: m.window.train_loss_first,
     "loss_last": lambda m: m.window.train_loss_last,
     "validation_loss": lambda m: m.validation and m.validation.loss,
@@ -62,11 +62,11 @@ MEASURED: dict[str, Callable[[Metrics], Any]] = {
     "state_bytes": lambda m: m.memory.state_bytes,
     "state_bytes_predicted": lambda m: m.memory.state_bytes_predicted,
     "max_rss_bytes": lambda m: m.memory.max_rss_bytes,
-    "max_cuda_mem_allocated_bytes": lambda m: m.memory.max_cuda_mem_allocated_bytes_global,
-    "max_cuda_mem_reserved_bytes": lambda m: m.memory.max_cuda_mem_reserved_bytes_global,
-    "startup_s": lambda m: m.startup.launch_sec + m.startup.setup_sec,
-    "warmup_s": lambda m: m.startup.warmup_sec,
-    "first_step_s": lambda m: m.startup.first_step_sec,
+    "max_cuda_mem_allocated_bytes": lambda m: m.memory.max_cuda_allocated_bytes,
+    "max_cuda_mem_reserved_bytes": lambda m: m.memory.max_cuda_reserved_bytes,
+    "startup_s": lambda m: m.startup.launch_s + m.startup.setup_s,
+    "warmup_s": lambda m: m.startup.warmup_s,
+    "first_step_s": lambda m: m.startup.first_step_s,
 }
 
 
@@ -84,7 +84,7 @@ def runs_table(runs: list[Run]) -> pd.DataFrame:
                 "reason": m.failure.reason if m.failure else None,
                 **configuration(run),
                 **{name: read(m) if m.window else None for name, read in MEASURED.items()},
-                "total_wall_time_s": m.total_wall_time_sec,
+                "total_wall_time_s": m.total_wall_time_s,
                 "timestamp_utc": m.timestamp_utc,
                 "git_commit": m.git_commit,
                 "fingerprint": m.fingerprint,
@@ -112,12 +112,12 @@ def configuration(run: Run) -> dict:
 def throughput(runs: list[Run]) -> Estimate:
     """tokens/s of one cell from its measured runs."""
     windows = [run.metrics.window for run in runs]
-    return rate([w.tokens_processed_global for w in windows], [w.wall_time_sec for w in windows])
+    return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
 def samples_per_second(runs: list[Run]) -> float:
     """All samples over all time."""
-    seconds = sum(run.metrics.window.wall_time_sec for run in runs)
+    seconds = sum(run.metrics.window.wall_time_s for run in runs)
     return sum(run.metrics.ledger.samples_consumed for run in runs) / seconds
 
 
@@ -167,7 +167,7 @@ def cells_table(runs: list[Run], findings: Findings, times: dict[str, TimeToLoss
                 "startup_s": _median(measured, "startup_s"),
                 "warmup_s": _median(measured, "warmup_s"),
                 "window_s": _median(measured, "wall_time_s"),
-                "total_wall_time_s": _median_of([run.metrics.total_wall_time_sec for run in measured]),
+                "total_wall_time_s": _median_of([run.metrics.total_wall_time_s for run in measured]),
                 "device_load": _median_of([load for run in measured if (load := _load(run.metrics)) is not None]),
                 "data_wait_share": _median(measured, "data_wait_share"),
                 "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
@@ -195,7 +195,7 @@ def _median_of(values: list[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _load(metrics: Metrics) -> float | None:
+def _load(metrics: Measured) -> float | None:
     """Which part of the window the devices were busy: by NVML; on a CPU, cores used of cores given. None where unknown."""
     gpus = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if gpus:
@@ -209,14 +209,14 @@ def _scaled_mfu(runs: list[Run], rate: Estimate | None) -> float | None:
     """MFU at the cell's rate: all tokens over all time, as everywhere; never a mean of ratios."""
     if not runs or runs[0].metrics.utilization.mfu is None:
         return None
-    return runs[0].metrics.utilization.mfu * rate.value / runs[0].metrics.window.tokens_per_sec_global
+    return runs[0].metrics.utilization.mfu * rate.value / runs[0].metrics.window.tokens_per_s
 
 
 def _joules_per_token(runs: list[Run]) -> float | None:
     """All energy over all tokens; None where a run has none."""
     if not runs or any(run.metrics.energy.joules is None for run in runs):
         return None
-    return sum(r.metrics.energy.joules for r in runs) / sum(r.metrics.window.tokens_processed_global for r in runs)
+    return sum(r.metrics.energy.joules for r in runs) / sum(r.metrics.window.tokens for r in runs)
 
 
 def measured_by_cell(runs: list[Run]) -> dict[str, list[Run]]:

@@ -121,7 +121,7 @@ def _point(
         "metrics_paths": [str(run.folder / METRICS) for run in cell.runs],
         "n": len(cell.runs),
         "tokens_per_sec_global": _shown(cell.rate),
-        "window_wall_time_sec": sum(r.metrics.window.wall_time_sec for r in cell.runs) / len(cell.runs),
+        "window_wall_time_sec": sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
         "speedup": _shown(speedup),
         "scaling_efficiency": _shown(efficiency),
         "speedup_by_job_wall_time": _shown(by_job),
@@ -139,11 +139,11 @@ def _point(
 
 
 def _rates(cell: Measured) -> list[float]:
-    return [run.metrics.window.tokens_per_sec_global for run in sorted(cell.runs, key=lambda r: r.metrics.repeat)]
+    return [run.metrics.window.tokens_per_s for run in sorted(cell.runs, key=lambda r: r.metrics.repeat)]
 
 
 def _jobs_per_second(cell: Measured) -> Estimate:
-    return rate([1.0] * len(cell.runs), [run.metrics.total_wall_time_sec for run in cell.runs])
+    return rate([1.0] * len(cell.runs), [run.metrics.total_wall_time_s for run in cell.runs])
 
 
 def _best_single(cell: Measured, kind: str | None, cells: dict[str, Measured]) -> tuple[Measured | None, list[str]]:

@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scalebench.audit.campaign.all_checks import CHECKS as OWN
-from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.all_checks import audit, check_names
 from scalebench.audit.external.all_checks import CHECKS as FOREIGN
 from scalebench.audit.external.all_checks import audit_evidence, gravest_first
 from scalebench.audit.external.context import named
@@ -15,7 +14,7 @@ from scalebench.audit.finding import Finding
 from scalebench.errors import UserError
 from scalebench.importers.discover import BREAKS, gather
 from scalebench.importers.reported import Evidence, Unread
-from scalebench.importers.text_files import shown
+from scalebench.importers.text_files import printable
 from scalebench.record.run import Run, read_run
 
 
@@ -43,21 +42,28 @@ class Audit(BaseModel):
 def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Audit:
     """Read and check. Raises UserError where a path is missing, or where nothing in it is a result."""
     evidence = gather(paths, given)
-    return audit_gathered(evidence, " ".join(shown(str(p)) for p in paths))
+    return audit_gathered(evidence, " ".join(printable(str(p)) for p in paths))
 
 
 def audit_gathered(evidence: Evidence, place: str) -> Audit:
     names, own, formats = _own(evidence)
-    something = evidence.runs or names or evidence.profiles or evidence.polls or evidence.reports or evidence.unread
+    something = (
+        evidence.runs
+        or names
+        or evidence.operator_tables
+        or evidence.gpu_logs
+        or evidence.scaling_reports
+        or evidence.unread
+    )
     if not something:
         seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
         files = len(evidence.ignored) + len(evidence.traces)
         raise UserError(f"{place}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
     formats += Counter(c.format for c in evidence.runs)
     for kind, items in (
-        ("profiler table", evidence.profiles),
-        ("nvidia-smi log", evidence.polls),
-        ("scaling report", evidence.reports),
+        ("profiler table", evidence.operator_tables),
+        ("nvidia-smi log", evidence.gpu_logs),
+        ("scaling report", evidence.scaling_reports),
     ):
         formats += Counter({kind: len(items)})
     return Audit(
@@ -65,7 +71,7 @@ def audit_gathered(evidence: Evidence, place: str) -> Audit:
         formats=dict(formats),
         traces=evidence.traces,
         not_recognised=evidence.ignored,
-        checks=[*(c.__name__ for c in OWN if names), *(c.__name__ for c in FOREIGN)],
+        checks=[*(check_names() if names else []), *(c.__name__ for c in FOREIGN)],
         findings=gravest_first([*own, *audit_evidence(evidence)]),
     )
 
@@ -74,9 +80,9 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter]:
     """Runs of schema 3.0 with their raw series, campaign by campaign; what cannot be read goes to the unread."""
     grouped: dict[tuple[str, str], list[Run]] = defaultdict(list)
     found, formats = [], Counter()
-    for folder in evidence.own:
+    for folder in evidence.own_runs:
         place = Path(folder)
-        name = shown("/".join(place.parts[-2:]))
+        name = printable("/".join(place.parts[-2:]))
         try:
             run = read_run(place)
             if run.ok:

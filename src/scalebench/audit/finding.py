@@ -10,6 +10,25 @@ from scalebench.record.run import Run
 Severity = Literal["invalid", "suspect", "note"]
 
 
+class Correction(BaseModel):
+    """What a figure should have been. `unit`: tokens/s, ms, x, %, parameters, ...; `derivation`: how it follows, in words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    value: float
+    unit: str
+    derivation: str
+
+    @property
+    def figure(self) -> str:
+        """Value and unit: "44,854 tokens/s", "3.33x"."""
+        digits = f"{self.value:,.0f}" if abs(self.value) >= 1000 else f"{self.value:.4g}"
+        return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
+
+    def __str__(self) -> str:
+        return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
+
+
 class Finding(BaseModel):
     """What was found, where, and what to do about it.
 
@@ -24,8 +43,9 @@ class Finding(BaseModel):
     runs: list[str]
     evidence: str
     advice: str
-    corrected: str = Field(
-        "", description="What the figure should have been, with its derivation; empty where it cannot be had."
+    corrected: Correction | str | None = Field(
+        None,
+        description="What the figure should have been; null where it cannot be had. Files of schema 1.1 have a sentence.",
     )
 
 
@@ -36,18 +56,14 @@ def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -
     )
 
 
-def devices(run: Run) -> int:
-    """The world size in devices, as it came up; a rank of nn.DataParallel has several."""
-    return sum(len(rank["devices"]) for rank in run.metrics.ranks)
-
-
 class Findings(BaseModel):
     """findings.json of a campaign."""
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal["1.1"] = "1.1"
+    schema_version: Literal["1.1", "1.2"] = "1.2"
     campaign: str
+    rules_version: str = Field("unknown", description="Which set of checks was made; unknown in files of schema 1.1.")
     checks: list[str]
     findings: list[Finding]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from scalebench.importers.fields import figure, not_finite
-from scalebench.importers.reported import Poll, Profile, ReportedRun, Row, Window
+from scalebench.importers.reported import GpuLog, LoggedStep, OperatorTable, ReportedRun, TimedSpan
 
 SECOND, MILLISECOND, MICROSECOND = 1.0, 1e-3, 1e-6
 UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
@@ -82,9 +82,9 @@ def read_steps(name: str, header: str, lines: Iterator[str]) -> ReportedRun:
             continue
         seconds, rate = (v if v is None or v > 0 else None for v in (got["seconds"], got["rate"]))
         epoch = None if got["epoch"] is None else int(got["epoch"])
-        claim.rows.append(Row(int(got["step"]), seconds, got["loss"], rate, epoch))
+        claim.logged_steps.append(LoggedStep(int(got["step"]), seconds, got["loss"], rate, epoch))
         if memory is not None and memory < len(record) and (used := figure(record[memory])):
-            claim.memory_reported = max(claim.memory_reported or 0, used * 2**20)
+            claim.memory_reported_bytes = max(claim.memory_reported_bytes or 0, used * 2**20)
     if backward:
         claim.problems.append(f"{backward:,} step times are 0 or less")
     if lost:
@@ -104,15 +104,15 @@ def read_epochs(name: str, header: str, lines: Iterator[str]) -> ReportedRun:
         if got["epoch"] is None or not got["epoch_seconds"] or got["epoch_seconds"] <= 0:
             broken += bool(record)
             continue
-        claim.windows.append(
-            Window(int(got["epoch"]), got["epoch_seconds"], train_loss=got["loss"], val_loss=got["val_loss"])
+        claim.timed_spans.append(
+            TimedSpan(int(got["epoch"]), got["epoch_seconds"], train_loss=got["loss"], val_loss=got["val_loss"])
         )
     if broken:
         claim.problems.append(f"{broken:,} lines are no rows of numbers")
     return claim
 
 
-def read_gpus(name: str, header: str, lines: Iterator[str]) -> Poll:
+def read_gpus(name: str, header: str, lines: Iterator[str]) -> GpuLog:
     """nvidia-smi's samples; the header may be there twice, and the file written by several pollers at once."""
     columns = _columns(header)
     utilization = next(i for i, c in enumerate(columns) if c.startswith("utilization.gpu"))
@@ -130,7 +130,7 @@ def read_gpus(name: str, header: str, lines: Iterator[str]) -> Poll:
         if at is not None:
             backwards += at < last.get(device, at)
             last[device] = at
-    return Poll(name, devices.total(), len(devices), backwards)
+    return GpuLog(name, devices.total(), len(devices), backwards)
 
 
 def _seconds(stamp: str) -> float | None:
@@ -142,7 +142,7 @@ def _seconds(stamp: str) -> float | None:
     return None
 
 
-def read_operators(name: str, header: str, lines: Iterator[str]) -> Profile:
+def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
     """Sums of the inclusive and of the own device times of a torch.profiler table."""
     columns = _columns(header)
     total, total_unit = _time_column(columns, "device time total", "cuda time total")
@@ -159,7 +159,7 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> Profile:
         sums = [s + max(v or 0.0, 0.0) * u for s, v, u in zip(sums, values, (total_unit, own_unit), strict=True)]
     if not all(map(math.isfinite, sums)):
         sums = [0.0, 0.0]
-    return Profile(name, sums[0], sums[1], steps)
+    return OperatorTable(name, sums[0], sums[1], steps)
 
 
 def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:

@@ -24,7 +24,7 @@ ENVIRONMENT = {
 }
 
 
-def knobs_of(arguments: list[str]) -> dict[str, str]:
+def debug_settings_of(arguments: list[str]) -> dict[str, str]:
     found = {}
     for argument in arguments[:2000]:
         for pattern, name in ARGUMENTS.items():
@@ -33,7 +33,7 @@ def knobs_of(arguments: list[str]) -> dict[str, str]:
     return found
 
 
-def knobs_in(environment: dict[str, object]) -> dict[str, str]:
+def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
     """Of environment variables, those that are set to something that costs time."""
     return {
         name: str(value)[:40]

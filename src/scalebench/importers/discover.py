@@ -12,11 +12,11 @@ from typing import Any
 
 from scalebench.errors import UserError
 from scalebench.importers import csv_tables, logs, metrics_json, published_claims, text_files
-from scalebench.importers.debug_settings import knobs_in
+from scalebench.importers.debug_settings import debug_settings_in
 from scalebench.importers.fields import Fields, figure
-from scalebench.importers.reported import Evidence, Report, ReportedRun, Unread
+from scalebench.importers.reported import Evidence, ReportedRun, ScalingReport, Unread
 from scalebench.importers.run_names import complete_from_name
-from scalebench.importers.text_files import Unreadable, shown
+from scalebench.importers.text_files import Unreadable, printable
 from scalebench.record.run import METRICS
 from scalebench.record.steps import COLUMNS
 
@@ -39,12 +39,12 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
     What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's name.
     Raises UserError where a path does not exist; all else is evidence or `unread`.
     """
-    evidence = Evidence(asked=set(paths))
+    evidence = Evidence(named_files=set(paths))
     scopes: list[tuple[str, dict[str, dict[str, Any]]]] = []
     launchers: dict[str, dict[str, Any]] = {}
     for root in paths:
         if not os.path.lexists(root):
-            raise UserError(f"{shown(str(root))}: no such file or folder")
+            raise UserError(f"{printable(str(root))}: no such file or folder")
         for path in _files(root, evidence):
             name = _name(root, path, len(paths) > 1)
             try:
@@ -58,7 +58,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
                     Unread(name, f"its contents are not what such a file has ({type(error).__name__})")
                 )
     for claim in evidence.runs:
-        _complete(claim, scopes, launchers.get(claim.facts.get("folder", "")))
+        _complete(claim, scopes, launchers.get(claim.details.get("folder", "")))
         for part, facts in sorted((given or {}).items(), key=lambda item: -len(item[0])):
             if part in claim.name or part in claim.files[0]:
                 published_claims.complete(claim, facts)
@@ -75,13 +75,13 @@ def _files(root: Path, evidence: Evidence) -> Iterator[Path]:
         return
 
     def closed(error: OSError) -> None:
-        evidence.unread.append(Unread(shown(os.path.relpath(error.filename, root)), error.strerror or str(error)))
+        evidence.unread.append(Unread(printable(os.path.relpath(error.filename, root)), error.strerror or str(error)))
 
     for folder, below, names in os.walk(root, onerror=closed):
         below[:] = sorted(d for d in below if not d.startswith(".") and d not in ("node_modules", "__pycache__"))
         here = Path(folder)
         if "training_metrics.json" in names and "steps.csv" in names and _own(here / "training_metrics.json"):
-            evidence.own.append(folder)
+            evidence.own_runs.append(folder)
             continue
         for name in sorted(names):
             if stat.S_ISREG((here / name).lstat().st_mode) or (here / name).is_file():
@@ -99,21 +99,21 @@ def _name(root: Path, path: Path, several: bool) -> str:
     base = root.parent if several or not root.is_dir() else root
     parts = path.relative_to(base)
     if not root.is_dir() and parts.name in GENERIC and root.absolute().parent.name:
-        return shown(f"{root.absolute().parent.name}/{parts.name}")
-    return shown(str(parts))
+        return printable(f"{root.absolute().parent.name}/{parts.name}")
+    return printable(str(parts))
 
 
 def _read(path: Path, name: str, evidence: Evidence, scopes: list, launchers: dict) -> None:
     start = text_files.head(path)
     if not start.strip():
-        if path.name in GENERIC or path in evidence.asked:
+        if path.name in GENERIC or path in evidence.named_files:
             raise Unreadable("it is empty")
         evidence.ignored.append(name)
     elif any(mark in start for mark in TRACES):
         evidence.traces.append(name)
-        evidence.traced.append(str(path.parent))
+        evidence.traced_folders.append(str(path.parent))
     elif (encoding := text_files.encoding(start)) is None:
-        if path.name in GENERIC or path in evidence.asked:
+        if path.name in GENERIC or path in evidence.named_files:
             raise Unreadable("it is binary")
         evidence.ignored.append(name)
     else:
@@ -138,7 +138,7 @@ def _as_json(
     try:
         data = json.loads(opening if len(start) < text_files.HEAD else text_files.whole(path, encoding))
     except (ValueError, RecursionError) as error:
-        if first == "{" and (path.name in GENERIC or path in evidence.asked or MARKS.search(opening)):
+        if first == "{" and (path.name in GENERIC or path in evidence.named_files or MARKS.search(opening)):
             raise Unreadable(f"it is cut off or no JSON: {str(error)[:100]}") from None
         return False
     if not isinstance(data, dict):
@@ -153,7 +153,7 @@ def _as_json(
     elif "rank0_host" in data or "nccl_env" in data:
         launchers[folder] = data
     elif isinstance(data.get("status"), str) and ("protocol" in data or "mismatches" in data) and "series" not in data:
-        evidence.reports.append(_report(name, data))
+        evidence.scaling_reports.append(_report(name, data))
     elif "nvtx_top5" in data:
         evidence.traces.append(name)
     else:
@@ -163,8 +163,8 @@ def _as_json(
 
 def _as_text(path: Path, name: str, encoding: str, opening: str, evidence: Evidence, scopes: list) -> bool:
     folder = str(path.parent)
-    if published_claims.is_statements(opening):
-        scopes.append((folder, published_claims.read_statements(text_files.whole(path, encoding), evidence)))
+    if published_claims.is_claims_file(opening):
+        scopes.append((folder, published_claims.read_claims_file(text_files.whole(path, encoding), evidence)))
         return True
     if COMPLETE.search(opening):
         pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
@@ -189,9 +189,9 @@ def _as_text(path: Path, name: str, encoding: str, opening: str, evidence: Evide
 
 def _table(kind: str, name: str, path: Path, header: str, lines: Iterator[str], evidence: Evidence) -> None:
     if kind == "gpus":
-        evidence.polls.append(csv_tables.read_gpus(name, header, lines))
+        evidence.gpu_logs.append(csv_tables.read_gpus(name, header, lines))
     elif kind == "operators":
-        evidence.profiles.append(csv_tables.read_operators(name, header, lines))
+        evidence.operator_tables.append(csv_tables.read_operators(name, header, lines))
     else:
         _claim(
             evidence, (csv_tables.read_steps if kind == "steps" else csv_tables.read_epochs)(name, header, lines), path
@@ -199,10 +199,10 @@ def _table(kind: str, name: str, path: Path, header: str, lines: Iterator[str], 
 
 
 def _claim(evidence: Evidence, claim: ReportedRun, path: Path) -> None:
-    if not (claim.windows or claim.rows or claim.rank_losses or claim.facts.get("status") in NO_NUMBERS):
+    if not (claim.timed_spans or claim.logged_steps or claim.rank_losses or claim.details.get("status") in NO_NUMBERS):
         told = f"; {'; '.join(claim.problems[:3])}" if claim.problems else ""
         raise Unreadable(f"it is a {claim.format} without a single timed step or epoch{told}")
-    claim.files, claim.facts["folder"] = [claim.name], str(path.parent)
+    claim.files, claim.details["folder"] = [claim.name], str(path.parent)
     if path.name in GENERIC and Path(claim.name).parent != Path("."):
         claim.name = str(Path(claim.name).parent)
     if path.stat().st_size > text_files.LINES:
@@ -210,7 +210,7 @@ def _claim(evidence: Evidence, claim: ReportedRun, path: Path) -> None:
     evidence.runs.append(claim)
 
 
-def _report(name: str, data: dict[str, Any]) -> Report:
+def _report(name: str, data: dict[str, Any]) -> ScalingReport:
     top = Fields(data, [])
     rows = {}
     for key, entry in data["runs"].items() if isinstance(data.get("runs"), dict) else ():
@@ -225,28 +225,32 @@ def _report(name: str, data: dict[str, Any]) -> Report:
                 "efficiency": row.positive("scaling_efficiency"),
             }
     mismatches = [str(m.get("field")) for m in top.values("mismatches") if isinstance(m, dict)]
-    return Report(name, str(data["status"])[:40], rows, mismatches)
+    return ScalingReport(name, str(data["status"])[:40], rows, mismatches)
 
 
 def _complete(claim: ReportedRun, scopes: list, launcher: dict[str, Any] | None) -> None:
     for folder, runs in scopes:
-        if os.path.commonpath([folder, claim.facts["folder"]]) == folder:
+        if os.path.commonpath([folder, claim.details["folder"]]) == folder:
             for part, facts in runs.items():
                 if published_claims.matching(claim.name, part):
                     published_claims.complete(claim, facts)
     if launcher:
         top = Fields(launcher, claim.problems)
-        claim.knobs |= knobs_in({**_mapping(launcher.get("nccl_env")), **_mapping(launcher.get("env"))})
+        claim.debug_settings |= debug_settings_in(
+            {**_mapping(launcher.get("nccl_env")), **_mapping(launcher.get("env"))}
+        )
         claim.hosts = claim.hosts or top.part("slurm").text("nodelist")
-        claim.facts["launcher_world"] = top.count("world_size")
+        claim.details["launcher_world"] = top.count("world_size")
 
 
 def _traced(claim: ReportedRun, evidence: Evidence) -> None:
     """A capture in a folder of the run's own, `profiles/` say, was taken while it ran."""
-    folder = claim.facts["folder"]
-    inside = [t for t in evidence.traced if Path(t).parent == Path(folder) and Path(t).name.startswith("profil")]
-    if inside and sum(c.facts["folder"] == folder for c in evidence.runs) == 1:
-        claim.knobs["nsys"] = "on"
+    folder = claim.details["folder"]
+    inside = [
+        t for t in evidence.traced_folders if Path(t).parent == Path(folder) and Path(t).name.startswith("profil")
+    ]
+    if inside and sum(c.details["folder"] == folder for c in evidence.runs) == 1:
+        claim.debug_settings["nsys"] = "on"
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from scalebench.importers.fields import Fields, figure
-from scalebench.importers.reported import ReportedRun, Row, Window
+from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
 
 N = r"([-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?)"
 STEP = r"(\d{1,12})"  # more digits are no step
@@ -28,10 +28,10 @@ def nanogpt(claim: ReportedRun, lines: Iterable[str]) -> None:
     for line in lines:
         if m := re.search(rf"iter {STEP}: loss {N}, time {N}ms(?:, mfu {N}%)?", line):
             seconds, mfu = figure(m[3]), figure(m[4])
-            row = Row(
+            row = LoggedStep(
                 int(m[1]), seconds / 1e3 if seconds else None, figure(m[2]), mfu=None if mfu is None else mfu / 100
             )
-            claim.rows.append(row)
+            claim.logged_steps.append(row)
         elif m := re.search(rf"tokens per iteration will be: {N}", line):
             tokens = _whole(m[1])
         elif m := re.search(rf"number of parameters: {N}M", line):
@@ -39,11 +39,11 @@ def nanogpt(claim: ReportedRun, lines: Iterable[str]) -> None:
         elif m := re.search(rf"step {STEP}: train loss {N}, val loss {N}", line):
             claim.best_val_loss = _least(claim.best_val_loss, figure(m[3]))
         elif m := re.search(r"world_size[ =:]+(\d{1,12})", line):
-            claim.world = int(m[1]) or None
-    if any((row.mfu or 0) > 0 for row in claim.rows):
-        for row in claim.rows:  # -100 % is printed until the program has measured
+            claim.world_size = int(m[1]) or None
+    if any((row.mfu or 0) > 0 for row in claim.logged_steps):
+        for row in claim.logged_steps:  # -100 % is printed until the program has measured
             row.mfu = None if (row.mfu or 0) < 0 else row.mfu
-    claim.facts["tokens_per_step"] = tokens
+    claim.details["tokens_per_step"] = tokens
 
 
 def llmc(claim: ReportedRun, lines: Iterable[str]) -> None:
@@ -54,8 +54,8 @@ def llmc(claim: ReportedRun, lines: Iterable[str]) -> None:
             rf"step +{STEP}/\d+ \|.*?loss {N}.*?\| {N} ms \| (?:{N}% (\w+) MFU|n/a MFU) \| {N} tok/s", line
         ):
             seconds, mfu = figure(m[3]), figure(m[4])
-            claim.rows.append(
-                Row(
+            claim.logged_steps.append(
+                LoggedStep(
                     int(m[1]),
                     seconds / 1e3 if seconds else None,
                     figure(m[2]),
@@ -69,11 +69,11 @@ def llmc(claim: ReportedRun, lines: Iterable[str]) -> None:
         elif m := re.match(rf"val loss {N}", line):
             claim.best_val_loss = _least(claim.best_val_loss, figure(m[1]))
     claim.device = table.get("device")
-    claim.micro, claim.seq_len = _whole(table.get("micro batch size B")), _whole(table.get("sequence length T"))
-    claim.world = _whole(table.get("num_processes")) or None
+    claim.micro_batch, claim.seq_len = _whole(table.get("micro batch size B")), _whole(table.get("sequence length T"))
+    claim.world_size = _whole(table.get("num_processes")) or None
     claim.parameters = figure(table.get("num_parameters"))
-    claim.facts["tokens_per_step"] = _whole(table.get("total batch size"))
-    claim.rate_of = "global"
+    claim.details["tokens_per_step"] = _whole(table.get("total batch size"))
+    claim.rate_scope = "global"
 
 
 def torchtitan(claim: ReportedRun, lines: Iterable[str]) -> None:
@@ -83,14 +83,14 @@ def torchtitan(claim: ReportedRun, lines: Iterable[str]) -> None:
             rf"step: +{STEP} +loss: +{N}.*?(?:tps|wps): +{N}(?:.*?tflops: +{N})?(?:.*?mfu: +{N}%)?", line
         ):
             flops, mfu = figure(m[4]), figure(m[5])
-            claim.rows.append(
-                Row(
+            claim.logged_steps.append(
+                LoggedStep(
                     int(m[1]),
                     None,
                     figure(m[2]),
                     figure(m[3]),
                     mfu=None if mfu is None else mfu / 100,
-                    flops=flops * 1e12 if flops else None,
+                    flops_per_s=flops * 1e12 if flops else None,
                 )
             )
         elif m := re.search(rf"Peak FLOPS used for computing MFU: {N}", line):
@@ -98,13 +98,13 @@ def torchtitan(claim: ReportedRun, lines: Iterable[str]) -> None:
         elif m := re.search(r"(?:CUDA|GPU) capacity: (.+?) with ", line):
             claim.device = m[1]
         elif m := re.search(rf"local batch size:? {N}, global batch size:? {N}.*?sequence length:? {N}", line):
-            claim.micro, claim.global_batch, claim.seq_len = (_whole(v.strip(",.")) or None for v in m.groups())
+            claim.micro_batch, claim.global_batch, claim.seq_len = (_whole(v.strip(",.")) or None for v in m.groups())
         elif m := re.search(r"device mesh with \[[^\]]*\], \[([\d, ]+)\]", line):
             product = 1
             for size in m[1].split(",")[:5]:
                 product *= min(int(size), 10**6) if size.strip() else 1
-            claim.world = product or None
-    claim.rate_of = "rank"
+            claim.world_size = product or None
+    claim.rate_scope = "rank"
 
 
 def megatron(claim: ReportedRun, lines: Iterable[str]) -> None:
@@ -112,29 +112,29 @@ def megatron(claim: ReportedRun, lines: Iterable[str]) -> None:
     for line in lines:
         if m := re.search(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \(ms\): {N}", line):
             seconds = figure(m[2])
-            row = Row(int(m[1]), seconds / 1e3 if seconds else None)
+            row = LoggedStep(int(m[1]), seconds / 1e3 if seconds else None)
             rest = {k.strip(): v.strip() for k, _, v in (part.rpartition(":") for part in line.split("|")[1:])}
             row.loss = figure(rest.get("lm loss"))
             flops = figure(rest.get("throughput per GPU (TFLOP/s/GPU)"))
-            row.flops = flops * 1e12 if flops else None
-            claim.rows.append(row)
+            row.flops_per_s = flops * 1e12 if flops else None
+            claim.logged_steps.append(row)
             claim.global_batch = _whole(rest.get("global batch size")) or claim.global_batch
             skipped = _whole(rest.get("number of skipped iterations")) or 0
-            if len(claim.rows) > SETTLING:
+            if len(claim.logged_steps) > SETTLING:
                 claim.skipped_steps = (claim.skipped_steps or 0) + skipped
             nan = _whole(rest.get("number of nan iterations"))
             if nan:
-                claim.facts["nan_steps"] = claim.facts.get("nan_steps", 0) + nan
+                claim.details["nan_steps"] = claim.details.get("nan_steps", 0) + nan
         elif m := re.match(r" *(\w+) \.{3,} (\S+)", line):
             _argument(claim, m[1], m[2])
 
 
 ARGUMENTS = {
-    "world_size": "world",
-    "micro_batch_size": "micro",
+    "world_size": "world_size",
+    "micro_batch_size": "micro_batch",
     "global_batch_size": "global_batch",
     "seq_length": "seq_len",
-    "num_gpus": "world",
+    "num_gpus": "world_size",
 }
 
 
@@ -143,7 +143,7 @@ def _argument(claim: ReportedRun, name: str, value: str) -> None:
     if name in ARGUMENTS and count:
         setattr(claim, ARGUMENTS[name], count)
     if name in ("use_pytorch_profiler", "profile") and value == "True":
-        claim.knobs[f"--{name.replace('_', '-')}"] = "on"
+        claim.debug_settings[f"--{name.replace('_', '-')}"] = "on"
     if name == "framework":
         claim.strategy = value.lower()
 
@@ -157,15 +157,15 @@ def blocks(claim: ReportedRun, lines: Iterable[str]) -> None:
             loss = figure(m[2])
             if loss is not None:
                 claim.rank_losses.setdefault(step, []).append(loss)
-            rows.setdefault(step, Row(step, loss=loss))
+            rows.setdefault(step, LoggedStep(step, loss=loss))
         elif (m := re.search(rf"elapsed_time_per_iteration:? {N} ?s", line)) and step is not None:
             seconds = figure(m[1])
             rows[step].seconds = max(rows[step].seconds or 0, seconds or 0) or None
         elif m := re.search(rf"Throughput (?:average on|\(TFLOPS\) at step) {STEP}: {N}", line):
-            row = rows.setdefault(int(m[1]), Row(int(m[1])))
-            row.flops = (figure(m[2]) or 0) * 1e12 or None
+            row = rows.setdefault(int(m[1]), LoggedStep(int(m[1])))
+            row.flops_per_s = (figure(m[2]) or 0) * 1e12 or None
         elif m := re.search(rf"Torch reports memory usage: {N} ?MB", line):
-            claim.memory_reported = max(claim.memory_reported or 0, (figure(m[1]) or 0) * 2**20) or None
+            claim.memory_reported_bytes = max(claim.memory_reported_bytes or 0, (figure(m[1]) or 0) * 2**20) or None
         elif m := re.search(rf"{N}it/s\]|{N}s/it\]", line):
             _bar(claim, line, m)
         elif line.startswith("|"):
@@ -187,7 +187,7 @@ def blocks(claim: ReportedRun, lines: Iterable[str]) -> None:
             claim.zero_stage = int(m[1])
         if "OVERFLOW!" in line and "kipping step" in line:
             claim.skipped_steps = (claim.skipped_steps or 0) + 1
-    claim.rows = [rows[s] for s in sorted(rows)]
+    claim.logged_steps = [rows[s] for s in sorted(rows)]
     claim.engine_batch = batches.get("engine")
     claim.engine = "DeepSpeed" if claim.zero_stage is not None or claim.engine_batch else claim.engine
     if claim.zero_stage is not None:
@@ -197,7 +197,7 @@ def blocks(claim: ReportedRun, lines: Iterable[str]) -> None:
 def _device(claim: ReportedRun, row: dict[str, str]) -> None:
     """A line of GPUtil's table."""
     used = figure(row["Memory used"].removesuffix("MB"))
-    claim.memory_used = max(claim.memory_used or 0, (used or 0) * 2**20) or None
+    claim.memory_used_bytes = max(claim.memory_used_bytes or 0, (used or 0) * 2**20) or None
     claim.device = row.get("Name", claim.device)
 
 
@@ -206,7 +206,7 @@ def _bar(claim: ReportedRun, line: str, speed: re.Match) -> None:
     m = re.search(rf"{STEP}/\d+ \[{HOURS}<", line)
     if m and pace and pace > 0:
         elapsed = int(m[2] or 0) * 3600 + int(m[3]) * 60 + int(m[4])
-        claim.progress.append((int(m[1]), float(elapsed), pace))
+        claim.progress_bar.append((int(m[1]), float(elapsed), pace))
 
 
 # What tells a dialect (the most particular first), its name, who reads it, and the lines that its reader looks at: most lines of a log are not.
@@ -251,19 +251,21 @@ def read_trainer_state(name: str, data: dict) -> ReportedRun:
     """transformers' trainer_state.json: losses along the way, and one rate over everything, start-up included."""
     claim = ReportedRun(name, "HF Trainer state")
     top = Fields(data, claim.problems)
-    claim.micro = top.count("train_batch_size")
+    claim.micro_batch = top.count("train_batch_size")
     history = top.parts("log_history")
     for entry in history:
         step = entry.count("step", 0)
         if step is None:
             continue
         if (seconds := entry.positive("train_runtime")) is not None:
-            claim.facts["steps_per_second"] = entry.positive("train_steps_per_second")
-            claim.windows = [
-                Window(None, seconds, optimizer_steps=top.count("global_step"), train_loss=entry.number("train_loss"))
+            claim.details["steps_per_second"] = entry.positive("train_steps_per_second")
+            claim.timed_spans = [
+                TimedSpan(
+                    None, seconds, optimizer_steps=top.count("global_step"), train_loss=entry.number("train_loss")
+                )
             ]
         elif (loss := entry.number("loss")) is not None:
-            claim.rows.append(Row(step, loss=loss))
+            claim.logged_steps.append(LoggedStep(step, loss=loss))
         elif (loss := entry.number("eval_loss")) is not None:
             claim.best_val_loss = _least(claim.best_val_loss, loss)
     claim.epochs = top.count("num_train_epochs")

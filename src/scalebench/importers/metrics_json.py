@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from scalebench.importers.debug_settings import knobs_of
+from scalebench.importers.debug_settings import debug_settings_of
 from scalebench.importers.fields import Fields
-from scalebench.importers.reported import ReportedRun, Window
+from scalebench.importers.reported import ReportedRun, TimedSpan
 
 LEGACY = ("train_time_per_epoch", "train_throughput")
 # The program of the 2.0 files times every 50th micro-step after the fifth; its command line may say otherwise.
@@ -27,11 +27,11 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     claim.run_id = top.text("run_id")
     claim.commit = known(top.text("git_commit"))
     ranks = top.values("ranks")
-    claim.world = (
+    claim.world_size = (
         hardware.count("world_size") or sum(len(r.get("devices", [])) for r in ranks if isinstance(r, dict)) or None
     )
     claim.device = known(hardware.text("gpu_name")) or _device_of(ranks)
-    claim.micro = config.count("micro_batch_size_per_gpu")
+    claim.micro_batch = config.count("micro_batch_size_per_gpu")
     claim.accumulation = config.count("grad_accum_steps")
     claim.global_batch = config.count("global_batch_size")
     claim.seq_len = config.count("seq_len")
@@ -47,17 +47,17 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     deepspeed = config.flag("deepspeed_enabled")
     if deepspeed is None:
         if claim.format.endswith("2.0"):
-            claim.facts["missing"] = ["training_config.deepspeed_enabled"]
+            claim.details["missing"] = ["training_config.deepspeed_enabled"]
         deepspeed = "deepspeed" in (precision or "") or None
     claim.engine = {True: "DeepSpeed", False: "torch", None: None}[deepspeed]
     if claim.engine == "torch":
         claim.zero_stage = None
     claim.config_sha256 = engine.text("sha256") if claim.engine == "DeepSpeed" else None
     if claim.engine == "DeepSpeed" and selected.flag("wall_clock_breakdown"):
-        claim.knobs["wall_clock_breakdown"] = "true"
+        claim.debug_settings["wall_clock_breakdown"] = "true"
     command = top.text("command_line") or ""
-    claim.facts["command"] = command
-    claim.knobs |= knobs_of(command.split())
+    claim.details["command"] = command
+    claim.debug_settings |= debug_settings_of(command.split())
     claim.hosts = top.part("scheduler").text("nodelist")
     claim.versions = (
         {k: v for k, v in data["env"].items() if isinstance(v, str) and k.endswith("_version") and known(v)}
@@ -65,30 +65,30 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
         else {}
     )
     claim.best_val_loss = top.part("summary").number("best_val_loss")
-    claim.rate_of = "global"
+    claim.rate_scope = "global"
     if "window" in data and data["window"] is not None:
-        claim.windows = [_window(top.part("window"), "wall_time_sec", None)]
+        claim.timed_spans = [_window(top.part("window"), "wall_time_sec", None)]
     else:
-        claim.windows = [_window(e, "epoch_wall_time_sec", i + 1) for i, e in enumerate(top.parts("epochs"))]
+        claim.timed_spans = [_window(e, "epoch_wall_time_sec", i + 1) for i, e in enumerate(top.parts("epochs"))]
         claim.sampled_every = _option(command, "--timing_sample_every") or SAMPLED_EVERY
         claim.sampled_from = _option(command, "--timing_warmup_steps") or SAMPLED_FROM
-    claim.facts["wall"] = top.part("summary").positive("total_wall_time_sec")
-    claim.facts["mean_rate"] = top.part("summary").positive("mean_tokens_per_sec_global")
-    claim.facts["status"] = top.text("status")
+    claim.details["wall"] = top.part("summary").positive("total_wall_time_sec")
+    claim.details["mean_rate"] = top.part("summary").positive("mean_tokens_per_sec_global")
+    claim.details["status"] = top.text("status")
     return claim
 
 
-def _window(part: Fields, seconds: str, index: int | None) -> Window:
-    return Window(
+def _window(part: Fields, seconds: str, index: int | None) -> TimedSpan:
+    return TimedSpan(
         index=part.count("epoch_idx", 0) or index,
         seconds=part.positive(seconds),
         tokens=part.count("tokens_processed_global"),
-        rate=part.positive("tokens_per_sec_global"),
+        tokens_per_s=part.positive("tokens_per_sec_global"),
         micro_steps=part.count("micro_steps") or part.count("steps"),
         optimizer_steps=part.count("optimizer_steps", 0),
-        step_mean=part.positive("step_time_mean_sec"),
-        step_p50=part.positive("step_time_p50_sec"),
-        step_p95=part.positive("step_time_p95_sec"),
+        step_mean_s=part.positive("step_time_mean_sec"),
+        step_p50_s=part.positive("step_time_p50_sec"),
+        step_p95_s=part.positive("step_time_p95_sec"),
         train_loss=part.number("train_loss_avg_global"),
         val_loss=part.number("val_loss_avg_global"),
     )
@@ -103,7 +103,7 @@ def read_legacy(name: str, data: dict[str, Any]) -> ReportedRun:
     for i in range(max(len(times), len(rates))):
         entry = [values[i] if i < len(values) else None for values in (times, rates, losses, val)]
         seconds, rate = (v if v is None or v > 0 else None for v in entry[:2])
-        claim.windows.append(Window(i + 1, seconds, rate=rate, train_loss=entry[2], val_loss=entry[3]))
+        claim.timed_spans.append(TimedSpan(i + 1, seconds, tokens_per_s=rate, train_loss=entry[2], val_loss=entry[3]))
     return claim
 
 

@@ -34,8 +34,8 @@ KINDS = {
 }
 # What a claims file may say about a run -> the field of the claim.
 FACTS = {
-    "world_size": "world",
-    "micro_batch": "micro",
+    "world_size": "world_size",
+    "micro_batch": "micro_batch",
     "accumulation": "accumulation",
     "global_batch": "global_batch",
     "seq_len": "seq_len",
@@ -54,11 +54,11 @@ TEXTS = {"of", "over", "what", "of_total", "run", "how", "device", "precision", 
 WHOLE = {"world_size", "micro_batch", "accumulation", "global_batch", "seq_len", "zero_stage", "dataset_samples"}
 
 
-def is_statements(text: str) -> bool:
+def is_claims_file(text: str) -> bool:
     return any(line.startswith("scalebench_claims:") for line in text[:4000].splitlines())
 
 
-def read_statements(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
+def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
     """Add the statements of a claims file; return what it says about runs. Raises Unreadable with the mistake."""
     try:
         data = yaml.safe_load(text)
@@ -70,13 +70,13 @@ def read_statements(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
     if not isinstance(claims, list) or not isinstance(runs, dict):
         raise Unreadable("`claims` must be a list and `runs` a mapping")
     for i, entry in enumerate(claims):
-        evidence.published_claims.append(_statement(entry, f"claims[{i}]"))
+        evidence.published_claims.append(_claim_of(entry, f"claims[{i}]"))
     for name, facts in runs.items():
         _checked_facts(facts, f"runs.{name}")
     return {str(name): facts for name, facts in runs.items()}
 
 
-def _statement(entry: Any, where: str) -> PublishedClaim:
+def _claim_of(entry: Any, where: str) -> PublishedClaim:
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise Unreadable(f"{where}.kind is {str(kind)[:40]!r}.{nearest(kind, KINDS)} Kinds: {', '.join(KINDS)}")

@@ -1,59 +1,81 @@
-"""The neutral form of a benchmark result that somebody else's program wrote. `None` everywhere means: the files do not say."""
+"""The neutral form of a benchmark result that somebody else's program wrote. `None` means: the files do not say.
+
+Tables are in `reported_tables`. Times are in seconds, memory in bytes, shares are fractions.
+"""
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+
+from scalebench.importers.reported_tables import ReportedTable
 
 REPEAT = re.compile(r"(run|rep|repeat|seed|trial)[_-]?[0-9]*")
+# What else happened inside a timed step.
+Inside = Literal["evaluation", "checkpoint", "compilation", "profiler"]
 
 
 @dataclass(slots=True)
-class Window:
-    """Something that was timed as a whole: an epoch, or all steps of a run. Times in seconds."""
+class TimedSpan:
+    """Something that was timed as a whole: an epoch, or all steps of a run."""
 
     index: int | None = None
     seconds: float | None = None
     tokens: int | None = None
-    rate: float | None = None  # tokens/s as the file states it
+    tokens_per_s: float | None = None  # as the file states it
     micro_steps: int | None = None
     optimizer_steps: int | None = None
-    step_mean: float | None = None
-    step_p50: float | None = None
-    step_p95: float | None = None
+    step_mean_s: float | None = None
+    step_p50_s: float | None = None
+    step_p95_s: float | None = None
     train_loss: float | None = None
     val_loss: float | None = None
+    samples_per_s: float | None = None
 
 
 @dataclass(slots=True)
-class Row:
+class LoggedStep:
     """One line of a step log, as its program printed it."""
 
     step: int
     seconds: float | None = None
     loss: float | None = None
-    rate: float | None = None  # tokens/s
+    tokens_per_s: float | None = None
     epoch: int | None = None
     mfu: float | None = None  # 1 is the peak
-    flops: float | None = None  # FLOP/s of one device
+    flops_per_s: float | None = None  # of one device
+    samples_per_s: float | None = None
+    inside: tuple[Inside, ...] = ()  # what the lines around say that its time contains
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class ContextFact:
+    """Something that a file beside a run says about it: a configuration, a batch script, a command line."""
+
+    field: str  # of ReportedRun
+    value: Any
+    file: str
+    line: int | None = None
 
 
 @dataclass(slots=True)
 class ReportedRun:
-    """One run, as its files tell it."""
+    """One run, as its files describe it."""
 
     name: str
     format: str
     files: list[str] = field(default_factory=list)
     run_id: str | None = None
     # Protocol
-    world: int | None = None
-    micro: int | None = None
+    world_size: int | None = None
+    micro_batch: int | None = None
     accumulation: int | None = None
     global_batch: int | None = None
     seq_len: int | None = None
     strategy: str | None = None
     engine: str | None = None
-    engine_batch: int | None = None  # micro-batch that the engine was told
+    engine_batch: int | None = None  # micro-batch of the engine's own configuration
     precision: str | None = None
     zero_stage: int | None = None
     offload: str | None = None  # "cpu", "nvme"
@@ -68,79 +90,91 @@ class ReportedRun:
     hosts: str | None = None
     config_sha256: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    knobs: dict[str, str] = field(default_factory=dict)  # profilers and debugging that were on
+    debug_settings: dict[str, str] = field(default_factory=dict)  # profilers and debugging that were on
+    context: list[ContextFact] = field(default_factory=list)  # what files beside it say; not copied to the fields above
     # Figures
-    windows: list[Window] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    timed_spans: list[TimedSpan] = field(default_factory=list)
+    logged_steps: list[LoggedStep] = field(default_factory=list)
     rank_losses: dict[int, list[float]] = field(default_factory=dict)  # step -> what each rank printed
-    rate_of: str | None = None  # "global", "rank" or None: whose tokens/s the file says it states
+    rate_scope: str | None = None  # "global", "rank" or None: whose rate the file says it states
     sampled_every: int | None = None  # only every n-th micro-step is timed
     sampled_from: int = 0
     best_val_loss: float | None = None
     peak_flops: float | None = None  # that the program divided by
-    skipped_steps: int | None = None
-    memory_reported: float | None = None  # bytes, by the framework
-    memory_used: float | None = None  # bytes, by the driver
-    progress: list[tuple[int, float, float]] = field(default_factory=list)  # bar: step, seconds so far, seconds a step
-    facts: dict[str, Any] = field(default_factory=dict)  # of one format only
+    skipped_steps: int | None = None  # after the first steps, in which a loss scaler finds its scale
+    nan_steps: list[int] = field(default_factory=list)  # steps whose loss was NaN or infinite
+    memory_reported_bytes: float | None = None  # by the framework
+    memory_used_bytes: float | None = None  # by the driver
+    progress_bar: list[tuple[int, float, float]] = field(default_factory=list)  # step, seconds so far, seconds a step
+    guessed: str | None = None  # how lines of no known program were read; None where the program is known
+    details: dict[str, Any] = field(default_factory=dict)  # of one format only
     problems: list[str] = field(default_factory=list)  # fields that could not be used
 
     @property
-    def sequences(self) -> int | None:
+    def samples_per_micro_step(self) -> int | None:
         """Samples of one micro-step on all ranks."""
-        return self.micro * self.world if self.micro and self.world else None
+        return self.micro_batch * self.world_size if self.micro_batch and self.world_size else None
 
     @property
     def seconds(self) -> float | None:
-        times = [w.seconds for w in self.windows]
-        return sum(times) if times and all(times) else None
+        """Time of all spans together; None where one has none."""
+        times = [span.seconds for span in self.timed_spans if span.seconds]
+        return sum(times) if times and len(times) == len(self.timed_spans) else None
 
     @property
     def tokens(self) -> int | None:
-        counts = [w.tokens for w in self.windows]
-        return sum(counts) if counts and all(counts) else None
+        """Tokens of all spans together; None where one has none."""
+        counts = [span.tokens for span in self.timed_spans if span.tokens]
+        return sum(counts) if counts and len(counts) == len(self.timed_spans) else None
 
     @property
-    def rate(self) -> float | None:
-        """tokens/s as stated; over several windows all tokens over all time."""
-        rates = [w.rate for w in self.windows]
-        if not rates or not all(rates):
+    def tokens_per_s(self) -> float | None:
+        """As stated; over several spans all tokens over all time."""
+        rated = [(span.tokens_per_s, span.seconds) for span in self.timed_spans if span.tokens_per_s]
+        if not rated or len(rated) < len(self.timed_spans):
             return None
-        if len(rates) == 1:
-            return rates[0]
+        if len(rated) == 1:
+            return rated[0][0]
         if self.seconds is None:
             return None
-        return sum(w.rate * w.seconds for w in self.windows) / self.seconds
+        return sum(rate * (seconds or 0.0) for rate, seconds in rated) / self.seconds
 
     @property
-    def of_one_run(self) -> str:
+    def name_without_repeat(self) -> str:
         """The name without what tells repeats apart."""
         parts = [p for p in self.name.split("/") if not REPEAT.fullmatch(p.lower())]
         return "/".join(parts) or self.name
 
+    def context_of(self, name: str) -> list[ContextFact]:
+        """What files beside the run say about one field, the nearest first."""
+        return [fact for fact in self.context if fact.field == name]
+
 
 @dataclass(slots=True)
-class Profile:
-    """A table of operators that a profiler exported. Times in seconds."""
+class OperatorTable:
+    """A table of operators that a profiler exported."""
 
     name: str
-    inclusive: float  # device time, nested operators counted again and again
-    own: float  # device time of each operator alone
+    inclusive_s: float  # device time, nested operators counted again and again
+    self_s: float  # device time of the kernels alone; annotations and operators that only launch them left out
     steps: int | None  # that were profiled
+    stated_self_s: float | None = None  # "Self CUDA time total" printed below it
 
 
 @dataclass(slots=True)
-class Poll:
+class GpuLog:
     """A log of nvidia-smi."""
 
     name: str
     samples: int
     devices: int
     backwards: int  # times at which the clock of one device's samples went backwards
+    mean_utilization: float | None = None  # 1 is busy all the time
+    peak_memory_bytes: float | None = None
 
 
 @dataclass(slots=True)
-class Report:
+class ScalingReport:
     """A table of speed-ups that a program derived from several runs."""
 
     name: str
@@ -158,12 +192,58 @@ class PublishedClaim:
     source: str
 
 
+StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "memory", "share"]
+
+
+@dataclass(slots=True)
+class StatedFigure:
+    """A figure that a sentence of a README, a report or a caption states. What it is about is matched by the audit.
+
+    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording` says),
+    `efficiency`, `mfu` and `share`; per second for `rate`; seconds for `time`; bytes for `memory`.
+    """
+
+    kind: StatedKind
+    value: float
+    printed: str  # the number with its unit, as written
+    resolution: float  # what one unit of its last digit is worth
+    sentence: str
+    file: str
+    line: int
+    wording: str = ""  # "faster", "slower", "reduction", "higher", ...: which way a change goes
+    devices: int | None = None  # "on 4 GPUs"
+    over_devices: int | None = None  # "than on 1", "1 to 4 GPUs", "vs. a single GPU"
+    words: dict[str, str] = field(default_factory=dict)  # strategy, precision, model, device that the sentence names
+    bound: Literal["<", ">", "~"] | None = None  # "up to 3x" is "<", "more than 3x" is ">", "about 3x" is "~"
+    hypothetical: bool = False  # expected, ideal, should, target, ...: not a result
+
+    @property
+    def source(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+UnreadKind = Literal[
+    "damaged",  # it is of a known form, and cut off or inconsistent
+    "unknown form",  # text or data that no reader knows
+    "limit",  # larger, deeper or more than is read
+    "not a result",  # a source, a patch, a test, a fixture, a template
+    "binary",
+    "picture",
+    "PDF",
+    "Git LFS pointer",
+    "trace",  # of a profiler: another command's
+    "permission",
+    "special",  # a FIFO, a device, a link that leads nowhere or round in a circle
+]
+
+
 @dataclass(slots=True)
 class Unread:
-    """A file, or a part of one, that could not be read, and why."""
+    """A file, or a part of one, that was not read, and why. Only `damaged` says anything about the file."""
 
     name: str
     reason: str
+    kind: UnreadKind = "damaged"
 
 
 @dataclass
@@ -171,14 +251,19 @@ class Evidence:
     """Everything that was found in the audited places."""
 
     runs: list[ReportedRun] = field(default_factory=list)
-    profiles: list[Profile] = field(default_factory=list)
-    polls: list[Poll] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
-    published_claims: list[PublishedClaim] = field(default_factory=list)
+    tables: list[ReportedTable] = field(default_factory=list)
+    stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
+    operator_tables: list[OperatorTable] = field(default_factory=list)
+    gpu_logs: list[GpuLog] = field(default_factory=list)
+    scaling_reports: list[ScalingReport] = field(default_factory=list)
+    published_claims: list[PublishedClaim] = field(default_factory=list)  # of claims files
+    copies: list[list[str]] = field(default_factory=list)  # names of files that are the same byte for byte
+    configurations: list[str] = field(default_factory=list)  # files whose values went into `ReportedRun.context`
     unread: list[Unread] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)  # files of no known format
-    own: list[str] = field(default_factory=list)  # folders of runs of schema 3.0
+    own_runs: list[str] = field(default_factory=list)  # folders of runs of schema 3.0
     completions: list[dict[str, Any]] = field(default_factory=list)
-    traces: list[str] = field(default_factory=list)  # of Nsight Systems: another command's
-    traced: list[str] = field(default_factory=list)  # folders of `traces`
-    asked: set = field(default_factory=set)  # files that were named one by one
+    traces: list[str] = field(default_factory=list)  # of Nsight Systems or torch.profiler: another command's
+    traced_folders: list[str] = field(default_factory=list)  # folders of `traces`
+    named_files: set[Path] = field(default_factory=set)  # files that were named one by one
+    bytes_read: int = 0

@@ -6,8 +6,8 @@ from scalebench.importers.reported import ReportedRun
 
 # Field -> patterns in a name, each with one number; `_`, `-`, `/` and `.` separate.
 NUMBERS = {
-    "world": (r"gpus?_?(\d+)", r"(\d+)_?gpus?", r"(?:world|ws|np)_?(\d+)"),
-    "micro": (r"(?:bs|mb|mbs)_?(\d+)",),
+    "world_size": (r"gpus?_?(\d+)", r"(\d+)_?gpus?", r"(?:world|ws|np)_?(\d+)"),
+    "micro_batch": (r"(?:bs|mb|mbs)_?(\d+)",),
     "seq_len": (r"(?:sl|seq|seqlen)_?(\d+)",),
     "zero_stage": (r"(?:zs|zero|zero_stage_?|stage_?)(\d)",),
 }

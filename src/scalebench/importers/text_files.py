@@ -68,7 +68,7 @@ def lines(path: Path, name: str) -> Iterator[str]:
             yield CONTROL.sub("", line.rstrip("\n")) if "\x1b" in line else line.rstrip("\n")
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     """A name that can be printed: no control characters, no broken ones, not endless."""
     safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
     safe = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in safe)

@@ -3,12 +3,10 @@
 import textwrap
 
 from scalebench.audit.audit_paths import Audit
-from scalebench.audit.campaign.pages import PAGES as OWN
-from scalebench.audit.external.pages import PAGES as FOREIGN
+from scalebench.audit.catalog import ANYBODYS, OWN_ONLY, PAGES
 from scalebench.audit.finding import Finding
-from scalebench.importers.text_files import shown
+from scalebench.importers.text_files import printable
 
-PAGES = OWN | FOREIGN
 WIDTH = 110
 NAMES = 3  # runs that a finding is headed with
 
@@ -20,7 +18,7 @@ def audit_text(audit: Audit) -> str:
         lines += ["", f"{severity} {code}" + (f" ({len(found)} times)" if len(found) > 1 else "")]
         for f in found:
             lines += _labelled(names_of(f), f.evidence, 4)
-            lines += _labelled("corrected", f.corrected, 4) if f.corrected else []
+            lines += _labelled("corrected", str(f.corrected), 4) if f.corrected else []
         lines += _labelled("why", PAGES[code].what, 2) if code in PAGES else []
         lines += _labelled("do", found[0].advice, 2)
     return "\n".join(lines)
@@ -45,9 +43,9 @@ def _labelled(label: str, text: str, indent: int) -> list[str]:
     )
 
 
-def shown_line(text: str) -> str:
+def shown_line(text: object) -> str:
     """One line without control characters, whatever a file had in it."""
-    return "".join(c if c.isprintable() else shown(c) for c in text).strip()
+    return "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
 
 def summary(audit: Audit) -> str:
@@ -57,9 +55,19 @@ def summary(audit: Audit) -> str:
     return f"read: {read or 'nothing'}; found: {found or 'nothing'}"
 
 
+def index() -> str:
+    """All codes with the first sentence of their pages, own ones last."""
+    lines = []
+    for title, codes in (("Anybody's results:", ANYBODYS), ("Runs of scalebench only:", OWN_ONLY)):
+        width = max(map(len, codes))
+        texts = {code: shown_line(PAGES[code].what).partition(". ")[0].rstrip(".") for code in sorted(codes)}
+        lines += [title, *(f"  {code:<{width}}  {text}" for code, text in texts.items()), ""]
+    return "\n".join([*lines, "scalebench explain CODE prints a page; scalebench explain --all prints all of them."])
+
+
 HEADER = """# What the audit looks for
 
-`scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain`;
+`scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain --all`;
 one entry of it is `scalebench explain CODE`. First what is found in anybody's results, then what only runs of scalebench itself can be asked.
 
 Severities: `invalid`, the number is wrong or answers another question; `suspect`, it may be; `note`, worth knowing. The exit code is 1 where anything
@@ -98,12 +106,7 @@ def explained() -> str:
     grammar = (
         f"Keys of `runs`: {', '.join(FACTS)}. Kinds of `claims`, with their keys (`?`: may be left out): {kinds}.\n\n"
     )
-    return (
-        HEADER
-        + grammar
-        + "\n".join([*map(page_text, sorted(FOREIGN)), OURS, *map(page_text, sorted(OWN))]).rstrip()
-        + "\n"
-    )
+    return HEADER + grammar + "\n".join([*map(page_text, ANYBODYS), OURS, *map(page_text, OWN_ONLY)]).rstrip() + "\n"
 
 
 def page_text(code: str) -> str:

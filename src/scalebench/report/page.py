@@ -9,7 +9,7 @@ import pandas as pd
 
 from scalebench.audit.finding import Finding, Findings
 from scalebench.files import write_atomic
-from scalebench.record.metrics import Metrics
+from scalebench.record.metrics import Recorded
 from scalebench.record.run import Run
 from scalebench.report.charts.catalog import COMPARISON, GALLERY
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
@@ -125,14 +125,14 @@ def _protocol(runs: list[Run]) -> list[tuple[str, str]]:
         ("Model", [f"{m.training_config.model_name} ({m.training_config.model_size}), {_rows(m):,} rows in the token table" for m in metrics]),
         ("Parameters", [f"{m.model.parameters:,} ({m.model.flops_per_token:,} FLOP per token, forward and backward)" for m in metrics if m.model]),
         ("Corpus", [f"{m.data['corpus']} ({m.data['revision'] or m.data['corpus_sha256'][:12]}), tokenizer {m.data['tokenizer']}, licence {m.data['licence']}{_classes(m)}" for m in metrics]),
-        ("Samples", [f"seq_len {m.training_config.seq_len}, global batch {m.training_config.global_batch_size}" for m in metrics]),
+        ("Samples", [f"seq_len {m.training_config.seq_len}, global batch {m.training_config.global_batch}" for m in metrics]),
         ("Steps", [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]),
         ("Optimizer", [f"{w['optimizer']['name']}, learning rate {w['optimizer']['learning_rate']:g} ({w['schedule']['name']}), {_clipping(w)}, seed {w['seed']}" for w in work]),
     ]  # fmt: skip
     return [(name, _every(values)) for name, values in rows if values]
 
 
-def _classes(metrics: Metrics) -> str:
+def _classes(metrics: Recorded) -> str:
     """The classes of a corpus with labels, where they are what is learnt."""
     classes = metrics.data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
     return f", {len(classes)} classes" if classes else ""
@@ -143,7 +143,7 @@ def _clipping(work: dict[str, Any]) -> str:
     return f"clipping at {norm:g}" if norm else "no clipping"
 
 
-def _rows(metrics: Metrics) -> int:
+def _rows(metrics: Recorded) -> int:
     rows = metrics.config["workload"]["vocab_size"]
     return metrics.data["vocab_size"] if rows == "derive" else rows
 

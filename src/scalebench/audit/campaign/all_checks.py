@@ -1,12 +1,16 @@
-"""The list of checks, and running them."""
+"""All checks on our own runs, and running them. Importing a module of checks registers them."""
 
 from collections.abc import Callable
 
-from scalebench.audit.campaign import comparability, convergence, execution, timing, work
+from scalebench.audit.campaign import comparability, convergence, execution, timing, work  # noqa: F401
 from scalebench.audit.finding import Finding, Findings
-from scalebench.record.run import Run
+from scalebench.audit.registry import by_severity, codes_of, of_run, of_runs, rules_version
+from scalebench.record.run import MeasuredRun, Run, measured
 
-CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
+CODES = codes_of(of_run, of_runs)
+
+# Not yet in the register.
+CHECKS: tuple[Callable[[list[MeasuredRun]], list[Finding]], ...] = (
     work.ledger_equals_plan,
     work.tokens_are_the_batches,
     work.padding_is_no_work,
@@ -17,14 +21,6 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
     execution.precision_is_what_ran,
     execution.updates_are_the_steps,
     execution.utilization_is_possible,
-    timing.rate_times_time,
-    timing.steps_fill_window,
-    timing.figures_are_the_series,
-    timing.ranks_take_turns,
-    timing.window_is_long_enough,
-    timing.data_never_limits,
-    timing.machine_was_free,
-    timing.devices_ran_free,
     comparability.losses_agree,
     convergence.validation_is_the_plans,
     convergence.runs_learn_alike,
@@ -34,10 +30,20 @@ CHECKS: tuple[Callable[[list[Run]], list[Finding]], ...] = (
 )
 
 
+def check_names() -> list[str]:
+    return [*(c.__name__ for c in CHECKS), *(check.name for check in (*of_run, *of_runs))]
+
+
 def audit(campaign: str, runs: list[Run]) -> Findings:
-    """All findings about the runs that have numbers, the gravest first. Nothing is checked where no run has any."""
-    measured = [run for run in runs if run.ok]
-    checks = CHECKS if measured else ()
-    found = [finding for check in checks for finding in check(measured)]
-    found.sort(key=lambda f: ("invalid", "suspect", "note").index(f.severity))
-    return Findings(campaign=campaign, checks=[c.__name__ for c in checks], findings=found)
+    """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
+    with_numbers = measured(runs)
+    findings: list[Finding] = []
+    if with_numbers:
+        findings += [finding for check in CHECKS for finding in check(with_numbers)]
+        findings += [*of_run.findings(with_numbers), *of_runs.findings([with_numbers])]
+    return Findings(
+        campaign=campaign,
+        rules_version=rules_version(CODES),
+        checks=check_names() if with_numbers else [],
+        findings=by_severity(findings),
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalebench.audit.finding import Finding, about
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun
 from scalebench.record.steps import loss_series
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
@@ -23,7 +23,7 @@ SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # of a
 CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
 
 
-def losses_agree(runs: list[Run]) -> list[Finding]:
+def losses_agree(runs: list[MeasuredRun]) -> list[Finding]:
     """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
     found = []
     for alike in train_alike(runs):
@@ -50,7 +50,7 @@ def losses_agree(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def surroundings_agree(runs: list[Run]) -> list[Finding]:
+def surroundings_agree(runs: list[MeasuredRun]) -> list[Finding]:
     """All runs of a campaign have the same code, versions, environment variables and hardware."""
     seen: dict[str, set[str]] = defaultdict(set)
     for run in runs:
@@ -71,11 +71,11 @@ def surroundings_agree(runs: list[Run]) -> list[Finding]:
     ]
 
 
-def runs_stay_together(runs: list[Run]) -> list[Finding]:
+def runs_stay_together(runs: list[MeasuredRun]) -> list[Finding]:
     """Repeats of a cell have nearly the same rate: one that was starved, or not, is shown, never dropped in silence."""
     found = []
     for alike in _groups(runs, lambda r: r.metrics.cell):
-        rates = [run.metrics.window.tokens_per_sec_global for run in alike]
+        rates = [run.metrics.window.tokens_per_s for run in alike]
         middle = median(rates)
         for run, rate in zip(alike, rates, strict=True):
             if max(rate / middle, middle / rate) > APART:
@@ -89,7 +89,7 @@ def runs_stay_together(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def repeated_enough(runs: list[Run]) -> list[Finding]:
+def repeated_enough(runs: list[MeasuredRun]) -> list[Finding]:
     """An interval needs two runs; one run says nothing about its own spread."""
     alone = [alike[0] for alike in _groups(runs, lambda r: r.metrics.cell) if len(alike) == 1]
     if not alone:
@@ -106,32 +106,32 @@ def repeated_enough(runs: list[Run]) -> list[Finding]:
     ]
 
 
-def allowed(run: Run) -> float:
+def allowed(run: MeasuredRun) -> float:
     """Difference of losses that order of summation alone can explain."""
     of_classes = run.metrics.config["workload"]["task"] == "classification"
     return (OF_CLASSES if of_classes else TOLERANCE)[run.metrics.training_config.precision]
 
 
-def train_alike(runs: list[Run]) -> Iterator[list[Run]]:
+def train_alike(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Runs that should make the same steps, in groups; the smallest world, which is what others are held against, first."""
     for alike in _groups(runs, _training_identity):
         yield sorted(alike, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
 
 
-def _groups(runs: list[Run], key: Any) -> Iterator[list[Run]]:
-    grouped: dict[Any, list[Run]] = defaultdict(list)
+def _groups(runs: list[MeasuredRun], key: Any) -> Iterator[list[MeasuredRun]]:
+    grouped: dict[Any, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)
     return iter(grouped.values())
 
 
-def _training_identity(run: Run) -> str:
+def _training_identity(run: MeasuredRun) -> str:
     config = run.metrics.config
     work = {k: v for k, v in config["work"].items() if k not in CHANGES_NO_SAMPLE}
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
-def surroundings(run: Run) -> Iterator[tuple[str, Any]]:
+def surroundings(run: MeasuredRun) -> Iterator[tuple[str, Any]]:
     """What was around a run and is never part of what a campaign compares: field and value."""
     metrics = run.metrics
     hardware, gpus = metrics.hardware, metrics.hardware.get("gpus", [])

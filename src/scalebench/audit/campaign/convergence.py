@@ -3,14 +3,14 @@
 from scalebench.audit.campaign.comparability import SMALL, train_alike
 from scalebench.audit.finding import Finding, about
 from scalebench.corpus.plan import digest, held_out
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun
 
 # Relative difference of validation losses that rounding can explain, though every step of the training has amplified it.
 # Seen after 600 steps of a small GPT-2 between one and two CPU ranks: 2e-8 in fp32, 1e-4 in bf16, 2e-4 from one to the other.
 TOLERANCE = {"fp32": 2e-3, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
 
 
-def validation_is_the_plans(runs: list[Run]) -> list[Finding]:
+def validation_is_the_plans(runs: list[MeasuredRun]) -> list[Finding]:
     """The held-out samples that the ranks scored are those of the configuration, each of them once."""
     found = []
     for run in runs:
@@ -32,7 +32,7 @@ def validation_is_the_plans(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def runs_learn_alike(runs: list[Run]) -> list[Finding]:
+def runs_learn_alike(runs: list[MeasuredRun]) -> list[Finding]:
     """Runs of the same training end with the same validation loss, whatever their strategy, precision and world size."""
     found = []
     for alike in train_alike([run for run in runs if run.metrics.validation]):

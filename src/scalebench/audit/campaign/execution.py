@@ -1,20 +1,20 @@
 """Did the strategy that was asked for run: its collectives, its precision, its updates?"""
 
-from scalebench.audit.finding import Finding, about, devices
+from scalebench.audit.finding import Finding, about
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
 from scalebench.model.counts import block_parameters
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun
 
 TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
 KINDS = {"reduced": ("allreduce",), "gathered": ("allgather",), "scattered": ("reduce_scatter",)}
 
 
-def traffic_is_the_strategys(runs: list[Run]) -> list[Finding]:
+def traffic_is_the_strategys(runs: list[MeasuredRun]) -> list[Finding]:
     """Logical bytes per optimizer step, counted in a probe, against the formula of the strategy."""
     found = []
     for run in runs:
-        if devices(run) < 2 or run.metrics.training_config.strategy in ("single", "dp"):
+        if run.n_devices < 2 or run.metrics.training_config.strategy in ("single", "dp"):
             continue  # one device talks to nobody; nn.DataParallel copies inside of one process
         moved = moved_bytes(run)
         for kind, (low, high) in expected_bytes(run).items():
@@ -26,7 +26,7 @@ def traffic_is_the_strategys(runs: list[Run]) -> list[Finding]:
                         "traffic-differs",
                         "invalid",
                         f"{moved[kind]:,} bytes per step are {kind}, where {run.metrics.training_config.strategy} with "
-                        f"{run.metrics.training_config.grad_accum_steps} micro-batches has {allowed}",
+                        f"{run.metrics.training_config.accumulation} micro-batches has {allowed}",
                         "The run does not synchronise as its strategy does (too often, or not at all); its throughput is "
                         "that of another program.",
                     )
@@ -34,7 +34,7 @@ def traffic_is_the_strategys(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def moved_bytes(run: Run) -> dict[str, int]:
+def moved_bytes(run: MeasuredRun) -> dict[str, int]:
     """Logical bytes of one step by kind of collective: the full size of what is reduced, gathered or scattered."""
     collectives = run.metrics.collectives or {}
     return {
@@ -43,7 +43,7 @@ def moved_bytes(run: Run) -> dict[str, int]:
     }
 
 
-def expected_bytes(run: Run) -> dict[str, tuple[float, float]]:
+def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     """Bytes of one optimizer step by kind: (least, most).
 
     P parameters of b bytes, a micro-batches:
@@ -54,7 +54,7 @@ def expected_bytes(run: Run) -> dict[str, tuple[float, float]]:
     """
     metrics = run.metrics
     config, shape = metrics.training_config, metrics.config["workload"]["model_shape"]
-    strategy, a, p = config.strategy.removesuffix("-offload"), config.grad_accum_steps, metrics.model.parameters
+    strategy, a, p = config.strategy.removesuffix("-offload"), config.accumulation, metrics.model.parameters
     low = config.precision in LOW
     nothing = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
     if strategy in ("ddp", "zero0"):
@@ -70,7 +70,7 @@ def expected_bytes(run: Run) -> dict[str, tuple[float, float]]:
     return nothing | {"gathered": (b * p, 3 * a * b * p), "scattered": (a * b * p, a * b * p)}
 
 
-def precision_is_what_ran(runs: list[Run]) -> list[Finding]:
+def precision_is_what_ran(runs: list[MeasuredRun]) -> list[Finding]:
     """Matrix products were made in the precision that the cell names."""
     found = []
     for run in runs:
@@ -92,7 +92,7 @@ def precision_is_what_ran(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def updates_are_the_steps(runs: list[Run]) -> list[Finding]:
+def updates_are_the_steps(runs: list[MeasuredRun]) -> list[Finding]:
     """The optimizer updated the weights once in each step of the window."""
     found = []
     for run in runs:
@@ -111,7 +111,7 @@ def updates_are_the_steps(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def utilization_is_possible(runs: list[Run]) -> list[Finding]:
+def utilization_is_possible(runs: list[MeasuredRun]) -> list[Finding]:
     """No device exceeds its peak."""
     found = []
     for run in runs:
@@ -122,7 +122,7 @@ def utilization_is_possible(runs: list[Run]) -> list[Finding]:
                     run,
                     "utilization-impossible",
                     "invalid",
-                    f"MFU is {u.mfu:.0%} of {u.peak_flops_per_sec / 1e12:g} TFLOP/s ({u.peak_source})",
+                    f"MFU is {u.mfu:.0%} of {u.peak_flops_per_s / 1e12:g} TFLOP/s ({u.peak_source})",
                     "Time, work or peak is wrong; the peak may be that of another device or precision.",
                 )
             )

@@ -56,48 +56,6 @@ PAGES: dict[str, Page] = {
         "nanoGPT pull request 464, flame issue 7.",
         "Check time, tokens and peak.",
     ),
-    "steps-do-not-fill-window": Page(
-        "The steps of the window do not add up to its time: the timer leaves time out or counts it twice.",
-        "Sum of the slowest rank's steps against the wall time, 2 %.",
-        "ZeRO on one H100, with a timer that restarted every tenth step.",
-        "Trust neither step times nor percentiles of this run.",
-    ),
-    "figures-differ-from-series": Page(
-        "The summary was not made from the series beside it.",
-        "Mean, median, extremes and rate computed anew from steps.csv, 0.5 %.",
-        "Tables retyped by hand.",
-        "Quote neither until it is known which of the two is right.",
-    ),
-    "ranks-slow-by-turns": Page(
-        "In each step another rank is the slow one, so that maxima over ranks add up to more than the window.",
-        "Sum of the steps' maxima against the wall time, 5 %.",
-        "Disturbed machines.",
-        "The rate stands; step times overstate. Run on a quiet machine.",
-    ),
-    "window-short": Page(
-        "A window of a few scheduler ticks measures the machine's mood.",
-        "Less than a second.",
-        "marin issue 7981: 25-step windows mislead.",
-        "Raise work.steps.",
-    ),
-    "machine-busy": Page(
-        "Other programs took CPU time just before the run, and so from the run.",
-        "More than a quarter of the machine's CPU time.",
-        "Laptops; pollers of earlier runs.",
-        "Close them and run the cell again.",
-    ),
-    "cores-shared": Page(
-        "Ranks that share a core are not whole devices.",
-        "Core numbers that every rank is bound to.",
-        "Four ranks with four workers each on four cores.",
-        "Ask for fewer ranks, or lower execution.threads_per_device.",
-    ),
-    "device-throttled": Page(
-        "A GPU slowed itself down because of heat or power, and the figures are those of a slower device.",
-        "NVML's reasons over the samples of the window, 5 %; a power cap alone is a `note`.",
-        "Dense nodes.",
-        "Cool it, or note the clocks beside the figure.",
-    ),
     "losses-differ": Page(
         "Runs that must do the same work have other losses: they did not.",
         "The loss of every step of runs with one workload, global batch and seed, within the tolerance of their precision.",
@@ -121,12 +79,6 @@ PAGES: dict[str, Page] = {
         "Provenance of a cell against that of its baseline.",
         "One commit for one GPU, another for four.",
         "Run both in one environment, or declare the difference.",
-    ),
-    "data-wait": Page(
-        "Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.",
-        "The wait for data that every rank measures, as a part of the step: more than 2 %.",
-        "Four workers on four cores beside four GPUs; image pipelines everywhere.",
-        "A faster disk, tokens in memory, more cores beside the devices.",
     ),
     "validation-differs-from-plan": Page(
         "The validation loss is that of other samples than planned, so that it cannot be compared with others.",

@@ -37,7 +37,7 @@ def audit_traces(profiles: list[Profile], runs: list[Run]) -> list[Finding]:
 def timed(profile: Profile, runs: list[Run]) -> list[float]:
     """Mean step times in ms of the timed runs of the traced cell, configured as it was."""
     same = [r.metrics for r in runs if r.ok and r.metrics.fingerprint == profile.fingerprint]
-    return [1e3 * m.window.wall_time_sec / m.window.step_time_n for m in same]
+    return [1e3 * m.window.wall_time_s / m.window.step_time_n for m in same]
 
 
 def trace_is_understood(profile: Profile) -> list[Finding]:

@@ -2,13 +2,13 @@
 
 from functools import lru_cache
 
-from scalebench.audit.finding import Finding, about, devices
+from scalebench.audit.finding import Finding, about
 from scalebench.corpus.plan import SamplePlan, digest
-from scalebench.record.run import Run
-from scalebench.trainer.world import reason_against
+from scalebench.record.run import MeasuredRun
+from scalebench.trainer.world import world_mismatch
 
 
-def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
+def ledger_equals_plan(runs: list[MeasuredRun]) -> list[Finding]:
     """The samples that the ranks consumed are those of the plan, which is made anew here from the configuration."""
     found = []
     for run in runs:
@@ -32,7 +32,7 @@ def ledger_equals_plan(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def _planned(run: Run) -> str:
+def _planned(run: MeasuredRun) -> str:
     work, config = run.metrics.config["work"], run.metrics.training_config
     samples = config.dataset_subset_sizes["train"]
     return _digest_of_plan(samples, work["global_batch"], work["seed"], work["warmup_steps"], work["steps"])
@@ -44,39 +44,39 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
     return digest([plan.step(s) for s in range(first, first + steps)])
 
 
-def tokens_are_the_batches(runs: list[Run]) -> list[Finding]:
-    """Tokens in the ledger = micro-batch x accumulation x world size x seq_len x steps."""
+def tokens_are_the_batches(runs: list[MeasuredRun]) -> list[Finding]:
+    """Tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps."""
     found = []
     for run in runs:
-        config, window, world = run.metrics.training_config, run.metrics.window, devices(run)
-        factors = [config.micro_batch_size_per_gpu, config.grad_accum_steps, world, config.seq_len, window.step_time_n]
+        config, window, n_devices = run.metrics.training_config, run.metrics.window, run.n_devices
+        factors = [config.micro_batch, config.accumulation, n_devices, config.seq_len, window.step_time_n]
         if run.metrics.config["workload"].get("task") == "classification":
             continue  # documents have as many tokens as they have; `padding_is_no_work` looks at them
         expected = 1
         for factor in factors:
             expected *= factor
-        if expected != window.tokens_processed_global:
+        if expected != window.tokens:
             product = " x ".join(f"{f:,}" for f in factors)
             found.append(
                 about(
                     run,
                     "tokens-differ-from-batches",
                     "invalid",
-                    f"{product} = {expected:,} tokens by the configuration, {window.tokens_processed_global:,} counted",
+                    f"{product} = {expected:,} tokens by the configuration, {window.tokens:,} counted",
                     "The batches that the ranks read are not those of the configuration; believe the ledger, mend the reader.",
                 )
             )
     return found
 
 
-def padding_is_no_work(runs: list[Run]) -> list[Finding]:
-    """Of documents, samples are micro-batch x accumulation x world size x steps, and tokens those of the plan's documents."""
+def padding_is_no_work(runs: list[MeasuredRun]) -> list[Finding]:
+    """Of documents, samples are micro-batch x accumulation x devices x steps, and tokens those of the plan's documents."""
     found = []
     for run in runs:
         if run.metrics.config["workload"].get("task") != "classification":
             continue
         config, window, ledger = run.metrics.training_config, run.metrics.window, run.metrics.ledger
-        samples = config.global_batch_size * window.step_time_n
+        samples = config.global_batch * window.step_time_n
         if ledger.samples_consumed != samples or ledger.tokens_consumed != ledger.tokens_planned:
             found.append(
                 about(
@@ -91,27 +91,27 @@ def padding_is_no_work(runs: list[Run]) -> list[Finding]:
     return found
 
 
-def batch_arithmetic(runs: list[Run]) -> list[Finding]:
-    """global batch = micro-batch x accumulation x world size, with the world that came up."""
+def batch_arithmetic(runs: list[MeasuredRun]) -> list[Finding]:
+    """global batch = micro-batch x accumulation x devices, with the devices that came up."""
     found = []
     for run in runs:
-        config, world = run.metrics.training_config, devices(run)
-        product = config.micro_batch_size_per_gpu * config.grad_accum_steps * world
-        if product != config.global_batch_size:
+        config, n_devices = run.metrics.training_config, run.n_devices
+        product = config.micro_batch * config.accumulation * n_devices
+        if product != config.global_batch:
             found.append(
                 about(
                     run,
                     "batch-arithmetic",
                     "invalid",
-                    f"{config.micro_batch_size_per_gpu} x {config.grad_accum_steps} x {world} = {product}, "
-                    f"but the global batch is {config.global_batch_size}",
+                    f"{config.micro_batch} x {config.accumulation} x {n_devices} = {product}, "
+                    f"but the global batch is {config.global_batch}",
                     "Each number of this run that depends on the batch is wrong; run the cell again.",
                 )
             )
     return found
 
 
-def text_was_whole(runs: list[Run]) -> list[Finding]:
+def text_was_whole(runs: list[MeasuredRun]) -> list[Finding]:
     """Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on."""
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if not damaged:
@@ -129,14 +129,14 @@ def text_was_whole(runs: list[Run]) -> list[Finding]:
     ]
 
 
-def world_is_the_geometry(runs: list[Run]) -> list[Finding]:
+def world_is_the_geometry(runs: list[MeasuredRun]) -> list[Finding]:
     """The ranks ran on as many nodes and devices as the cell has, each device once."""
     found = []
     for run in runs:
         execution = run.metrics.config["execution"]
         nodes, devices = map(int, execution["geometry"].split("x"))
         per_node = 1 if execution["strategy"] == "dp" else devices
-        reason = reason_against(nodes, per_node, run.metrics.ranks)
+        reason = world_mismatch(nodes, per_node, run.metrics.ranks)
         if reason:
             found.append(
                 about(

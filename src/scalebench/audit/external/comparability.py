@@ -46,7 +46,7 @@ def _baselines(context: AuditContext, code: str, severity: Any, names: tuple[str
             }
         if different or versions:
             what = [f"{name}: {a} | {b}" for name, (a, b) in {**different, **versions}.items()]
-            evidence = f"{base.world} device{'s' * (base.world > 1)} ({base.name}) and {claim.world} ({claim.name}) differ in {'; '.join(what)}"
+            evidence = f"{base.world_size} device{'s' * (base.world_size > 1)} ({base.name}) and {claim.world_size} ({claim.name}) differ in {'; '.join(what)}"
             found.append(named(code, severity, [base, claim], evidence))
     return found
 
@@ -56,15 +56,17 @@ def arms_differ_in_one_thing(context: AuditContext) -> list[Finding]:
     grouped: dict[Any, list[ReportedRun]] = defaultdict(list)
     for claim in context.runs:
         if (
-            claim.world
+            claim.world_size
             and claim.seq_len
             and claim.tokens
             and sum(getattr(claim, n) is not None for n in CONDITIONS) >= 3
         ):
-            grouped[(claim.format, claim.world, claim.model, claim.dataset, claim.seq_len, claim.tokens)].append(claim)
+            grouped[(claim.format, claim.world_size, claim.model, claim.dataset, claim.seq_len, claim.tokens)].append(
+                claim
+            )
     found = []
     for group in grouped.values():
-        arms = list({repr((c.knobs, identity(c))): c for c in reversed(group)}.values())[::-1]
+        arms = list({repr((c.debug_settings, identity(c))): c for c in reversed(group)}.values())[::-1]
         reported: set[frozenset[str]] = set()
         for arm in arms if 2 <= len(arms) <= DISTINCT else ():
             apart = {other.name: _apart(arm, other) for other in arms if other is not arm}
@@ -89,11 +91,11 @@ def _weight(apart: dict) -> int:
 
 
 def _apart(a: ReportedRun, b: ReportedRun) -> dict[str, tuple[Any, Any]]:
-    found = differences(a, b, (*CONDITIONS, "micro", "accumulation"))
-    if a.knobs != b.knobs:
-        found["debugging"] = (listed(a.knobs) or "none", listed(b.knobs) or "none")
-    if {"micro", "accumulation"} <= set(found) and a.global_batch == b.global_batch:
-        del found["micro"]  # one follows from the other
+    found = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
+    if a.debug_settings != b.debug_settings:
+        found["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
+    if {"micro_batch", "accumulation"} <= set(found) and a.global_batch == b.global_batch:
+        del found["micro_batch"]  # one follows from the other
     if {"zero_stage", "strategy"} <= set(found):
         del found["zero_stage"]
     return found
@@ -108,8 +110,10 @@ def repeated_enough(context: AuditContext) -> list[Finding]:
     """One run says nothing about its own spread."""
     grouped: dict[Any, list[ReportedRun]] = defaultdict(list)
     for claim in context.runs:
-        if claim.facts.get("status") not in ("failed", "not_applicable"):
-            grouped[(claim.of_one_run, claim.world, claim.precision, claim.micro, claim.accumulation)].append(claim)
+        if claim.details.get("status") not in ("failed", "not_applicable"):
+            grouped[
+                (claim.name_without_repeat, claim.world_size, claim.precision, claim.micro_batch, claim.accumulation)
+            ].append(claim)
     alone = [group[0] for group in grouped.values() if len(group) == 1]
     if not alone:
         return []
@@ -127,8 +131,8 @@ def runs_are_counted_once(context: AuditContext) -> list[Finding]:
     """A run is one run, however often its file was copied."""
     grouped: dict[Any, list[ReportedRun]] = defaultdict(list)
     for claim in context.runs:
-        if claim.run_id and claim.rate:
-            grouped[(claim.run_id, claim.rate)].append(claim)
+        if claim.run_id and claim.tokens_per_s:
+            grouped[(claim.run_id, claim.tokens_per_s)].append(claim)
     return [
         named(
             "run-counted-twice",
@@ -147,12 +151,17 @@ def shards_need_devices(context: AuditContext) -> list[Finding]:
     alone = [
         c
         for c in context.runs
-        if c.world == 1 and ((c.zero_stage or 0) >= 1 or c.strategy in ("fsdp", "zero1", "zero2", "zero3"))
+        if c.world_size == 1 and ((c.zero_stage or 0) >= 1 or c.strategy in ("fsdp", "zero1", "zero2", "zero3"))
     ]
     if not alone:
         return []
     return [
-        named("sharding-one-device", "note", alone, f"one device: {listed(dict.fromkeys(c.of_one_run for c in alone))}")
+        named(
+            "sharding-one-device",
+            "note",
+            alone,
+            f"one device: {listed(dict.fromkeys(c.name_without_repeat for c in alone))}",
+        )
     ]
 
 
@@ -161,7 +170,7 @@ def tf32_was_on(context: AuditContext) -> list[Finding]:
     low = [c for c in context.runs if c.precision and any(p in c.precision for p in LOW)]
     strict = [c for c in context.runs if c.precision in ("fp32", "float32")]
     able = [c for c in strict if c.device and any(d in c.device for d in TF32_DEVICES)]
-    beside = [c for c in able or strict if any(c.world == other.world for other in low)]
+    beside = [c for c in able or strict if any(c.world_size == other.world_size for other in low)]
     unable = all(c.device and any(d in c.device for d in NO_TF32) for c in strict)
     if not beside or unable or any(c.precision == "tf32" for c in context.runs):
         return []
@@ -190,10 +199,10 @@ def engine_was_told_the_batch(context: AuditContext) -> list[Finding]:
             "engine-batch-differs",
             "suspect",
             [c],
-            f"the engine was told {c.engine_batch} samples, the program's own argument is {c.micro}",
+            f"the engine was told {c.engine_batch} samples, the program's own argument is {c.micro_batch}",
         )
         for c in context.runs
-        if c.engine_batch and c.micro and c.engine_batch != c.micro
+        if c.engine_batch and c.micro_batch and c.engine_batch != c.micro_batch
     ]
 
 
@@ -205,7 +214,7 @@ def hash_is_of_what_ran(context: AuditContext) -> list[Finding]:
             grouped[claim.config_sha256].append(claim)
     found = []
     for sha, claims in grouped.items():
-        ran = {(c.micro, c.accumulation) for c in claims if c.micro and c.accumulation}
+        ran = {(c.micro_batch, c.accumulation) for c in claims if c.micro_batch and c.accumulation}
         if len(ran) > 1:
             pairs = listed(f"micro-batch {m} x accumulation {a}" for m, a in sorted(ran))
             found.append(named("hash-of-the-file", "note", claims, f"sha256 {sha[:12]} stands for {pairs}"))
@@ -215,7 +224,7 @@ def hash_is_of_what_ran(context: AuditContext) -> list[Finding]:
 def report_is_its_runs(context: AuditContext) -> list[Finding]:
     """A table of speed-ups follows from its own rates; its spread is of more than one run."""
     found = []
-    for report in context.evidence.reports:
+    for report in context.evidence.scaling_reports:
         first = report.rows[min(report.rows)]["rate"] if report.rows else None
         wrong, zero = [], []
         for devices, row in sorted(report.rows.items()):

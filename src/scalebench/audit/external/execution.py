@@ -17,9 +17,9 @@ def nothing_disturbed(context: AuditContext) -> list[Finding]:
     found = []
     grouped: dict[str, list[ReportedRun]] = {}
     for claim in context.runs:
-        if claim.knobs:
+        if claim.debug_settings:
             grouped.setdefault(
-                listed(f"{k}={v}" if v != "on" else k for k, v in sorted(claim.knobs.items())), []
+                listed(f"{k}={v}" if v != "on" else k for k, v in sorted(claim.debug_settings.items())), []
             ).append(claim)
     for knobs, claims in grouped.items():
         found.append(
@@ -33,7 +33,7 @@ def validation_was_made(context: AuditContext) -> list[Finding]:
     found = []
     for claim in context.runs:
         zeros = ["best_val_loss"] if claim.best_val_loss == 0 else []
-        zeros += [f"epoch {w.index}" for w in claim.windows if w.val_loss == 0]
+        zeros += [f"epoch {w.index}" for w in claim.timed_spans if w.val_loss == 0]
         if zeros:
             found.append(
                 named(
@@ -60,9 +60,9 @@ def updates_were_made(context: AuditContext) -> list[Finding]:
                     f"{claim.skipped_steps:,} steps were skipped by the loss scaler",
                 )
             )
-        if claim.facts.get("nan_steps"):
+        if claim.details.get("nan_steps"):
             found.append(
-                named("not-finite", "invalid", [claim], f"{claim.facts['nan_steps']:,} iterations were not a number")
+                named("not-finite", "invalid", [claim], f"{claim.details['nan_steps']:,} iterations were not a number")
             )
     return found
 
@@ -74,9 +74,9 @@ def fields_are_usable(context: AuditContext) -> list[Finding]:
         if claim.problems:
             code = "not-finite" if any("finite" in p for p in claim.problems) else "field-unusable"
             found.append(named(code, "suspect", [claim], listed(claim.problems)))
-    missing = [c for c in context.runs if c.facts.get("missing")]
+    missing = [c for c in context.runs if c.details.get("missing")]
     if missing:
-        names = sorted({f for c in missing for f in c.facts["missing"]})
+        names = sorted({f for c in missing for f in c.details["missing"]})
         found.append(
             named("field-missing", "note", missing, f"{listed(names)} is missing in {listed(c.name for c in missing)}")
         )
@@ -87,7 +87,7 @@ def utilization_is_possible(context: AuditContext) -> list[Finding]:
     """No device exceeds its peak, and the peak is this device's."""
     found = []
     for claim in context.runs:
-        shares = [row.mfu for row in claim.rows if row.mfu is not None]
+        shares = [row.mfu for row in claim.logged_steps if row.mfu is not None]
         if any(s > 1 for s in shares):
             found.append(named("mfu-impossible", "invalid", [claim], f"MFU is {max(shares):.1%}"))
         elif any(s < 0 for s in shares):
@@ -148,30 +148,30 @@ def _model_in(pattern: str, device: str) -> bool:
 def memory_is_the_peak(context: AuditContext) -> list[Finding]:
     """Memory that the framework holds after a step is not what the step needed."""
     return [
-        named("memory-after-step", "suspect", [c], f"{c.memory_reported / 2**20:,.1f} MB reported, {c.memory_used / 2**20:,.0f} MB in use on the device",
-              f"up to {c.memory_used / 2**20:,.0f} MB, allocator's cache and contexts included")
+        named("memory-after-step", "suspect", [c], f"{c.memory_reported_bytes / 2**20:,.1f} MB reported, {c.memory_used_bytes / 2**20:,.0f} MB in use on the device",
+              f"up to {c.memory_used_bytes / 2**20:,.0f} MB, allocator's cache and contexts included")
         for c in context.runs
-        if c.memory_reported and c.memory_used and c.memory_reported < min(AFTER * c.memory_used, c.memory_used - CONTEXT)
+        if c.memory_reported_bytes and c.memory_used_bytes and c.memory_reported_bytes < min(AFTER * c.memory_used_bytes, c.memory_used_bytes - CONTEXT)
     ]  # fmt: skip
 
 
 def profiles_are_read_right(context: AuditContext) -> list[Finding]:
     """Inclusive times count nested operators again and again; windows of different lengths are not compared."""
     found = []
-    for profile in context.evidence.profiles:
-        if profile.own and profile.inclusive > TIMES_OWN * profile.own:
+    for profile in context.evidence.operator_tables:
+        if profile.self_s and profile.inclusive_s > TIMES_OWN * profile.self_s:
             claimed = [
                 s for s in context.evidence.published_claims
-                if s.kind == "total_time" and s.values["of"] in profile.name and near(s.values["value"], profile.inclusive, 0.02)
+                if s.kind == "total_time" and s.values["of"] in profile.name and near(s.values["value"], profile.inclusive_s, 0.02)
             ]  # fmt: skip
-            evidence = f"the inclusive times add up to {profile.inclusive:,.1f} s, the operators' own to {profile.own:,.1f} s ({profile.inclusive / profile.own:.1f} times)"
+            evidence = f"the inclusive times add up to {profile.inclusive_s:,.1f} s, the operators' own to {profile.self_s:,.1f} s ({profile.inclusive_s / profile.self_s:.1f} times)"
             if claimed:
                 evidence += f"; {claimed[0].source} states {claimed[0].values['value']:,.1f} s"
-            corrected = f"{profile.own:,.1f} s of device time: the sum of the column of own times" if claimed else ""
+            corrected = f"{profile.self_s:,.1f} s of device time: the sum of the column of own times" if claimed else ""
             found.append(
                 named("inclusive-times-summed", "invalid" if claimed else "note", [profile], evidence, corrected)
             )
-    steps = {p.name: p.steps for p in context.evidence.profiles if p.steps}
+    steps = {p.name: p.steps for p in context.evidence.operator_tables if p.steps}
     if len(set(steps.values())) > 1:
         evidence = listed(f"{name}: {n} steps" for name, n in steps.items())
         found.append(
@@ -189,7 +189,7 @@ def one_poller(context: AuditContext) -> list[Finding]:
             [p],
             f"{p.samples:,} samples of {p.devices} devices; time goes backwards {p.backwards:,} times",
         )
-        for p in context.evidence.polls
+        for p in context.evidence.gpu_logs
         if p.backwards > max(2, 0.01 * p.samples)
     ]
 
@@ -201,7 +201,7 @@ def files_were_read(context: AuditContext) -> list[Finding]:
 
 def runs_have_numbers(context: AuditContext) -> list[Finding]:
     """Failed runs are rows, not gaps."""
-    failed = [c for c in context.runs if c.facts.get("status") == "failed"]
+    failed = [c for c in context.runs if c.details.get("status") == "failed"]
     return [named("run-failed", "note", failed, f"failed: {listed(c.name for c in failed)}")] if failed else []
 
 

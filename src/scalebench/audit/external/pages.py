@@ -1,6 +1,20 @@
 """What each finding about anybody's results means: one page a code. `scalebench explain` prints them; docs/audit.md is that text."""
 
-from scalebench.audit.campaign.pages import Page
+from dataclasses import dataclass
+
+from scalebench.audit.registry import Code
+from scalebench.audit.shared_codes import SHARED
+
+
+@dataclass(frozen=True)
+class Page:
+    """`what` is wrong and why it matters, how it is `detected`, where it was `seen`, how to `repair` it."""
+
+    what: str
+    detected: str
+    seen: str
+    repair: str
+
 
 _V100 = "GPT-2 on 1, 2 and 4 V100 with a fixed global batch"
 _NODES = "GPT-2 on two nodes of V100, before and after a change of bucket sizes"
@@ -8,13 +22,7 @@ _L4 = "GPT-2 on 1, 2 and 4 L4 with DataParallel, DDP, ZeRO-2 and ZeRO-3"
 _H100 = "ZeRO stages and precisions on one H100"
 _NEWS = "a text classifier with DDP on 4 GPUs"
 
-PAGES: dict[str, Page] = {
-    "rate-times-time": Page(
-        "Rate, time and tokens are three statements of one fact. Where they disagree, at least one figure is of something else.",
-        "tokens/s x seconds differs from the tokens by more than 1 % (15 % for rates that are printed as moving averages).",
-        "optimum-benchmark divides all steps by the mean of one step.",
-        "Divide the tokens that were processed by the time in which they were; quote nothing else.",
-    ),
+PAGES: dict[str, Page | Code] = {code.name: code for code in SHARED} | {
     "rate-of-one-rank": Page(
         "The rate is that of one rank, where the reader takes it for all: N devices look slower than one.",
         "Rate x time is exactly 1/N of the tokens, or of the single run's rate x time over the same epoch.",
@@ -26,18 +34,6 @@ PAGES: dict[str, Page] = {
         "Rate x time is exactly N times the tokens.",
         "huggingface/optimum-benchmark issue 29 asks whether to multiply.",
         "Multiply a per-rank rate once, a global rate never.",
-    ),
-    "tokens-differ-from-batches": Page(
-        "The tokens that the file counts are not those of its own batches, so every rate made of them is off by the same factor.",
-        "micro-batch x world size x seq_len x micro-steps differs from the tokens by more than the last, smaller micro-step.",
-        "DeepSpeed issues 62 and 152: batch in the JSON, another in the loader.",
-        "Count the tokens where they are consumed, on every rank, and add them.",
-    ),
-    "batch-arithmetic": Page(
-        "Two runs are compared at equal global batch, which one of them does not have.",
-        "micro-batch x accumulation x world size is not the global batch that is stated.",
-        f"{_NEWS}: “128 in total, 32 per GPU” was 128 on each.",
-        "State all four numbers and derive one of them in the program.",
     ),
     "steps-differ-from-batches": Page(
         "Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by another rule.",
@@ -109,18 +105,6 @@ PAGES: dict[str, Page] = {
         f"{_L4}: 3.88 times on four devices were 0.97 times; transformers issue 24345.",
         "Count the loader's batch once.",
     ),
-    "super-linear": Page(
-        "More than N times as fast on N devices: caches can do that now and then; counting faults do it every day.",
-        "Speed-up above 1.03 x N.",
-        f"{_L4}: 2.246 times on two devices, 4.789 on four.",
-        "Look for a batch that is multiplied, a baseline with start-up in it, or another program at N = 1.",
-    ),
-    "slower-with-more": Page(
-        "More devices make it slower. Small models on slow networks do that; ranks that repeat each other's work look the same.",
-        "Speed-up below 0.98.",
-        f"{_NEWS}: “negative scaling”.",
-        "Count the samples that each rank consumed before explaining it by communication.",
-    ),
     "runs-interleaved": Page(
         "Two runs wrote to one file. Sums and averages over it are of neither.",
         "An epoch is there twice, or epochs are out of order.",
@@ -144,12 +128,6 @@ PAGES: dict[str, Page] = {
         "Runs of equal work on equally many devices, where no other run differs in one recorded condition only.",
         f"{_NODES}: commit and configuration; the profile also in accumulation, logs and nodes.",
         "Change one thing; run both arms from one commit, in turn, several times.",
-    ),
-    "single-run": Page(
-        "One run has no spread. Whether a difference is more than chance cannot be said.",
-        "A configuration with one run.",
-        "All five projects in part.",
-        "Repeat each configuration in fresh processes, five times or more.",
     ),
     "run-counted-twice": Page(
         "The same run lies in several folders; counted as repeats, its copies make a spread that is too small.",

@@ -27,7 +27,7 @@ def data_say(context: AuditContext, statement: PublishedClaim) -> float | None:
         found = context.speed_of(values["of"])
         return found.value if found and found.unit == "tokens/s" else None
     if statement.kind == "total_time":
-        owns = [p.own for p in context.evidence.profiles if values["of"] in p.name]
+        owns = [p.self_s for p in context.evidence.operator_tables if values["of"] in p.name]
         return owns[0] if len(owns) == 1 else None
     if statement.kind == "step_parts":
         times = [t for c in context.of(values["of"]) if (t := epoch_seconds(c))]
@@ -215,7 +215,7 @@ def named_runs_exist(context: AuditContext) -> list[Finding]:
     absent = []
     for s in context.evidence.published_claims:
         wanted: list[Any] = [s.values[k] for k in ("of", "over") if k in s.values]
-        profiles = [p.name for p in context.evidence.profiles]
+        profiles = [p.name for p in context.evidence.operator_tables]
         absent += [w for w in wanted if not context.of(w) and not any(w in p for p in profiles)]
     if not absent:
         return []

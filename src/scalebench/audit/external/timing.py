@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from scalebench.audit.external.context import AuditContext, named, near
 from scalebench.audit.finding import Finding
-from scalebench.importers.reported import ReportedRun, Row
+from scalebench.importers.reported import LoggedStep, ReportedRun
 
 FEW = 20  # samples below which a 95th percentile is the largest one
 RISING = 0.8  # part of the steps that must lie on the sawtooth
@@ -20,14 +20,14 @@ def sawtooth_timer(context: AuditContext) -> list[Finding]:
     """Step times that are 1, 2, ... p times something, again and again: the clock is restarted only every p-th step."""
     found = []
     for claim in context.runs:
-        rows = [row for row in claim.rows if row.seconds]
+        rows = [row for row in claim.logged_steps if row.seconds]
         tooth = _sawtooth([row.seconds for row in rows])
         if tooth:
             base, period, counts = tooth
             middle = median(row.seconds for row in rows)
             mean = fmean(row.seconds for row in rows)
-            rates = [row.rate * row.seconds / base for row in rows if row.rate]
-            printed = f", {median(row.rate for row in rows if row.rate):,.0f} tokens/s" if rates else ""
+            rates = [row.tokens_per_s * row.seconds / base for row in rows if row.tokens_per_s]
+            printed = f", {median(row.tokens_per_s for row in rows if row.tokens_per_s):,.0f} tokens/s" if rates else ""
             evidence = (
                 f"{len(rows):,} step times are 1 to {period} times {base * 1e3:.2f} ms, {period} of them in a row and again: "
                 f"printed were {middle * 1e3:.1f} ms in the middle, {mean * 1e3:.1f} ms on average{printed}"
@@ -72,7 +72,7 @@ def interval_over_cumulative(context: AuditContext) -> list[Finding]:
     ]
     formats = {claim.format for claim, *_ in proven.values()}
     for claim in context.runs:
-        timed = [row for row in claim.rows if row.seconds]
+        timed = [row for row in claim.logged_steps if row.seconds]
         if (
             claim.format in formats
             and claim.name not in proven
@@ -88,9 +88,9 @@ def interval_over_cumulative(context: AuditContext) -> list[Finding]:
     return found
 
 
-def _proof(claim: ReportedRun) -> tuple[Row, Row, str] | None:
-    timed = [row for row in claim.rows if row.seconds]
-    bar = {step: (elapsed, pace) for step, elapsed, pace in claim.progress}
+def _proof(claim: ReportedRun) -> tuple[LoggedStep, LoggedStep, str] | None:
+    timed = [row for row in claim.logged_steps if row.seconds]
+    bar = {step: (elapsed, pace) for step, elapsed, pace in claim.progress_bar}
     for before, row in pairwise(timed):
         steps = row.step - before.step
         if steps <= 0 or row.step < 1.5 * steps:
@@ -117,12 +117,14 @@ def _proof(claim: ReportedRun) -> tuple[Row, Row, str] | None:
     return None
 
 
-def _true_interval(before: Row, row: Row) -> str:
+def _true_interval(before: LoggedStep, row: LoggedStep) -> str:
     steps = row.step - before.step
     true = row.seconds * row.step / steps
     text = f"{true:.4f} s an iteration: {row.seconds:.4f} x {row.step} / {steps}"
     return text + (
-        f", so {row.flops * row.seconds / true / 1e12:.3f} TFLOP/s, not {row.flops / 1e12:.3f}" if row.flops else ""
+        f", so {row.flops_per_s * row.seconds / true / 1e12:.3f} TFLOP/s, not {row.flops_per_s / 1e12:.3f}"
+        if row.flops_per_s
+        else ""
     )
 
 
@@ -130,16 +132,16 @@ def sampled_steps(context: AuditContext) -> list[Finding]:
     """Only every n-th micro-step is timed, and with an even accumulation none of those is one that updates the weights."""
     found = []
     for claim in context.runs:
-        for window in claim.windows:
+        for window in claim.timed_spans:
             every, accumulation = claim.sampled_every, claim.accumulation
-            if not (every and accumulation and window.step_mean and window.seconds and window.micro_steps):
+            if not (every and accumulation and window.step_mean_s and window.seconds and window.micro_steps):
                 continue
             implied = window.seconds / window.micro_steps
-            if gcd(every, accumulation) > 1 and implied > MISSED * window.step_mean:
+            if gcd(every, accumulation) > 1 and implied > MISSED * window.step_mean_s:
                 evidence = (
                     f"one micro-step in {every} is timed and one in {accumulation} updates the weights, never the same one. Recorded are "
-                    f"{window.step_mean * 1e3:.1f} ms on average, where {window.seconds:,.2f} s / {window.micro_steps:,} = {implied * 1e3:.1f} ms "
-                    f"({implied / window.step_mean:.1f} times)"
+                    f"{window.step_mean_s * 1e3:.1f} ms on average, where {window.seconds:,.2f} s / {window.micro_steps:,} = {implied * 1e3:.1f} ms "
+                    f"({implied / window.step_mean_s:.1f} times)"
                 )
                 corrected = f"{implied * 1e3:.1f} ms a micro-step, {implied * accumulation * 1e3:.1f} ms an optimizer step: time over steps"
                 found.append(named("sampled-steps-miss-update", "invalid", [claim], evidence, corrected))
@@ -151,15 +153,13 @@ def percentile_of_few(context: AuditContext) -> list[Finding]:
     """A 95th percentile needs twenty samples at the very least."""
     found = []
     for claim in context.runs:
-        for window in claim.windows:
-            if not (window.step_p95 and claim.sampled_every and window.micro_steps):
+        for window in claim.timed_spans:
+            if not (window.step_p95_s and claim.sampled_every and window.micro_steps):
                 continue
             n = sum(1 for s in range(0, window.micro_steps, claim.sampled_every) if s >= claim.sampled_from)
             if n < FEW:
-                evidence = (
-                    f"the 95th percentile, {window.step_p95 * 1e3:.2f} ms, is of {n} sampled micro-step{'s' * (n != 1)}"
-                )
-                if window.step_mean == window.step_p50 == window.step_p95:
+                evidence = f"the 95th percentile, {window.step_p95_s * 1e3:.2f} ms, is of {n} sampled micro-step{'s' * (n != 1)}"
+                if window.step_mean_s == window.step_p50_s == window.step_p95_s:
                     evidence += ": mean, median and 95th percentile are one number"
                 found.append(named("percentile-of-few", "suspect", [claim], evidence))
                 break
@@ -170,8 +170,8 @@ def warmup_in_window(context: AuditContext) -> list[Finding]:
     """First steps allocate, connect and compile; a rate with them in it is not the rate of training."""
     found = []
     for claim in context.runs:
-        times = [w.seconds for w in claim.windows if w.seconds]
-        rows = [row.seconds for row in claim.rows if row.seconds]
+        times = [w.seconds for w in claim.timed_spans if w.seconds]
+        rows = [row.seconds for row in claim.logged_steps if row.seconds]
         if len(times) >= 3 and times[0] > FIRST * median(times[1:]):
             with_, without = fmean(times), fmean(times[1:])
             evidence = f"the first epoch took {times[0]:,.2f} s, the others {without:,.2f} s on average; with it the average is {with_:,.2f} s"
@@ -181,11 +181,11 @@ def warmup_in_window(context: AuditContext) -> list[Finding]:
         elif len(rows) >= 10 and rows[0] > 3 * median(rows[1:]):
             evidence = f"the first step in the log took {rows[0]:.3f} s, the middle one {median(rows[1:]):.3f} s"
             found.append(named("warmup-in-window", "note", [claim], evidence))
-        elif claim.facts.get("steps_per_second"):
-            evidence = f"{claim.facts['steps_per_second']:g} steps/s is over the whole of train(), start-up and evaluation in it"
+        elif claim.details.get("steps_per_second"):
+            evidence = f"{claim.details['steps_per_second']:g} steps/s is over the whole of train(), start-up and evaluation in it"
             found.append(named("warmup-in-window", "note", [claim], evidence))
-        elif len(times) == 1 and claim.sampled_every and (claim.windows[0].micro_steps or 1000) < 1000:
-            evidence = f"the rate is over all {claim.windows[0].micro_steps:,} micro-steps, the first one included"
+        elif len(times) == 1 and claim.sampled_every and (claim.timed_spans[0].micro_steps or 1000) < 1000:
+            evidence = f"the rate is over all {claim.timed_spans[0].micro_steps:,} micro-steps, the first one included"
             found.append(named("warmup-in-window", "note", [claim], evidence))
     return found
 

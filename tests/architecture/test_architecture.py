@@ -29,6 +29,7 @@ ORDER = [
     "trace",
     "audit",
     "analysis",
+    "forecast",
     "report",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")

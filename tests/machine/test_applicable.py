@@ -5,7 +5,7 @@ import pytest
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.machine import gpus
-from scalebench.machine.applicable import reason_against
+from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu
 
 H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
@@ -39,13 +39,13 @@ def cell(**execution):
     ],
 )
 def test_reasons(execution, gpus, reason):
-    found = reason_against(cell(**execution), gpus)
+    found = unsupported_reason(cell(**execution), gpus)
     assert found == reason if reason is None else reason in found
 
 
 def test_compile_needs_a_compiler(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert "C++ compiler" in reason_against(cell(compile=True), [])
+    assert "C++ compiler" in unsupported_reason(cell(compile=True), [])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from synthetic_traces import ADD, REDUCE, STEP, trace, without_rows
 
 from scalebench.report.sentences.trace import sentences
-from scalebench.trace.breakdown import Summary
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.events import Trace
 from scalebench.trace.kernel_classes import class_of, collective_of
 from scalebench.trace.profile_schema import Profile
@@ -13,7 +13,7 @@ from scalebench.trace.timeline import timeline
 
 
 def profile(made, world=None) -> Profile:
-    return Profile(generated_at_utc="now", run_dir="here", **Summary(made, world).fields())
+    return Profile(generated_at_utc="now", run_dir="here", **StepBreakdown(made, world).profile_fields())
 
 
 @pytest.mark.parametrize("lag", [0, 30, 1000])
@@ -149,7 +149,7 @@ def test_the_fields_of_older_summaries_are_there():
 
 
 def test_the_timeline_shows_one_step_of_all_ranks():
-    spans = timeline(Summary(trace(late={1: 20})))
+    spans = timeline(StepBreakdown(trace(late={1: 20})))
     assert set(spans["rank"]) == {0, 1}
     mine = spans[spans["rank"] == 0]
     reduce = mine[mine["what"] == "all_reduce"]

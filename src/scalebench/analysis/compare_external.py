@@ -6,7 +6,7 @@ from pathlib import Path
 from scalebench.analysis.compare_runs import Compared, field_error, incomparable
 from scalebench.analysis.confidence import mean_rate, ratio
 from scalebench.audit.audit_paths import audit_gathered
-from scalebench.audit.external.context import Speed, speed
+from scalebench.audit.external.speeds import Speed, speed
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
 from scalebench.importers.reported import Evidence, ReportedRun, TimedSpan

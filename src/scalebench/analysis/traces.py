@@ -26,7 +26,8 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> dict[str, Any]:
     return {
         "cell": profile.cell,
         "strategy": profile.strategy,
-        "devices": profile.world_size,
+        "world_size": profile.world_size,
+        "n_devices": profile.n_devices,
         "status": profile.status,
         "reason": profile.reason,
         "tool": profile.tool,

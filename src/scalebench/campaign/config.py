@@ -27,7 +27,7 @@ class Geometry(Section):
     devices_per_node: int = Field(ge=1)
 
     @property
-    def world_size(self) -> int:
+    def n_devices(self) -> int:
         return self.nodes * self.devices_per_node
 
     def slug(self) -> str:
@@ -198,6 +198,12 @@ class Execution(Section):
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
     )
+    start: Literal["fresh", "forked"] = key(
+        "fresh",
+        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is forked "
+        "from a process that has only imported libraries, which saves most of a short run's start-up; elsewhere as fresh.",
+        "none",
+    )
     threads_per_device: int = key(
         1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1
     )
@@ -288,9 +294,18 @@ class Tracing(Section):
     nodes: Literal["first", "all"] = key(
         "first", "The nodes that nsys traces; torch.profiler traces every rank.", "none"
     )
-    proof: bool = key(
-        False, "On GPUs, also keep what NCCL, nvidia-smi and ibstat say about the wires of the traced run.", "none"
+    interconnect: bool = key(
+        False,
+        "On GPUs, also keep what NCCL, nvidia-smi and ibstat report about the links between devices. Formerly `proof`.",
+        "none",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_names(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "proof" in data and "interconnect" not in data:
+            return {"interconnect" if name == "proof" else name: value for name, value in data.items()}
+        return data
 
 
 class Campaign(Section):

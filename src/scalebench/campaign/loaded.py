@@ -13,7 +13,7 @@ from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
-RESERVED = ("corpora", "downloads", "published", "slurm-logs", "five-benchmarks")
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies")
 
 
 class LoadedCampaign:
@@ -146,6 +146,11 @@ def corpus_called(name: str) -> Corpus:
         hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
         raise UserError(f'there is no corpus "{name}" in {CORPORA}.{hint}', key=("workload", "corpus"))
     return table[name]
+
+
+def corpora() -> dict[str, Corpus]:
+    """All rows of the table of corpora. Raises UserError."""
+    return _corpora().root
 
 
 def _check_labels(cell: Cell) -> None:

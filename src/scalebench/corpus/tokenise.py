@@ -3,7 +3,6 @@
 import hashlib
 import json
 import multiprocessing
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from scalebench.cores import available_cores
 from scalebench.corpus import encode, tokenizer
 from scalebench.corpus.encode import SPLITS, Shard
 from scalebench.corpus.labels import write_labels
@@ -118,7 +118,7 @@ def _finished(shard: Shard, folder: Path) -> bool:
 
 def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
     """Do the shards, in any order; yields once for each row group that is done."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
     if workers < 2 or sum(len(shard.groups) for shard in shards) <= ALONE:
         for shard in shards:

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Sequence
 
 from scalebench.campaign.cells import Cell
+from scalebench.cores import available_cores
 from scalebench.machine.gpus import Gpu
 
 TENSOR_FORMATS = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
 
 
-def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
+def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
     """Why `cell` cannot run on `nodes` nodes with `gpus` each; None where nothing is known against it."""
     execution = cell.execution
     geometry, strategy, precision = execution.geometry, execution.strategy, execution.precision
@@ -20,8 +21,8 @@ def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | Non
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
         return f"geometry {geometry} asks for CUDA devices, {geometry.devices_per_node} on each node; {len(gpus)} are visible"
-    if strategy == "single" and geometry.world_size > 1:
-        return f"single is one device without a wrapper; {geometry} has {geometry.world_size}"
+    if strategy == "single" and geometry.n_devices > 1:
+        return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
     if strategy == "dp" and geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if strategy == "dp" and on_cpu:
@@ -42,11 +43,6 @@ def reason_against(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | Non
     if execution.compile:
         return _against_compile(strategy, on_cpu)
     return None
-
-
-def available_cores() -> int:
-    """Logical CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _against_compile(strategy: str, on_cpu: bool) -> str | None:

@@ -5,6 +5,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def cuda_devices() -> list[Gpu]:
     return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def _describe(pynvml, handle: object) -> Gpu:
+def _describe(pynvml: Any, handle: object) -> Gpu:
     name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
     memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
     return Gpu(str(name), str(uuid), memory, tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)))

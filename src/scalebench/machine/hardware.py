@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.files import scrub
-from scalebench.machine.slurm import ask
+from scalebench.machine.slurm import run_command
 
 # Field of the record -> nvidia-smi's.
 GPU = {
@@ -24,11 +24,11 @@ CONTAINERS = ("SCALEBENCH_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 def inventory() -> dict[str, Any]:
     """Whatever this node says of itself; a part whose command is missing or silent is left out."""
     parts = {
-        "gpus": gpus(ask("nvidia-smi", f"--query-gpu={','.join(GPU.values())}", "--format=csv,noheader")),
-        "gpu_topology": topology(ask("nvidia-smi", "topo", "-m")),
-        "cuda_driver": _cuda(ask("nvidia-smi")),
+        "gpus": gpus(run_command("nvidia-smi", f"--query-gpu={','.join(GPU.values())}", "--format=csv,noheader")),
+        "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
+        "cuda_driver": _cuda(run_command("nvidia-smi")),
         "nccl": _nccl(),
-        "infiniband": infiniband(ask("ibstat")),
+        "infiniband": infiniband(run_command("ibstat")),
         "networks": networks(),
         "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
         "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),

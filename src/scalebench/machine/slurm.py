@@ -50,7 +50,7 @@ def allocation() -> Allocation | None:
         raise UserError(
             f"Slurm does not answer about job {job}, which this process is in: try `scontrol show job {job}`"
         )
-    hosts = ask("scontrol", "show", "hostnames", facts["NodeList"]).split()
+    hosts = run_command("scontrol", "show", "hostnames", facts["NodeList"]).split()
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
         job,
@@ -65,7 +65,7 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
     """Slurm's description of a job, by Slurm's names; empty where it gives none."""
     for seconds in patience:
         time.sleep(seconds)
-        text = ask("scontrol", "show", "job", "--oneliner", job)
+        text = run_command("scontrol", "show", "job", "--oneliner", job)
         if text:
             return dict(re.findall(r"(\S+?)=(\S*)", text))
     return {}
@@ -86,19 +86,19 @@ def _recorded(facts: dict[str, str]) -> dict[str, str]:
 
 def config() -> dict[str, str]:
     """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
-    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", ask("scontrol", "show", "config"), re.MULTILINE))
+    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", run_command("scontrol", "show", "config"), re.MULTILINE))
 
 
 def steps(job: str) -> list[str]:
     """The job's steps that srun has started and that still run."""
-    ids = ask("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
+    ids = run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
     return [step for step in ids if step.rsplit(".", 1)[-1].isdigit()]
 
 
 def signal_steps(job: str, name: str) -> None:
     """Send a signal to all processes of the job's steps, on all nodes; the batch script is no step."""
     for step in steps(job):
-        ask("scancel", f"--signal={name}", step)
+        run_command("scancel", f"--signal={name}", step)
 
 
 def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
@@ -111,7 +111,7 @@ def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     return None
 
 
-def ask(*command: str) -> str:
+def run_command(*command: str) -> str:
     """What a command prints; nothing where it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -5,7 +5,8 @@ from collections import defaultdict
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
-from scalebench.machine.applicable import available_cores, reason_against
+from scalebench.cores import available_cores
+from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu, cuda_devices
 from scalebench.preflight import requirements
 
@@ -25,7 +26,7 @@ def show(loaded: LoadedCampaign) -> str:
                 cell.work.warmup_steps,
                 cell.work.steps,
                 tokens,
-                batch.world,
+                cell.world_size,
                 requirements.size(held) if (held := requirements.state(cell)) else "unknown",
             ]
         )
@@ -34,7 +35,7 @@ def show(loaded: LoadedCampaign) -> str:
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
         "cell",
-        "global = micro x accum. x world",
+        "global = micro x accum. x devices",
         "tokens/step",
         "warm-up",
         "steps",
@@ -75,7 +76,7 @@ def _not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """The cells that this machine cannot run, by reason."""
     against = defaultdict(list)
     for cell in loaded.cells:
-        if reason := reason_against(cell, gpus):
+        if reason := unsupported_reason(cell, gpus):
             against[reason].append(cell.slug)
     if not against:
         return ""

@@ -12,10 +12,10 @@ from typing import Any
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.errors import UserError
 from scalebench.machine import slurm
-from scalebench.machine.slurm import ask
+from scalebench.machine.slurm import run_command
 from scalebench.preflight import slurm_plugin_guard
 from scalebench.preflight.slurm_test_only import refusals, requests
-from scalebench.preflight.snakemake_profile import Profile
+from scalebench.preflight.snakemake_profile import SnakemakeProfile
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
 
@@ -37,7 +37,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
 
     Raises UserError where there is no Slurm.
     """
-    profile, config = Profile(folder), slurm.config()
+    profile, config = SnakemakeProfile(folder), slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
     defaults = profile.resources("train")
@@ -59,7 +59,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
 
 def _sinfo() -> tuple[list[list[str]], str]:
     """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
-    rows = [row.split("|") for row in ask("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
+    rows = [row.split("|") for row in run_command("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
     return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
 
 
@@ -73,7 +73,7 @@ def _named(partition: str, rules: list[str]) -> Check:
     return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
 
 
-def _jobs(loaded: LoadedCampaign, profile: Profile) -> list[Check]:
+def _jobs(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Check]:
     """Would Slurm take what the campaign asks for?"""
     return [
         Check(
@@ -102,7 +102,7 @@ def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for train, "
-            "together and pairs (profiles/slurm/README.md); or choose another partition",
+            "same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
         ),
     ], count
 
@@ -112,7 +112,7 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     interval = int(profile.get("slurm-init-seconds-before-status-checks", 40))
     command = profile.get("slurm-status-command")
     accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
-    reason = slurm_plugin_guard.reason_against(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
+    reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
     kept = "sacct answers" if accounts else "no accounting (sacct does not answer)"
     said = (
         f"{kept}; looks every {interval} s by {command or 'the plugin’s choice'}; MinJobAge {config.get('MinJobAge')}"

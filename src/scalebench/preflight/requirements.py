@@ -35,7 +35,7 @@ def state(cell: Cell) -> float | None:
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.world_size)
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
 
 
 def models(loaded: LoadedCampaign) -> str:
@@ -45,7 +45,7 @@ def models(loaded: LoadedCampaign) -> str:
         counts, name = counts_of(cell), cell.workload.model
         if counts is None:
             continue
-        label = name.slug() if isinstance(name, ModelShape) else name
+        label = name if isinstance(name, str) else name.slug()
         label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
         lines[label] = (
             f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a token"
@@ -60,7 +60,9 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         "allocator's reserve come on top."
     )
     least = min((gpu.memory for gpu in gpus), default=None)
-    large = [c.slug for c in loaded.cells if least and c.execution.device != "cpu" and (state(c) or 0) > least]
+    if least is None:
+        return note
+    large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]
     if large:
         note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
     return note
@@ -72,6 +74,11 @@ def corpora(loaded: LoadedCampaign) -> str:
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
     return "\n\nCorpora:" + "".join(lines)
+
+
+def corpora_text(rows: dict[str, Corpus]) -> str:
+    """A line for each corpus of the table: its source, what would be downloaded, its licence."""
+    return "\n".join(f"{_corpus(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
 def _corpus(name: str, corpus: Corpus) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.errors import UserError
-from scalebench.machine.slurm import ask, config
+from scalebench.machine.slurm import config, run_command
 
 LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
 SECRET = re.compile(
@@ -30,7 +30,7 @@ def guard(settings: Any) -> None:
     if withheld:
         print(f"not sent to compute nodes, nor given to this workflow's local steps: {', '.join(withheld)}")
     interval = settings.init_seconds_before_status_checks
-    reason = reason_against(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
+    reason = status_check_problem(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
     if reason:
         raise UserError(f"nothing was submitted: {reason}")
     left = left_in_queue(Path.cwd())
@@ -61,7 +61,7 @@ class Listener:
     def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
         self.question, self.requeue, self.heard = question, requeue, States()
 
-    async def __call__(self, command: str, logger: Any) -> tuple[States, float]:
+    async def __call__(self, command: str, logger: Any) -> tuple[States, float | None]:
         states, seconds = await self.question(command, logger)
         if states is None:
             return dict(self.heard), 0.0
@@ -73,13 +73,17 @@ class Listener:
 
 def left_in_queue(folder: Path) -> list[str]:
     """The ids of this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-    rows = [row.split("|", 2) for row in ask("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()]
+    rows = [
+        row.split("|", 2) for row in run_command("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()
+    ]
     here = folder.resolve()
     own = [row for row in rows if len(row) == 3 and row[2].startswith("rule_")]
     return [job for job, where, _ in own if Path(where).resolve() == here]
 
 
-def reason_against(command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool) -> str | None:
+def status_check_problem(
+    command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool
+) -> str | None:
     """Why Snakemake would not hear of the end of its jobs; None where it would.
 
     `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the cluster's

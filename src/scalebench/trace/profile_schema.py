@@ -7,11 +7,11 @@ Names that the summaries of earlier projects used keep their meaning. A figure t
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from scalebench.errors import UserError
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION: Literal["1.0"] = "1.0"
 PROFILE = "profile_summary.json"
 
 
@@ -99,7 +99,8 @@ class Profile(Part):
     run_dir: str
     slurm_job_id: str | None = None
     hosts: list[str] = []
-    world_size: int | None = None
+    world_size: int | None = Field(None, description="Ranks.")
+    n_devices: int | None = Field(None, description="Devices of all ranks; a rank of nn.DataParallel has several.")
     gpu: str | None = None
     cuda: str | None = None
     torch: str | None = None
@@ -146,7 +147,11 @@ class Profile(Part):
     slowest: Slowest | None = None
     ranges: list[Range] = []
     kernels_top: list[Kernel] = []
-    proof: dict[str, Any] = Field({}, description="What NCCL, nvidia-smi and ibstat said about the wires, by file.")
+    interconnect: dict[str, Any] = Field(
+        {},
+        validation_alias=AliasChoices("interconnect", "proof"),  # `proof`: its name in files of scalebench 3.1
+        description="What NCCL, nvidia-smi and ibstat report about the links between devices, by file.",
+    )
     step_time_ms: list[float] = Field([], description="Of the traced steps, by the trainer's clock, slowest rank.")
 
 

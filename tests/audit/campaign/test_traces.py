@@ -6,7 +6,7 @@ from synthetic_traces import trace
 
 from scalebench.analysis.traces import traces_report
 from scalebench.audit.campaign.traces import of_trace, traced_cells
-from scalebench.trace.breakdown import Summary
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.profile_schema import Profile
 
 
@@ -15,7 +15,9 @@ def profile(made=None, world=None, **fields) -> Profile:
     made = made or trace()
     known = {"cell": cell.slug, "fingerprint": cell.fingerprint, "strategy": "ddp", "expected_calls": {"allreduce": 2},
              "step_time_ms": [0.2] * 4}  # fmt: skip
-    return Profile(generated_at_utc="now", run_dir="here", **known | Summary(made, world).fields() | fields)
+    return Profile(
+        generated_at_utc="now", run_dir="here", **known | StepBreakdown(made, world).profile_fields() | fields
+    )
 
 
 @pytest.fixture
@@ -67,3 +69,12 @@ def test_overhead_stands_beside_the_times_with_an_interval_over_runs(runs):
     unknown = traces_report("synthetic", {path: profile(trace(reduce="mystery"))}, [])["traces"][0]
     assert (unknown["exposed_ms"], unknown["overhead"]) == (None, None)
     assert unknown["phases_ms"]["backward"] == pytest.approx(0.1)
+
+
+def test_devices_of_a_trace_are_not_its_ranks():
+    """One process of nn.DataParallel drives two devices."""
+    from pathlib import Path
+
+    path = Path("results/x/traces/c/profile_summary.json")
+    entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, [])["traces"][0]
+    assert entry["n_devices"] == 2

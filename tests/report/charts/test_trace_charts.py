@@ -15,7 +15,7 @@ from scalebench.report.charts.style import STYLE
 from scalebench.report.charts.traces import CHARTS, draw_trace
 from scalebench.report.read_results import read_traces
 from scalebench.report.tables.traces import trace_rows
-from scalebench.trace.breakdown import Summary
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.profile_schema import PROFILE, Profile, read_profile
 from scalebench.trace.timeline import timeline
 
@@ -32,10 +32,12 @@ def traced(tmp_path) -> Path:
         folder = tmp_path / "traces" / slug
         folder.mkdir(parents=True)
         known = {"generated_at_utc": "now", "run_dir": "here", "cell": slug, "strategy": slug.split("-")[0]}
-        summary = Summary(made or trace(ranks=1))
+        summary = StepBreakdown(made or trace(ranks=1))
         spans = timeline(summary) if made else timeline(summary).iloc[:0]
         spans.to_csv(folder / "timeline.csv", index=False)
-        fields = summary.fields() if made else {"status": "failed", "reason": "timeout: too slow", "tool": "nsys"}
+        fields = (
+            summary.profile_fields() if made else {"status": "failed", "reason": "timeout: too slow", "tool": "nsys"}
+        )
         profiles[folder / PROFILE] = Profile(**known, **fields)
         (folder / PROFILE).write_text(profiles[folder / PROFILE].model_dump_json())
     (tmp_path / "traces.json").write_text(json.dumps(traces_report("synthetic", profiles, [])))

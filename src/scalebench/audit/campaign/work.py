@@ -8,7 +8,7 @@ from scalebench.audit.registry import Code, Flag, of_run, of_runs
 from scalebench.audit.shared_codes import BATCH_ARITHMETIC, TOKENS_DIFFER_FROM_BATCHES
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import MeasuredRun
-from scalebench.trainer.world import reason_against
+from scalebench.trainer.world import world_mismatch
 
 
 @of_run.check(
@@ -143,6 +143,6 @@ def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
     execution = run.metrics.config["execution"]
     nodes, per_node = map(int, execution["geometry"].split("x"))
     ranks_per_node = 1 if execution["strategy"] == "dp" else per_node
-    reason = reason_against(nodes, ranks_per_node, run.metrics.ranks)
+    reason = world_mismatch(nodes, ranks_per_node, run.metrics.ranks)
     if reason:
         yield Flag(reason)

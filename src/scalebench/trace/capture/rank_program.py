@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scalebench.trace.capture.capture_schema import NSYS, RAW, SEEN, SETTINGS
+from scalebench.trace.capture.capture_schema import NSYS, RANK_RESULT, RAW, SETTINGS
 from scalebench.trainer.__main__ import main
 from scalebench.trainer.request import Request
 
@@ -24,7 +24,7 @@ def traced(request: Request) -> Any:
     from scalebench.trainer.session import Session
 
     asked = json.loads((Path(request.out) / SETTINGS).read_text())
-    session = Session(request.cell, patience=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
     _, probe = warm_up(run, warmup)
@@ -39,13 +39,13 @@ def traced(request: Request) -> Any:
     times = session.gather(series.step_time.tolist())
     places = session.gather(session.place)
     if session.rank == 0:
-        seen = {
+        result = {
             "step_time_s": [max(step) for step in zip(*times, strict=True)],
             "collectives": probe.collectives(),
             "ranks": places,
             "parameters": run.parameters,
         }
-        write_json(Path(request.out) / SEEN, seen)
+        write_json(Path(request.out) / RANK_RESULT, result)
     return session
 
 

@@ -35,7 +35,7 @@ class Export:
         self.path = path
         self.address = f"file:{quote(path.resolve().as_posix())}?mode=ro&immutable=1"
         if not path.stat().st_size:
-            raise UserError(f"{path}: not an export of Nsight Systems: it is empty; export it anew")
+            raise UserError(f"{path}: not an export of Nsight Systems: it is empty; export it again")
         try:
             self.database = sqlite3.connect(self.address, uri=True)
             tables = [name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
@@ -46,7 +46,7 @@ class Export:
             raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
 
     def broken(self, error: Exception) -> UserError:
-        return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it anew")
+        return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
 
     def has(self, table: str, *columns: str) -> bool:
         return table in self.columns and all(c in self.columns[table] for c in columns)
@@ -116,7 +116,9 @@ def _read(export: Export, first_rank: int) -> Trace:
 
 def _work(export: Export) -> pd.DataFrame:
     """Kernels, copies and graphs: process, device, stream, name, launched, start, end."""
-    parts, texts, codes = [], [], []
+    parts: list[list[np.ndarray]] = []
+    texts: list[str] = []
+    codes: list[np.ndarray] = []
     for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
         if not export.has(table, "start", "end"):
             continue

@@ -16,6 +16,7 @@ from scalebench.errors import UserError
 from scalebench.trace.breakdown import MARK, TOP
 from scalebench.trace.kernel_classes import COMMUNICATION, UNCLASSIFIED, class_of, collective_of
 from scalebench.trace.profile_schema import Coverage, Kernel
+from scalebench.trace.top_entries import entry, likely_bottleneck
 
 TITLE = re.compile(r"^ \*\* (?P<title>.+?) \((?P<report>\w+)\):\s*$")
 CSV_HEAD = re.compile(r"^(?:\"?Time \(%\)|\"?Total \(MB\))", re.IGNORECASE)
@@ -56,7 +57,7 @@ def read_text(path: Path) -> dict[str, pd.DataFrame]:
         skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
         reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
         raise UserError(
-            f"{path}: {reason}; make it anew: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
+            f"{path}: {reason}; make it again: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
         )
     return found
 
@@ -144,12 +145,10 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
     }
     ranges, osrt = ([r[kind] for r in reports.values() if kind in r] for kind in (RANGES, OSRT))
     nvtx = _top5("nvtx", pd.concat(ranges) if ranges else None)
-    large = [t for t in nvtx if "allreduce_gradients" in t["name"] and t["time_percent"] > 20]
     fields |= {
         "nvtx_top5": nvtx,
         "osrt_top5": _top5("osrt", pd.concat(osrt) if osrt else None),
-        "likely_bottleneck": {"allreduce_gradients_over_20pct": bool(large)}
-        | ({"matched": {k: large[0][k] for k in ("name", "time_percent", "total_time")}} if large else {}),
+        "likely_bottleneck": likely_bottleneck(nvtx),
         "per_file": per_file,
         "world_size": ranks,
         "unknown": {"exposed": "a text report has sums alone; overlap needs single events (the .sqlite export)"},
@@ -201,16 +200,8 @@ def _kernels(table: pd.DataFrame, ranks: int | None, steps: int | None, unknown:
 
 
 def _top5(kind: str, table: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """As the summaries of earlier projects had it: the five largest lines, with the line itself."""
+    """The five largest lines of a report, with the line itself."""
     if table is None:
         return []
-    return [
-        {
-            "kind": kind,
-            "name": r["name"],
-            "time_percent": r["percent"],
-            "total_time": f"{int(r['total_ns'])} ns",
-            "raw": r["raw"],
-        }
-        for r in table.nlargest(5, "total_ns").to_dict("records")
-    ]
+    rows = table.nlargest(5, "total_ns").to_dict("records")
+    return [entry(kind, r["name"], r["percent"], int(r["total_ns"]), r["raw"]) for r in rows]

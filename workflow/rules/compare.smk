@@ -58,7 +58,7 @@ rule comparison:
     input:
         pairs=pairs_files,
         findings="results/{campaign}/findings.json",
-        code=sources("analysis/ab_comparison.py", "report/tables/cells.py", "report/charts/__init__.py"),
+        code=sources("analysis/ab_comparison.py", "report/tables/comparison.py", "report/charts/__init__.py"),
     output:
         json="results/{campaign}/comparison.json",
         csv="results/{campaign}/tables/comparison.csv",

@@ -93,7 +93,7 @@ def broken(tmp_path):
 def impossible(tmp_path):
     """Two devices are two and a half times as fast as one."""
     times = {1: 0.1, 2: 0.04}
-    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.world]) for c in cells() for k in (1, 2, 3)]
+    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.n_devices]) for c in cells() for k in (1, 2, 3)]
     return Results(tmp_path, runs)
 
 

@@ -16,6 +16,7 @@ from scalebench.cli import parser
 # trainer and launcher write and everybody below reads.
 ORDER = [
     "campaign",
+    "reference",
     "corpus",
     "model",
     "strategy",
@@ -28,6 +29,7 @@ ORDER = [
     "trace",
     "audit",
     "analysis",
+    "forecast",
     "report",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
@@ -36,6 +38,9 @@ FINDING = {
     "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/validation_messages.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
     "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
 }  # fmt: skip
+
+# Programs that a command starts as processes of their own.
+PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", "machine/network.py")
 
 
 def rules() -> dict[str, str]:
@@ -95,6 +100,7 @@ RULES = [
     "corpus_tokenizer",
     "corpus_tokenise",
     "train",
+    "reference",
     "same_allocation",
     "copy_run",
     "collect",
@@ -143,7 +149,7 @@ def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
     if rule in ("train", "same_allocation", "pairs", "trace_capture"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
-        unused -= {p for p in unused if p.split("/")[0] in rooms or p in ("launch/torchrun.py", "machine/network.py")}
+        unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
 
 

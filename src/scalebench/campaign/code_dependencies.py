@@ -11,7 +11,7 @@ IMPORT = re.compile(
     r"^[ \t]*(?:from (scalebench(?:\.\w+)*) import (\([^)]*\)|[^#\n]+)|import (scalebench(?:\.\w+)*))", re.MULTILINE
 )
 # The programs of a timed run.
-MEASURING = ("launch/run.py", "launch/torchrun.py", "trainer/__main__.py")
+MEASURING = ("launch/run.py", "launch/torchrun.py", "launch/fork_server.py", "trainer/__main__.py")
 
 
 def sources(*entries: str) -> list[str]:

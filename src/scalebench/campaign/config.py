@@ -27,7 +27,7 @@ class Geometry(Section):
     devices_per_node: int = Field(ge=1)
 
     @property
-    def world_size(self) -> int:
+    def n_devices(self) -> int:
         return self.nodes * self.devices_per_node
 
     def slug(self) -> str:
@@ -199,6 +199,12 @@ class Execution(Section):
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
+    )
+    start: Literal["fresh", "forked"] = key(
+        "fresh",
+        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is forked "
+        "from a process that has only imported libraries, which saves most of a short run's start-up; elsewhere as fresh.",
+        "none",
     )
     threads_per_device: int = key(
         1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1, le=4096

@@ -21,8 +21,8 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
         return f"geometry {geometry} asks for CUDA devices, {geometry.devices_per_node} on each node; {len(gpus)} are visible"
-    if strategy == "single" and geometry.world_size > 1:
-        return f"single is one device without a wrapper; {geometry} has {geometry.world_size}"
+    if strategy == "single" and geometry.n_devices > 1:
+        return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
     if strategy == "dp" and geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if strategy == "dp" and on_cpu:

@@ -35,7 +35,7 @@ def state(cell: Cell) -> float | None:
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.world_size)
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
 
 
 def models(loaded: LoadedCampaign) -> str:

@@ -18,7 +18,8 @@ class UserError(Exception):
         self.key = key
 
 
-# What users write -> what it is called here, both without case and punctuation. Several meanings: the first that is allowed.
+# What users write -> what it is called here, both without case and punctuation. Several meanings: the first that is
+# allowed.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "gpu": ("cuda",),
     "gpus": ("cuda", "geometry"),

@@ -64,7 +64,7 @@ class Cell:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The effective configuration: every key with its value, batch and vocabulary resolved, the model as a shape."""
+        """The effective configuration: every key, batch and vocabulary resolved, the model as a shape."""
         config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
         config["workload"]["vocab_size"] = self.vocab_size
         config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
@@ -87,8 +87,8 @@ class Cell:
 def expand(campaign: Campaign) -> list[Cell]:
     """All cells of a campaign: the product of `vary`, less `exclude`, plus `cells`; in that order.
 
-    Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or there
-    would be too many.
+    Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
+    there would be too many.
     """
     axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
     _check_count(campaign, axes)
@@ -122,7 +122,8 @@ def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
     runs = cells * campaign.repeats
     if runs > MOST_RUNS:
         raise UserError(
-            f"repeats: {cells:,} cells x {campaign.repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are allowed",
+            f"repeats: {cells:,} cells x {campaign.repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
+            "allowed",
             key=("repeats",),
         )
 
@@ -152,7 +153,10 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list]) -> list[dict[str, A
 
 
 def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
-    """The two cells of an A/B comparison. Raises UserError where they are one, or not the same work on the same devices."""
+    """The two cells of an A/B comparison.
+
+    Raises UserError where they are one, or not the same work on the same devices.
+    """
     choices = [_given(comparison.a), _given(comparison.b)]
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
     a, b = (_cell(campaign, choice, named) for choice in choices)
@@ -200,7 +204,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
         for name in SECTIONS
     }
     slug = "-".join(
-        _token(axis_prefix(field), getattr(sections[section], axis))
+        _token(axis_prefix(field) or "", getattr(sections[section], axis))
         for axis, (section, field) in AXES.items()
         if axis in named
     )

@@ -6,7 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-# An import of the package, in any function. By its looks: each job of a cluster asks, and parsing takes a third of a second.
+# An import of the package, in any function. By its looks: each job of a cluster asks, and parsing takes a third of a
+# second.
 IMPORT = re.compile(
     r"^[ \t]*(?:from (scalebench(?:\.\w+)*) import (\([^)]*\)|[^#\n]+)|import (scalebench(?:\.\w+)*))", re.MULTILINE
 )
@@ -15,7 +16,7 @@ MEASURING = ("launch/run.py", "launch/torchrun.py", "launch/fork_server.py", "tr
 
 
 def sources(*entries: str) -> list[str]:
-    """Some files of the package ("report/charts.py") and all modules that they import, in any function: an input of a rule."""
+    """Files of the package ("report/page.py") and all modules that they import, in any function: inputs of a rule."""
     seen: set[Path] = set()
     waiting = [PACKAGE / entry for entry in entries]
     while waiting:

@@ -1,11 +1,11 @@
 """The keys of a campaign file. The JSON schema in `config/campaign.schema.json` is generated from these classes."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema, create_model, field_validator, model_validator
 
-from scalebench.campaign.field import Section, axis_prefix, key
+from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
@@ -55,8 +55,8 @@ class Workload(Section):
 
     task: Literal["language-modelling", "classification"] = key(
         "language-modelling",
-        "language-modelling: a GPT-2 predicts each next token. classification: an encoder predicts the class of each document, "
-        "from a corpus with labels.",
+        "language-modelling: a GPT-2 predicts each next token. classification: an encoder predicts the class of each "
+        "document, from a corpus with labels.",
         "none",
     )
     model: ModelName | ModelShape | EncoderShape = key(
@@ -80,8 +80,8 @@ class Workload(Section):
     )
     seq_len: int = key(
         128,
-        "Predicted tokens per sample. For classification: tokens of a document; longer ones are cut, shorter ones are padded, "
-        "and padding is not counted.",
+        "Predicted tokens per sample. For classification: tokens of a document; longer ones are cut, shorter ones are "
+        "padded, and padding is not counted.",
         "tokens",
         axis="sl",
         ge=1,
@@ -89,7 +89,8 @@ class Workload(Section):
     )
     vocab_size: Derivable = key(
         "derive",
-        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number pads.",
+        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number "
+        "pads.",
         "entries",
         axis="v",
     )
@@ -147,8 +148,9 @@ class Work(Section):
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
     validation_samples: int = key(
         64,
-        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed comes "
-        "after it. The same ones for every strategy and world size; all that there are where there are fewer. 0: none.",
+        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed "
+        "comes after it. The same ones for every strategy and world size; all that there are where there are fewer. "
+        "0: none.",
         "samples",
         ge=0,
         le=10**7,
@@ -192,8 +194,8 @@ class Execution(Section):
     fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
     bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
         "auto",
-        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for zero. "
-        "Without effect on single, dp and fsdp (which reduces block by block).",
+        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for "
+        "zero. Without effect on single, dp and fsdp (which reduces block by block).",
         "elements",
         axis="bucket",
     )
@@ -202,8 +204,9 @@ class Execution(Section):
     )
     start: Literal["fresh", "forked"] = key(
         "fresh",
-        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is forked "
-        "from a process that has only imported libraries, which saves most of a short run's start-up; elsewhere as fresh.",
+        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is "
+        "forked from a process that has only imported libraries, which saves most of a short run's start-up; "
+        "elsewhere as fresh.",
         "none",
     )
     threads_per_device: int = key(
@@ -219,12 +222,14 @@ class Resources(Section):
     )
     cpus_per_device: Derivable = key(
         "derive",
-        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a GPU.",
+        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a "
+        "GPU.",
         "cores",
     )
     same_allocation: bool = key(
         False,
-        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired comparisons.",
+        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired "
+        "comparisons.",
         "none",
     )
     exclusive: bool = key(
@@ -252,21 +257,30 @@ def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         fields[axis] = (
             wrap(annotation) | None,
-            key(None, f"{section}.{axis}: {field.description}", field.json_schema_extra["unit"]),
+            key(None, f"{section}.{axis}: {field.description}", unit_of(field)),
         )
     return create_model(name, __base__=Section, __doc__=doc, **fields)
 
 
-Vary = _axis_model(
-    "Vary",
-    "Axes of the campaign: every combination of their values is a cell.",
-    lambda t: Annotated[list[t], Field(min_length=1)],
-)
-Choice = _axis_model("Choice", "Values of some axes.", lambda t: t)
+if TYPE_CHECKING:  # built below: a type checker cannot see their keys
+
+    class Choice(Section):
+        """Values of some axes."""
+
+    class Vary(Section):
+        """Lists of values of some axes."""
+
+else:
+    Vary = _axis_model(
+        "Vary",
+        "Axes of the campaign: every combination of their values is a cell.",
+        lambda annotation: Annotated[list[annotation], Field(min_length=1)],
+    )
+    Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
 
 
 class Comparison(Section):
-    """A against B, in pairs: both arms one after the other on the same devices, in random order, each in fresh processes."""
+    """A against B, in pairs: both arms one after the other on the same devices, in random order, in fresh processes."""
 
     name: str = Field(
         description="Names the comparison's folder and its row in the tables.",
@@ -333,8 +347,8 @@ class Campaign(Section):
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
     target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
         "derive",
-        "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run reaches. "
-        "Changing it re-runs nothing.",
+        "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "
+        "reaches. Changing it re-runs nothing.",
         "none",
     )
     repeats: int = key(

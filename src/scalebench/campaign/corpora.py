@@ -48,14 +48,15 @@ class Corpus(Section):
     """Where the documents of one corpus come from."""
 
     source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
-        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local `files`. "
-        "hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server.",
+        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local "
+        "`files`. hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a "
+        "web server.",
         json_schema_extra={"unit": "none"},
     )
     files: list[FileName] = key(
         [],
-        "Local files, or patterns such as notes/*.txt, relative to the repository. For hub and http: names there, in the order "
-        "in which they are read; {00..79} stands for a range of numbers.",
+        "Local files, or patterns such as notes/*.txt, relative to the repository. For hub and http: names there, in "
+        "the order in which they are read; {00..79} stands for a range of numbers.",
         "none",
     )
     repository: str | None = key(None, "For hub: owner/name of the dataset.", "none", pattern=r"^[\w.-]+/[\w.-]+$")
@@ -75,16 +76,16 @@ class Corpus(Section):
     download_size: int | None = key(None, "All files together, for `campaign show`; not checked.", "bytes", ge=1)
     budget: str | None = key(
         None,
-        "Documents from the start, whole ones, that fit into so much text (UTF-8) or are so many: `100 MB`, `50,000 documents`. "
-        "The same on every machine. Only files that are needed for it are downloaded.",
+        "Documents from the start, whole ones, that fit into so much text (UTF-8) or are so many: `100 MB`, `50,000 "
+        "documents`. The same on every machine. Only files that are needed for it are downloaded.",
         "none",
         pattern=BUDGET,
         examples=["100 MB", "50,000 documents"],
     )
     field: str | Annotated[list[str], Field(min_length=1)] = key(
         "text",
-        "The field of a jsonl, parquet or csv row that holds the document; of several, such as [title, description], the texts are "
-        "joined by a space.",
+        "The field of a jsonl, parquet or csv row that holds the document; of several, such as [title, description], "
+        "the texts are joined by a space.",
         "none",
     )
     label: str | None = key(

@@ -1,4 +1,7 @@
-"""The GPT-2 family and the text classifiers by name, and free shapes. Numbers only: the networks are in `scalebench.model`."""
+"""The GPT-2 family and the text classifiers by name, and free shapes.
+
+Numbers only: the networks are in `scalebench.model`.
+"""
 
 from pydantic import Field
 

@@ -33,7 +33,7 @@ class Lines(dict[tuple, int]):
 
 
 def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
-    """One message for each faulty place, in the order of lines: the deepest place of each fault, the first fault of each."""
+    """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
     faults = {_place(e["loc"], data): e for e in reversed(error.errors())}
     deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
     deepest.sort(key=lambda place: lines.get(place, 0))
@@ -207,7 +207,7 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
 
 def _array(option: dict, schema: dict) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
-    inner = option.get("items") or next(iter(option.get("prefixItems", [])), {})
+    inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
     of = f", each {_allowed(inner, schema)}" if inner and ("prefixItems" in option) else ""
     if least == most:
         return f"a list of {least}{of}"

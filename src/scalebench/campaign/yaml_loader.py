@@ -1,4 +1,4 @@
-"""Reading YAML into the typed models: limits first, then ruamel.yaml, then the model, with messages for what is wrong."""
+"""Reading YAML into the typed models: limits first, then ruamel.yaml, then the model, with messages for faults."""
 
 import datetime
 import json

@@ -5,7 +5,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -144,11 +143,12 @@ class Corpus(Section):
         if amount > MOST_FILES:
             yield f"files: these are {amount:,} files with their ranges written out; at most {MOST_FILES:,} are allowed"
             return
+        names = set(self.remote_files)
         for name in self.remote_files:
             if name.startswith("/") or ".." in name.split("/"):
                 yield f'files: "{shortened(name)}" must be a name below the repository or the `urls`'
         for name in self.known:
-            if name not in self.remote_files:
+            if name not in names:
                 yield f'known: "{shortened(name)}" is none of `files`.{nearest(name, self.remote_files)}'
 
     @property
@@ -166,7 +166,7 @@ class Corpus(Section):
         texts = [self.field] if isinstance(self.field, str) else self.field
         return [*texts, self.label] if self.label else texts
 
-    @cached_property
+    @property
     def remote_files(self) -> list[str]:
         """The files' names with ranges written out."""
         return [name for pattern in self.files for name in _expanded(pattern)]
@@ -188,9 +188,10 @@ class Corpus(Section):
     @property
     def size(self) -> int | None:
         """Bytes to download at most; None where it is not known."""
-        sizes = [self.known[name].size for name in self.remote_files if name in self.known]
+        names = self.remote_files
+        sizes = [self.known[name].size for name in names if name in self.known]
         known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(self.remote_files) else self.download_size
+        return sum(known) if len(known) == len(names) else self.download_size
 
 
 CorpusName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]

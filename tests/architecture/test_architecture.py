@@ -212,3 +212,9 @@ def test_style():
         [sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks", "envs"]
     )
     assert done.returncode == 0, "run: ruff format"
+
+
+def test_the_code_of_every_rule_exists():
+    for path in Path("workflow/rules").glob("*.smk"):
+        for entry in re.findall(r'"((?:[a-z_]+/)+[\w.]+\.(?:py|j2|css|js))"', path.read_text()):
+            assert (PACKAGE / entry).is_file(), f"{path}: {entry}"

@@ -80,6 +80,21 @@ def test_comments_and_docstrings_re_run_nothing(built, edit):
     assert built.planned(REPORT) == Counter()
 
 
+def test_results_of_older_code_can_be_kept(built):
+    path = built.root / "src/scalebench/trainer/timed_loop.py"
+    text = path.read_text()
+    path.write_text(text + "\nEDITED = True\n")
+    try:
+        stale = built.command("scalebench", "stale", "config/campaigns/tiny.yaml")
+        assert stale.returncode == 1
+        assert "2 of 2 runs would be measured again" in stale.stdout
+        built.build("--touch", REPORT)  # as the message says
+        assert built.planned(REPORT) == Counter()
+    finally:
+        path.write_text(text)
+        built.build("--touch", REPORT)
+
+
 def test_reformatting_the_campaign_runs_nothing(built, edit):
     edit("config/campaigns/tiny.yaml", REFORMATTED)
     assert built.planned(REPORT) == Counter()

@@ -2,9 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
 from scalebench.errors import damaged, missing
+
+if TYPE_CHECKING:
+    from scalebench.audit.finding import Findings
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -174,7 +178,7 @@ def _runs(args: argparse.Namespace) -> tuple:
     return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
 
 
-def _findings(folder: Path):  # noqa: ANN202  (the type would import the package)
+def _findings(folder: Path) -> "Findings":
     from scalebench.audit.finding import Findings
 
     path = folder / "findings.json"

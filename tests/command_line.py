@@ -1,4 +1,4 @@
-"""Commands of scalebench called in this process: the same words and answers as in a shell, without a second of imports."""
+"""Commands of scalebench called in this process: the words and answers of a shell, without a second of imports."""
 
 import contextlib
 import io

@@ -10,7 +10,9 @@ import pytest
 # Verbs and participles from which a reader cannot guess what a variable holds.
 NO_NOUNS = {"found", "said", "told", "shown", "wanted", "mine", "theirs", "kept", "asked"}
 MOST_TARGETS = 2
-ALLOWED = Path(__file__).with_name("allowed.json")  # file -> count; to write it: python tests/architecture/test_names.py
+ALLOWED = Path(__file__).with_name(
+    "allowed.json"
+)  # file -> count; to write it: python tests/architecture/test_names.py
 
 
 def files(repository: Path) -> list[Path]:

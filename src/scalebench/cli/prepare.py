@@ -122,7 +122,8 @@ def add(commands: Group) -> None:
         "stale",
         stale,
         "what an upgrade or an edit would measure again, why, and how many device hours",
-        "scalebench stale                                # all campaigns with results; exit code 1 if anything is stale\n"
+        "scalebench stale                                # all campaigns with results; exit code 1 if anything is "
+        "stale\n"
         "scalebench stale config/campaigns/demo.yaml",
     )
     old.add_argument(

@@ -16,6 +16,7 @@ from scalebench.cli import parser
 # trainer and launcher write and everybody below reads.
 ORDER = [
     "campaign",
+    "reference",
     "corpus",
     "model",
     "strategy",
@@ -99,6 +100,7 @@ RULES = [
     "corpus_tokenizer",
     "corpus_tokenise",
     "train",
+    "reference",
     "same_allocation",
     "copy_run",
     "collect",
@@ -111,8 +113,8 @@ RULES = [
     "report",
     "pairs",
     "comparison",
-    "rebuild",
-    "five",
+    "write_case_studies",
+    "audit_case_studies",
     "trace_capture",
     "trace_summary",
     "trace_report",

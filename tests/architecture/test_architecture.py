@@ -119,6 +119,9 @@ RULES = [
     "trace_summary",
     "trace_report",
     "trace_chart",
+    "sweep",
+    "forecast",
+    "forecast_report",
 ]
 
 

@@ -308,6 +308,30 @@ class Tracing(Section):
         return data
 
 
+class Forecasting(Section):
+    """Forecasts of some sizes from others, written before the former run. Changing these re-runs no timed run."""
+
+    from_: list[GeometryKey] = Field(
+        [],
+        alias="from",
+        description="Geometries whose runs forecasts are made from; empty: all that are measured.",
+        json_schema_extra={"unit": "nodes x devices"},
+    )
+    hold_out: list[GeometryKey] = key(
+        [],
+        "Geometries that are forecast before they run. Their runs wait for the forecast, and score it.",
+        "nodes x devices",
+    )
+    launches: int = key(
+        3, "Launches of a sweep of collectives, each in fresh processes; 0: no sweep.", "launches", ge=0, le=100
+    )
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the campaign has forecasts."""
+        return bool(self.from_ or self.hold_out)
+
+
 class Campaign(Section):
     """A question about spreading training over devices, and the runs that answer it."""
 
@@ -324,6 +348,7 @@ class Campaign(Section):
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
+    forecast: Forecasting = key(Forecasting(), Forecasting.__doc__, "none")
     target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
         "derive",
         "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run reaches. "

@@ -12,6 +12,7 @@ from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.errors import UserError, nearest
 from scalebench.files import write_json
 from scalebench.forecast.collective import COLLECTIVES, Group
+from scalebench.forecast.settings import group_of, layers_of
 from scalebench.forecast.sweep_file import Launch, Link, Sweep
 from scalebench.forecast.sweep_program import RESULT, SETTINGS
 from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
@@ -20,13 +21,13 @@ from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices
 from scalebench.machine.provenance import provenance
 from scalebench.machine.slurm import Allocation, allocation
-from scalebench.preflight.requirements import parameters_of
 from scalebench.trainer.request import Request
 
 PROGRAM = "scalebench.forecast.sweep_program"
 LOG = "sweep.log"
 SMALLEST, LARGEST = 4096, 2**30
 WARMUP, CALLS = 5, 20
+VERSIONS = ("torch_version", "python_version")
 LIMIT_S = 2.0  # for the calls of one size
 
 
@@ -40,13 +41,8 @@ def sizes_up_to(nbytes: float) -> list[int]:
 
 def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
     """The groups in which cells of the campaign communicate, each with a cell that stands for its processes."""
-    found: dict[Group, Cell] = {}
-    for cell in loaded.cells:
-        geometry = cell.execution.geometry
-        group = Group(geometry.nodes, geometry.devices_per_node)
-        if group.size > 1 and cell.execution.strategy != "dp":
-            found.setdefault(group, cell)
-    return dict(sorted(found.items()))
+    cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
+    return dict(sorted(((group_of(cell), cell) for cell in cells), key=lambda pair: pair[0]))
 
 
 def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
@@ -62,7 +58,7 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
 
 def largest_message(loaded: LoadedCampaign) -> float:
     """Bytes of the largest model of the campaign in fp32."""
-    return max(4.0 * parameters for cell in loaded.cells if (parameters := parameters_of(cell)))
+    return max(4.0 * layers_of(cell).parameters for cell in loaded.cells)
 
 
 def measure(
@@ -92,7 +88,7 @@ def measure(
         devices_per_node=group.devices_per_node,
         backend=first["backend"],
         device=first["device_name"],
-        versions={name: value for name, value in origin["env"].items() if name in ("torch", "python", "nccl")},
+        versions={name: value for name, value in origin["env"].items() if name in VERSIONS},
         link=link,
         launches=made,
     )

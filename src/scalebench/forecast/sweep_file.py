@@ -82,7 +82,10 @@ class Row(Part):
 
 
 def sweep_rows(sweep: Sweep) -> list[Row]:
-    """One row a collective and size, in that order. Bandwidths are never averaged over sizes: latency rules the small."""
+    """One row a collective and size, in that order.
+
+    Bandwidths are never averaged over sizes: latency rules the small.
+    """
     medians: dict[tuple[Collective, int], list[float]] = {}
     for launch in sweep.launches:
         for calls in launch.calls:
@@ -139,9 +142,7 @@ def read_sweeps(folder: Path) -> list[Sweep]:
 
 def unstable_rows(sweep: Sweep) -> list[Row]:
     """Sizes at which launches differ: bimodal algorithms, a busy neighbour, another route."""
-    return [
-        r for r in sweep_rows(sweep) if r.n_launches > 1 and r.nbytes >= STEADY_BYTES and r.spread > UNSTABLE
-    ]
+    return [r for r in sweep_rows(sweep) if r.n_launches > 1 and r.nbytes >= STEADY_BYTES and r.spread > UNSTABLE]
 
 
 def weak_rows(sweep: Sweep) -> list[Row]:
@@ -191,5 +192,6 @@ def merged(sweeps: Sequence[Sweep]) -> Sweep:
     """Sweeps of one group (other collectives, other launches) as one. Raises UserError where their groups differ."""
     first = sweeps[0]
     if any(s.group != first.group or s.backend != first.backend for s in sweeps):
-        raise UserError("sweeps of different groups or backends cannot be one: " + ", ".join(str(s.group) for s in sweeps))
+        groups = ", ".join(str(s.group) for s in sweeps)
+        raise UserError(f"sweeps of different groups or backends cannot be one: {groups}")
     return first.model_copy(update={"launches": [launch for s in sweeps for launch in s.launches]})

@@ -67,7 +67,9 @@ def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float
     one = _call(operation, device)
     number = torch.tensor([max(3, min(calls, int(limit_s / max(one, 1e-9))))], device=device)
     dist.broadcast(number, 0)
-    own = torch.tensor([_call(operation, device) for _ in range(int(number.item()))], device=device, dtype=torch.float64)
+    own = torch.tensor(
+        [_call(operation, device) for _ in range(int(number.item()))], device=device, dtype=torch.float64
+    )
     dist.all_reduce(own, op=dist.ReduceOp.MAX)
     return [float(seconds) for seconds in own.tolist()]
 

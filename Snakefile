@@ -16,7 +16,7 @@ from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.errors import UserError, nearest
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
-from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
+from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
 

@@ -1,4 +1,4 @@
-"""Traces of a campaign: made beside the timed runs, told in the report, and re-made when, and only when, they must be."""
+"""Traces of a campaign: made beside the timed runs, shown in the report, and repeated when they must be, only then."""
 
 import json
 from collections import Counter

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
 
 
-def sweep(args: argparse.Namespace) -> None:
+def sweep_groups(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.forecast import sweep as making
     from scalebench.forecast.collective import Group as Ranks
@@ -42,7 +42,7 @@ def sweep(args: argparse.Namespace) -> None:
         _publish_sweep(made, folder / str(ranks))
 
 
-def sweep_stage(args: argparse.Namespace) -> None:
+def sweep(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.forecast import sweep as making
 
@@ -53,7 +53,7 @@ def sweep_stage(args: argparse.Namespace) -> None:
     _publish_sweep(made, args.out)
 
 
-def forecast(args: argparse.Namespace) -> None:
+def forecast_cells(args: argparse.Namespace) -> None:
     from scalebench.forecast.campaign_forecast import make_forecasts
     from scalebench.forecast.ledger import write_forecasts
     from scalebench.forecast.text import forecasts_text
@@ -66,7 +66,7 @@ def forecast(args: argparse.Namespace) -> None:
     _score(evidence, args.results)
 
 
-def forecast_stage(args: argparse.Namespace) -> None:
+def forecast(args: argparse.Namespace) -> None:
     """Before the held-out cells run: the file that their runs wait for."""
     from scalebench.files import write_json
     from scalebench.forecast.campaign_forecast import make_forecasts
@@ -171,7 +171,7 @@ def add(commands: Group) -> None:
         "scalebench sweep config/campaigns/nodes.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
         "scalebench sweep config/campaigns/nodes.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
-    made = on_campaign(commands, "sweep", sweep, doc, example)
+    made = on_campaign(commands, "sweep", sweep_groups, doc, example)
     made.add_argument("--group", metavar="KxG", help="only this group, as a cell's geometry is written (2x8)")
     made.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
     made.add_argument("--link", type=_positive, metavar="GB/s", help="what the link is said to carry, in one direction")
@@ -182,7 +182,7 @@ def add(commands: Group) -> None:
     results_option(made)
 
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
-    told = on_campaign(commands, "forecast", forecast, doc, "scalebench forecast config/campaigns/demo.yaml")
+    told = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
     results_option(told)
 
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
@@ -199,11 +199,11 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
-    one = on_campaign(stages, "sweep", sweep_stage, "a sweep of the collectives of one group")
+    one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
     one.add_argument("group", help="the group, as a cell's geometry is written")
     one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
 
-    held = on_campaign(stages, "forecast", forecast_stage, "the forecast of the held-out cells")
+    held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
     held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
     results_option(held)
 

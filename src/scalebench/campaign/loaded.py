@@ -24,8 +24,8 @@ class LoadedCampaign:
         self.path, self.name = path, path.stem
         if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
             raise UserError(
-                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case letters, "
-                f"digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
+                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
+                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
             )
         self.campaign, lines = load_campaign(path)
         try:
@@ -78,7 +78,8 @@ class LoadedCampaign:
         )
 
     def priority(self, slug: str, repeat: int) -> int:
-        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in each.
+        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in
+        each.
 
         The order depends on the names alone, so that it is the same in every invocation.
         """
@@ -103,7 +104,7 @@ class LoadedCampaign:
         return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in repeats]
 
     def check_files(self) -> None:
-        """Raises UserError where a corpus of the campaign names files that are not there, or cannot be what they should be."""
+        """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
         for name, corpus in self.corpora.items():
             check_local(name, corpus)
 
@@ -134,7 +135,10 @@ def load_named(name: str) -> LoadedCampaign:
 
 
 def in_one_allocation() -> list[str]:
-    """The campaigns whose repeats are one job each. Seen in their text: a campaign that is broken must not disturb others."""
+    """The campaigns whose repeats are one job each.
+
+    Seen in their text: a campaign that is broken must not disturb others.
+    """
     pattern = re.compile(r"^[^#\n]*\bsame_allocation:\s*[Tt]rue\b", re.MULTILINE)
     return [path.stem for path in sorted(CAMPAIGNS.glob("*.yaml")) if pattern.search(path.read_text(errors="replace"))]
 
@@ -157,14 +161,18 @@ def _check_labels(cell: Cell) -> None:
     if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
         raise UserError(
-            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification needs. '
+            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
+            "needs. "
             f"Corpora with labels: {', '.join(labelled) or 'none'}",
             key=("workload", "corpus"),
         )
 
 
 def corpus_in(folder: str) -> tuple[str, Corpus]:
-    """Name and row of the corpus whose folder of results/corpora this is. Raises UserError where the table has moved on."""
+    """Name and row of the corpus whose folder of results/corpora this is.
+
+    Raises UserError where the table has moved on.
+    """
     name = folder.partition("@")[0]
     corpus = corpus_called(name)
     if folder != folder_of(name, corpus):

@@ -31,6 +31,7 @@ ORDER = [
     "analysis",
     "forecast",
     "report",
+    "verify",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.

@@ -5,7 +5,7 @@ from synthetic import cells, write_run
 from synthetic_traces import trace
 
 from scalebench.analysis.traces import traces_report
-from scalebench.audit.campaign.traces import audit_traces
+from scalebench.audit.campaign.traces import of_trace, traced_cells
 from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.profile_schema import Profile
 
@@ -28,7 +28,7 @@ def runs(tmp_path):
 
 
 def codes(*given, runs=()) -> list[tuple[str, str]]:
-    return [(f.code, f.severity) for f in audit_traces(list(given), list(runs))]
+    return [(f.code, f.severity) for f in of_trace.findings(traced_cells(given, list(runs)))]
 
 
 def test_a_sound_trace_has_no_findings(runs):
@@ -54,8 +54,7 @@ def test_a_heavy_profiler_is_told(tmp_path, times, severity):
 
 
 def test_overhead_stands_beside_the_times_with_an_interval_over_runs(runs):
-    found = traces_report("synthetic", {}, runs)
-    assert (found["traces"], found["findings"]) == ([], [])
+    assert traces_report("synthetic", {}, runs)["traces"] == []
     from pathlib import Path
 
     path = Path("results/x/traces/c/profile_summary.json")

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import scalebench
 
-from scalebench.campaign.corpora import Corpus, check_local
+from scalebench.campaign.corpora import Corpus
+from scalebench.corpus.check import check_corpus
 from scalebench.errors import UserError
 
 
@@ -30,7 +31,7 @@ from scalebench.errors import UserError
 def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
     (tmp_path / "mine").write_bytes(content)
     with pytest.raises(UserError, match=f"config/corpora.yaml: mine.files: .*{message}"):
-        check_local("mine", Corpus(source=source, files=[str(tmp_path / "mine")]))
+        check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "mine")]))
 
 
 @pytest.mark.parametrize(
@@ -46,15 +47,15 @@ def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
 def test_files_that_may_be_one(tmp_path, source, content):
     (tmp_path / "mine").write_bytes(content)
     (tmp_path / "empty").write_bytes(b"" if source == "text" else content)
-    check_local("mine", Corpus(source=source, files=[str(tmp_path / "*")]))
+    check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "*")]))
 
 
 def test_the_fields_of_a_parquet_file_are_looked_at(tmp_path):
     pq.write_table(pa.table({"body": ["x"]}), tmp_path / "mine.parquet")
     corpus = Corpus(source="parquet", files=[str(tmp_path / "*.parquet")])
     with pytest.raises(UserError, match=r'has no field "text".*Fields there: body'):
-        check_local("mine", corpus)
-    check_local("mine", corpus.model_copy(update={"field": "body"}))
+        check_corpus("mine", corpus)
+    check_corpus("mine", corpus.model_copy(update={"field": "body"}))
 
 
 def odd_files(folder):
@@ -77,12 +78,12 @@ def odd_files(folder):
 def test_what_is_no_file_is_named(tmp_path, name, message):
     odd_files(tmp_path)
     with pytest.raises(UserError, match=message):
-        check_local("mine", Corpus(source="text", files=[str(tmp_path / name)]))
+        check_corpus("mine", Corpus(source="text", files=[str(tmp_path / name)]))
 
 
 def test_a_search_of_the_whole_machine_is_refused():
     with pytest.raises(UserError, match="would search all of /"):
-        check_local("mine", Corpus(source="text", files=["/**/*.txt"]))
+        check_corpus("mine", Corpus(source="text", files=["/**/*.txt"]))
 
 
 def test_a_range_of_too_many_files_is_refused():

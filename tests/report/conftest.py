@@ -32,6 +32,9 @@ class Results:
         losses_table(curves_of(measured_by_cell(runs))).to_csv(folder / "losses.csv", index=False)
         (folder / "scaling_report.json").write_text(json.dumps(self.report))
 
+    def findings_json(self) -> None:
+        (self.folder / "findings.json").write_text(self.findings.model_dump_json())
+
     def tables(self) -> Path:
         _, cell_rows, report = read_inputs(self.folder)
         write_tables(cell_rows, report, self.folder / "tables")

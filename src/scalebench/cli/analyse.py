@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scalebench import __version__
 from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
 from scalebench.errors import damaged, missing
 
@@ -122,6 +123,7 @@ def report(args: argparse.Namespace) -> None:
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
     from scalebench.report.sentences.answer import answer
     from scalebench.trace.profile_schema import PROFILE, read_profile
+    from scalebench.verify.manifest import write_manifest
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
@@ -142,6 +144,7 @@ def report(args: argparse.Namespace) -> None:
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
     )
     write_page(inputs, folder / "report.html")
+    write_manifest(folder, __version__)
     print(answer(scaling, list(inputs.comparisons)))
 
 

@@ -20,7 +20,8 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
         return f"{geometry.nodes} nodes need a cluster; there is {nodes} here"
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
-        return f"geometry {geometry} asks for CUDA devices, {geometry.devices_per_node} on each node; {len(gpus)} are visible"
+        needed = f"{geometry.devices_per_node} on each node"
+        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible"
     if strategy == "single" and geometry.world_size > 1:
         return f"single is one device without a wrapper; {geometry} has {geometry.world_size}"
     if strategy == "dp" and geometry.nodes > 1:

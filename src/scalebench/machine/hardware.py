@@ -1,4 +1,4 @@
-"""What a node is made of, from commands that may or may not be there: devices, how they are wired, networks, modules."""
+"""What a node is made of, from commands that may be missing: devices, how they are wired, networks, modules."""
 
 import csv
 import importlib.metadata
@@ -12,12 +12,21 @@ from scalebench.machine.slurm import run_command
 
 # Field of the record -> nvidia-smi's.
 GPU = {
-    "index": "index", "name": "name", "uuid": "uuid", "driver": "driver_version", "memory": "memory.total",
-    "clock_sm_max": "clocks.max.sm", "clock_sm_application": "clocks.applications.graphics", "power_cap": "power.limit",
-    "power_cap_default": "power.default_limit", "ecc": "ecc.mode.current", "mig": "mig.mode.current", "bus": "pci.bus_id",
-}  # fmt: skip
+    "index": "index",
+    "name": "name",
+    "uuid": "uuid",
+    "driver": "driver_version",
+    "memory": "memory.total",
+    "clock_sm_max": "clocks.max.sm",
+    "clock_sm_application": "clocks.applications.graphics",
+    "power_cap": "power.limit",
+    "power_cap_default": "power.default_limit",
+    "ecc": "ecc.mode.current",
+    "mig": "mig.mode.current",
+    "bus": "pci.bus_id",
+}
 NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
-# The first is for people who know their image's digest (docs/environments.md); the others are set by the container's runtime.
+# The first is for people who know their image's digest (docs/environments.md); the container's runtime sets the others.
 CONTAINERS = ("SCALEBENCH_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
 

@@ -18,11 +18,26 @@ from scalebench.machine.hardware import inventory
 
 PACKAGES = ("scalebench", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
 # The only variables that results may repeat. They steer the measurement; none of them holds a secret.
-VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-             "TORCH_DISTRIBUTED_DEBUG", "CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "DS_ACCELERATOR")  # fmt: skip
+VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "TORCH_DISTRIBUTED_DEBUG",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "DS_ACCELERATOR",
+)
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_")
-SLURM = {"job_id": "SLURM_JOB_ID", "nodelist": "SLURM_JOB_NODELIST", "nnodes": "SLURM_NNODES",
-         "procid": "SLURM_PROCID", "localid": "SLURM_LOCALID", "partition": "SLURM_JOB_PARTITION"}  # fmt: skip
+SLURM = {
+    "job_id": "SLURM_JOB_ID",
+    "nodelist": "SLURM_JOB_NODELIST",
+    "nnodes": "SLURM_NNODES",
+    "procid": "SLURM_PROCID",
+    "localid": "SLURM_LOCALID",
+    "partition": "SLURM_JOB_PARTITION",
+}
 
 
 def provenance(command_line: str) -> dict[str, Any]:

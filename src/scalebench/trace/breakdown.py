@@ -33,7 +33,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Work:
-    """What one rank's device did: parallel arrays; `kind` and `collective` are places in the StepBreakdown's lists of names."""
+    """What one rank's device did, as parallel arrays; `kind` and `collective` index the breakdown's lists of names."""
 
     launched: np.ndarray
     start: np.ndarray
@@ -126,7 +126,7 @@ class StepBreakdown:
             names = ", ".join(self.coverage.unclassified_top)
             return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
         if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():
-            return f"no collective was found in a trace of {self.world} ranks; its kernels may have names that are not known"
+            return f"no collective was found in a trace of {self.world} ranks; its kernels may have unknown names"
         if self.trace.source.dropped:
             return f"{self.trace.source.tool} lost {self.trace.source.dropped:,} events"
         return None

@@ -1,7 +1,7 @@
-"""`profile_summary.json`, schema 1.0: where the time of the traced steps went. Times in milliseconds unless a name says otherwise.
+"""`profile_summary.json`, schema 1.0: where the time of the traced steps went. In milliseconds unless named otherwise.
 
-Names that the summaries of earlier projects used keep their meaning. A figure that the trace does not carry is null, and
-`unknown` says why; it is never 0.
+Names that the summaries of earlier projects used keep their meaning. A figure that the trace does not have is null,
+and `unknown` says why; it is never 0.
 """
 
 from pathlib import Path

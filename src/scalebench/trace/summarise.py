@@ -46,10 +46,10 @@ def summarise_capture(folder: Path) -> Profile:
 
 
 def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
-    """Bus bandwidth of each collective: full size x 2 (n-1)/n of an all-reduce, x (n-1)/n of a gather or a scatter, over its transfer.
+    """Bus bandwidth of each collective: full size x 2 (n-1)/n (all-reduce) or x (n-1)/n (others), by its transfer.
 
-    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks. The
-    size is that of the probed step; a collective that has another name in the trace, or whose transfer is unknown, has none.
+    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks.
+    The size is that of the probed step; a collective with another name in the trace, or of unknown transfer, has none.
     """
     n = captured.world_size
     sizes: dict[str, int] = {}

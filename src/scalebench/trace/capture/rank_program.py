@@ -1,4 +1,4 @@
-"""The program of one rank of a trace: `python -m scalebench.trace.capture.rank_program REQUEST`. The timed run's, under a profiler."""
+"""One rank of a trace: `python -m scalebench.trace.capture.rank_program REQUEST`, the timed run under a profiler."""
 
 import json
 import sys

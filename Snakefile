@@ -1,4 +1,4 @@
-"""Contents page. What is measured stands in config/campaigns/; how it is done, in workflow/rules/ and src/scalebench/."""
+"""Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scalebench/."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
 min_version("9.27")
 
 RESULTS = Path("results")
-# Where environments and containers find the package that is to be measured: envs/*.post-deploy.sh, envs/apptainer.def.
+# Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.
 os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
 if not shutil.which("scalebench"):  # .venv/bin/snakemake was called without activating its environment
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -43,10 +43,29 @@ wildcard_constraints:
     tokenizer=r"gpt2|bytes|bpe-[0-9]+",
 
 
+# Short work, and what needs the network: compute nodes may have no access.
+localrules:
+    corpus_fetch,
+    gpt2_tokenizer,
+    copy_run,
+    collect,
+    findings,
+    analyse,
+    waterfall,
+    comparison,
+    table,
+    chart,
+    loss_chart,
+    trace_summary,
+    trace_report,
+    trace_chart,
+    report,
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/together.smk"
+include: "workflow/rules/same_allocation.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
@@ -55,7 +74,7 @@ include: "workflow/rules/trace.smk"
 
 
 onstart:
-    ask(guard, workflow.executor_settings)
+    or_exit(guard, workflow.executor_settings)
 
 
 rule all:

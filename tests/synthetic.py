@@ -51,7 +51,7 @@ def write_run(
     """A sound run of `cell` in `root`/<cell>/rep<repeat>, its steps `step_time` seconds long with a relative `spread`."""
     folder = root / cell.slug / f"rep{repeat}"
     folder.mkdir(parents=True)
-    frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.world]), spread)
+    frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.n_devices]), spread)
     write_steps(as_rows(frame), folder / STEPS)
     write_json(folder / METRICS, metrics_of(cell, repeat, frame, folder).model_dump(mode="json", by_alias=True))
     return read_run(folder)
@@ -87,8 +87,10 @@ def steps_frame(cell: Cell, step_time: float, random: np.random.Generator, sprea
     for step in range(work.warmup_steps + work.steps):
         seconds = step_time * random.lognormal(0, spread)
         loss = 7.0 - 0.02 * step
-        for rank in range(batch.world):
-            own = 0.01 * (rank - (batch.world - 1) / 2)  # ranks see other samples, their mean is the same at every size
+        for rank in range(batch.n_devices):
+            own = 0.01 * (
+                rank - (batch.n_devices - 1) / 2
+            )  # ranks see other samples, their mean is the same at every size
             share = batch.micro * batch.accumulation
             phase = "warmup" if step < work.warmup_steps else "window"
             rows.append([phase, step, rank, seconds, seconds / 500, loss + own, share, share * cell.workload.seq_len])
@@ -167,7 +169,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             consumed_sha256=planned,
             planned_sha256=planned,
             samples_shared=0,
-            samples_by_rank=[batch.micro * batch.accumulation * work.steps] * batch.world,
+            samples_by_rank=[batch.micro * batch.accumulation * work.steps] * batch.n_devices,
         ),
         window=Window(
             wall_time_s=wall,
@@ -176,7 +178,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             micro_steps=n * batch.accumulation,
             tokens=tokens,
             tokens_per_s=tokens / wall,
-            tokens_per_s_per_device=tokens / wall / batch.world,
+            tokens_per_s_per_device=tokens / wall / batch.n_devices,
             step_time_n=n,
             step_time_mean_s=wall / n,
             step_time_p50_s=float(np.median(times)),
@@ -190,7 +192,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             train_loss_last=float(losses[-1]),
             clock="monotonic",
         ),
-        utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.world, "cpu"),
+        utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"),
         validation=Validation(
             samples=work.validation_samples,
             samples_sha256=digest([held_out(100, work.validation_samples)]),
@@ -214,7 +216,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
         dtypes={"products": "float32", "float32_matmul": "highest"},
         ranks=[
             {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r], "cpu_load": 0.9}
-            for r in range(batch.world)
+            for r in range(batch.n_devices)
         ],
         total_wall_time_s=wall + 10,
         files={STEPS: sha256_of(folder / STEPS)},

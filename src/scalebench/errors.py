@@ -36,3 +36,8 @@ def missing(path: Path) -> UserError:
 def damaged(path: Path, why: str) -> UserError:
     """A file that the workflow makes is not what it was."""
     return UserError(f"{path} is damaged ({why}); make it anew: rm {path} && snakemake --cores 2 {path}")
+
+
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """`1 run`, `2 runs`, `1,000 runs`; `several` where an s does not make the plural."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"

@@ -77,7 +77,7 @@ def test_campaigns_are_compared_cell_by_cell(tmp_path):
     for side, factor in (("a", 1.0), ("b", 0.9)):
         for c in cells(vary={"geometry": ["1x1", "1x2"] if side == "a" else ["1x1", "1x4"]}):
             for k in (1, 2, 3):
-                write_run(tmp_path / side / "runs", c, k, factor * 0.1 / c.batch.world)
+                write_run(tmp_path / side / "runs", c, k, factor * 0.1 / c.batch.n_devices)
     found, alone = compare_results(tmp_path / "a", tmp_path / "b", [])
     assert [c.ratio for c in found] == [pytest.approx(1 / 0.9, rel=0.02)]
     assert alone == ["ddp-n1x2", "ddp-n1x4"]
@@ -107,7 +107,7 @@ def test_nothing_there(tmp_path, two):
 
 
 def test_the_command(two):
-    command = [sys.executable, "-m", "scalebench.cli", "compare", *map(str, two)]
+    command = [sys.executable, "-m", "scalebench", "compare", *map(str, two)]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode == 1
     assert "--may-differ execution.fused_optimizer" in refused.stdout

@@ -17,7 +17,7 @@ def loaded(tmp_path):
     """1, 2 and 4 devices at 100, 60 and 40 ms a step, three runs each; a fourth size failed."""
     found = cells(vary={"geometry": ["1x1", "1x2", "1x4", "1x8"]})
     times = {1: 0.1, 2: 0.06, 4: 0.04}
-    runs = [write_run(tmp_path, c, k, times[c.batch.world]) for c in found[:3] for k in (1, 2, 3)]
+    runs = [write_run(tmp_path, c, k, times[c.batch.n_devices]) for c in found[:3] for k in (1, 2, 3)]
     return [*runs, *(write_failure(tmp_path, found[3], k) for k in (1, 2, 3))]
 
 
@@ -75,7 +75,7 @@ def test_the_baseline_is_the_smallest_size_that_was_measured(loaded):
 
 def test_cells_of_other_work_are_other_series(tmp_path):
     found = cells(vary={"geometry": ["1x1", "1x2"], "seq_len": [64, 128]})
-    runs = [write_run(tmp_path, c, k, 0.1 / c.batch.world) for c in found for k in (1, 2)]
+    runs = [write_run(tmp_path, c, k, 0.1 / c.batch.n_devices) for c in found for k in (1, 2)]
     assert [list(s["runs"]) for s in report(runs)["series"]] == [["1x1", "1x2"], ["1x1", "1x2"]]
 
 

@@ -20,7 +20,7 @@ def sizes(tmp_path, times, repeats=3, spread=0.02):
     """One series: devices -> seconds a step."""
     found = cells(vary={"geometry": [f"1x{n}" for n in times]})
     return [
-        write_run(tmp_path, c, k, times[c.batch.world], spread=spread) for c in found for k in range(1, repeats + 1)
+        write_run(tmp_path, c, k, times[c.batch.n_devices], spread=spread) for c in found for k in range(1, repeats + 1)
     ]
 
 

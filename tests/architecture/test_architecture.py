@@ -1,5 +1,6 @@
 """The house itself: which room may import which, what a rule lists as its code, how large a file may grow."""
 
+import argparse
 import ast
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, sources
+from scalebench.cli import parser
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
 # trainer and launcher write and everybody below reads.
@@ -29,17 +31,6 @@ ORDER = [
     "report",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
-# Rule -> the function of cli/ that its command calls, where the names differ.
-COMMANDS = {
-    "fetch": "corpus_fetch",
-    "merges": "corpus_merges",
-    "tokenizer": "corpus_tokenizer",
-    "tokenise": "corpus_tokenise",
-    "page": "report",
-    "trace": "trace_capture",
-    "profile": "trace_summary",
-    "traces": "trace_report",
-}
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
@@ -66,10 +57,9 @@ def listed(rule: str) -> set[str]:
 
 def used(rule: str) -> set[str]:
     """The package's files that the rule's command imports, transitively."""
-    name = COMMANDS.get(rule, rule)
     trees = [ast.parse(path.read_text()) for path in (PACKAGE / "cli").glob("*.py")]
     functions = {n.name: n for tree in trees for n in tree.body if isinstance(n, ast.FunctionDef)}
-    wanted, entries = [functions[name]], set()
+    wanted, entries = [functions[rule]], set()
     while wanted:
         function = wanted.pop()
         for node in ast.walk(function):
@@ -100,13 +90,13 @@ def test_rooms_import_only_rooms_above_them():
 
 
 RULES = [
-    "fetch",
-    "merges",
-    "tokenizer",
-    "tokenise",
+    "corpus_fetch",
+    "gpt2_tokenizer",
+    "corpus_tokenizer",
+    "corpus_tokenise",
     "train",
-    "together",
-    "adopt",
+    "same_allocation",
+    "copy_run",
     "collect",
     "findings",
     "analyse",
@@ -114,20 +104,32 @@ RULES = [
     "table",
     "chart",
     "loss_chart",
-    "page",
+    "report",
     "pairs",
     "comparison",
     "rebuild",
     "five",
-    "trace",
-    "profile",
-    "traces",
+    "trace_capture",
+    "trace_summary",
+    "trace_report",
     "trace_chart",
 ]
 
 
 def test_every_rule_is_known_here():
     assert sorted(rules()) == sorted(RULES)
+
+
+def test_a_rule_calls_the_stage_of_its_name():
+    for name, text in rules().items():
+        assert re.findall(r'"scalebench stage (\w+)', text) == [name]
+
+
+def test_what_is_no_rule_is_no_stage():
+    commands = {c.dest: c for c in parser()._actions if isinstance(c, argparse._SubParsersAction)}
+    stages = next(iter(commands.values())).choices["stage"]
+    group = next(a for a in stages._actions if isinstance(a, argparse._SubParsersAction))
+    assert sorted(group.choices) == sorted(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -139,7 +141,7 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "together", "pairs", "trace"):  # torchrun and the ranks are processes of their own
+    if rule in ("train", "same_allocation", "pairs", "trace_capture"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
         unused -= {p for p in unused if p.split("/")[0] in rooms or p in ("launch/torchrun.py", "machine/network.py")}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"

@@ -52,7 +52,7 @@ def test_validate_says_it(tmp_path):
     (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [notes.txt]}\n")
     (tmp_path / "notes.txt").touch()
     (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
-    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", "mine.yaml"]
+    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "mine.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "scalebench: config/corpora.yaml: mine.files: notes.txt is empty (0 bytes)\n"

@@ -1,7 +1,10 @@
 """Publishing: a run is there as a whole or not at all."""
 
+import json
+from types import SimpleNamespace
+
 import pytest
-from synthetic import cells
+from synthetic import cells, write_run
 
 from scalebench.errors import UserError
 from scalebench.launch import run as launch
@@ -106,3 +109,13 @@ def test_too_few_tokens_are_said_before_anything_starts(tmp_path, tokens):
     large = cells(workload={"tokenizer": "bpe-512", "seq_len": 1024}, work={"global_batch": 4096})[0]
     with pytest.raises(UserError, match="fewer than one global batch of 4096"):
         launch.run_cell(large, "c", 1, tokens, tmp_path / "rep1", 60)
+
+
+def test_world_size_in_what_is_published_counts_ranks(tmp_path):
+    """nn.DataParallel: two devices, one rank."""
+    dp = cells(execution={"strategy": "dp", "device": "cuda"}, vary={"geometry": ["1x2"]})[0]
+    run = write_run(tmp_path / "attempt", dp)
+    launch._publish(SimpleNamespace(cell=dp), run.metrics, None, run.folder, tmp_path)
+    assert " world_size=1 " in (tmp_path / "RUN_COMPLETE.txt").read_text()
+    assert json.loads((tmp_path / "launcher_metadata.json").read_text())["world_size"] == 1
+    assert (dp.world_size, dp.batch.n_devices) == (1, 2)

@@ -65,14 +65,14 @@ def results(tmp_path):
     """1, 2, 4 devices at 100, 60 and 40 ms; 8 devices ran out of memory."""
     found = cells(vary={"geometry": ["1x1", "1x2", "1x4", "1x8"]})
     times = {1: 0.1, 2: 0.06, 4: 0.04}
-    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.world]) for c in found[:3] for k in (1, 2, 3)]
+    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.n_devices]) for c in found[:3] for k in (1, 2, 3)]
     return Results(tmp_path, [*runs, write_failure(tmp_path / "runs", found[3])])
 
 
 @pytest.fixture
 def broken(tmp_path):
     """As above with two sizes, but one run's rate is not its work over its time."""
-    runs = [write_run(tmp_path / "runs", c, k, 0.1 / c.batch.world) for c in cells() for k in (1, 2)]
+    runs = [write_run(tmp_path / "runs", c, k, 0.1 / c.batch.n_devices) for c in cells() for k in (1, 2)]
     runs[-1] = rewrite(runs[-1], lambda d: d["window"].update(tokens_per_sec_global=1e9))
     return Results(tmp_path, runs)
 
@@ -80,7 +80,7 @@ def broken(tmp_path):
 @pytest.fixture
 def single(tmp_path):
     """One run a cell: no intervals anywhere."""
-    return Results(tmp_path, [write_run(tmp_path / "runs", c, 1, 0.1 / c.batch.world) for c in cells()])
+    return Results(tmp_path, [write_run(tmp_path / "runs", c, 1, 0.1 / c.batch.n_devices) for c in cells()])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Real runs: real processes, gloo, torchrun. Each takes some seconds, so those that several tests look at are shared."""
+"""Real runs: real processes, gloo, torchrun. Each takes seconds, so those of several tests are shared."""
 
 import os
 from pathlib import Path

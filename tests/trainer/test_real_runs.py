@@ -86,8 +86,11 @@ def test_the_folder_is_whole_and_holds_nothing_private(name, request, repository
     names = {p.name for p in run.folder.iterdir()}
     assert names == {"training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log"}
     complete = (run.folder / "RUN_COMPLETE.txt").read_text()
-    assert re.fullmatch(r"\[Rank 0\] RUN_COMPLETE checkpoint_path=\S+ world_size=\d tokens_per_sec=[\d.]+ "
-                        r"total_wall_time_sec=[\d.]+ timestamp_utc=\S+Z\n", complete)  # fmt: skip
+    assert re.fullmatch(
+        r"\[Rank 0\] RUN_COMPLETE checkpoint_path=\S+ world_size=\d tokens_per_sec=[\d.]+ "
+        r"total_wall_time_sec=[\d.]+ timestamp_utc=\S+Z\n",
+        complete,
+    )
     launcher = json.loads((run.folder / "launcher_metadata.json").read_text())
     assert launcher["world_size"] == len(run.metrics.ranks)
     assert launcher["exit_code"] == 0
@@ -122,7 +125,7 @@ def test_validation_is_the_same_at_every_world_size_and_follows_the_window(one, 
 
 
 def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tokens):
-    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4, the last pass filled up and not counted."""
+    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4; the rest of the last pass is not counted."""
     import torch
 
     from scalebench.corpus.plan import held_out

@@ -58,8 +58,8 @@ def test_an_unknown_corpus(built):
 @pytest.mark.parametrize(
     "command",
     [
-        "train config/campaigns/tiny.yaml ddp-n1x1 --fingerprints 0 --tokens x --out y",
-        "together config/campaigns/tiny.yaml --fingerprints 0 1 --out y",
+        "stage train config/campaigns/tiny.yaml ddp-n1x1 --fingerprints 0 --tokens x --out y",
+        "stage same_allocation config/campaigns/tiny.yaml --fingerprints 0 1 --out y",
     ],
 )
 def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built, command):
@@ -112,7 +112,7 @@ def test_a_comparison_is_made_in_pairs_and_told(built):
     assert "fused: ddp-n1x1-" in page
     assert built.planned(report) == {}
     built.campaign("pairs", text + COMPARE.replace("pairs: 2, null", "pairs: 3, null"))
-    assert built.planned(report) == {"pairs": 1, "comparison": 1, "page": 1}, (
+    assert built.planned(report) == {"pairs": 1, "comparison": 1, "report": 1}, (
         "whole pairs are kept by the command itself"
     )
 

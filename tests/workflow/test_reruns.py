@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from workflow_texts import REFORMATTED
 
-AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
+AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
 REPORT = "results/tiny/report.html"
 
 
@@ -34,7 +34,7 @@ def test_the_console_says_what_happens_in_words_and_in_commands(built):
     for sentence in (
         "Gather the documents of prose",
         "Train tiny ddp-n1x2, repeat 1: 8 = 4 x 1 x 2 samples a step",
-        "scalebench train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
+        "scalebench stage train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
         "Draw speedup of tiny",
         "(100%) done",
     ):
@@ -55,15 +55,15 @@ def test_touching_does_nothing(built):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, page=1)),
-        ("report/tables/cells.py", Counter(waterfall=1, table=3, page=1)),
-        ("report/templates/report.html.j2", Counter(page=1)),
+        ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, report=1)),
+        ("report/tables/cells.py", Counter(waterfall=1, table=3, report=1)),
+        ("report/templates/report.html.j2", Counter(report=1)),
         ("analysis/confidence.py", AFTER_TRAINING - Counter(findings=1)),
         ("audit/campaign/timing.py", AFTER_TRAINING - Counter(collect=1)),
         ("trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
         ("strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
         ("launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
-        ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, tokenise=1)),
+        ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, corpus_tokenise=1)),
         ("cli/analyse.py", Counter()),
     ],
 )
@@ -91,12 +91,12 @@ def test_naming_an_environment_runs_nothing(built, edit):
 def test_another_title_is_told_and_nothing_is_measured(built, edit):
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     edit("config/campaigns/tiny.yaml", text.replace("Does it scale?", "How well does it scale?"))
-    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
+    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
 
 
 def test_another_target_loss_is_looked_for_and_nothing_is_measured(built, edit):
     edit("config/campaigns/tiny.yaml", append="target_loss: 5.5\n")
-    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
+    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
 
 
 def test_another_time_limit_runs_nothing(built, edit):
@@ -133,7 +133,9 @@ def test_changed_work_re_runs_every_cell(built, edit):
 
 def test_a_changed_corpus_re_runs_everything(built, edit):
     edit("prose.txt", append="\nOne more document.\n")
-    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=2, fetch=1, tokenizer=1, tokenise=1)
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(
+        train=2, corpus_fetch=1, corpus_tokenizer=1, corpus_tokenise=1
+    )
 
 
 def test_a_lost_file_is_rebuilt_alone(built):
@@ -148,7 +150,7 @@ def test_a_lost_file_is_rebuilt_alone(built):
 
 def test_a_target_builds_only_what_it_needs(make_copy):
     fresh = make_copy()
-    chain = Counter(fetch=1, tokenizer=1, tokenise=1)
+    chain = Counter(corpus_fetch=1, corpus_tokenizer=1, corpus_tokenise=1)
     assert fresh.planned("results/corpora/prose/bpe-512/train.bin") == chain
     measured = chain + Counter(train=2)
     assert fresh.planned("results/tiny/charts/speedup.svg") == measured + Counter(

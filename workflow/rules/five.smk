@@ -23,7 +23,7 @@ rule rebuild:
         mem_mb=500,
         runtime=5,
     shell:
-        "scalebench rebuild {input.figures} {output} > {log} 2>&1"
+        "scalebench stage rebuild {input.figures} {output} > {log} 2>&1"
 
 
 rule five:
@@ -57,4 +57,4 @@ rule five:
         mem_mb=500,
         runtime=5,
     shell:
-        "scalebench five results/five-benchmarks {input.figures} > {log} 2>&1"
+        "scalebench stage five results/five-benchmarks {input.figures} > {log} 2>&1"

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scalebench.record.run import MeasuredRun, Run
+from scalebench.record.run import Run
 
 Severity = Literal["invalid", "suspect", "note"]
 
@@ -54,11 +54,6 @@ def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -
     return Finding(
         code=code, severity=severity, cells=[run.metrics.cell], runs=[run.name], evidence=evidence, advice=advice
     )
-
-
-def devices(run: MeasuredRun) -> int:
-    """The world size in devices, as it came up; a rank of nn.DataParallel has several."""
-    return sum(len(rank["devices"]) for rank in run.metrics.ranks)
 
 
 class Findings(BaseModel):

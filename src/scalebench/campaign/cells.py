@@ -39,7 +39,7 @@ class Cell:
 
     @cached_property
     def batch(self) -> Batch:
-        return resolve(self.work, self.execution.geometry.world_size)
+        return resolve(self.work, self.execution.geometry.n_devices)
 
     @property
     def vocab_size(self) -> int:
@@ -51,6 +51,11 @@ class Cell:
     def processes_per_node(self) -> int:
         """Ranks on a node: one per device, but one for all of them under nn.DataParallel."""
         return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of a run, as torch.distributed counts them; `batch.n_devices` is what they drive."""
+        return self.execution.geometry.nodes * self.processes_per_node
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Geometry(Section):
     devices_per_node: int = Field(ge=1)
 
     @property
-    def world_size(self) -> int:
+    def n_devices(self) -> int:
         return self.nodes * self.devices_per_node
 
     def slug(self) -> str:

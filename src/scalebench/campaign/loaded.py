@@ -148,6 +148,11 @@ def corpus_called(name: str) -> Corpus:
     return table[name]
 
 
+def corpora() -> dict[str, Corpus]:
+    """All rows of the table of corpora. Raises UserError."""
+    return _corpora().root
+
+
 def _check_labels(cell: Cell) -> None:
     if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from scalebench.cli.arguments import Group, command, on_campaign
+from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
 from scalebench.errors import UserError, damaged, missing, nearest
 
-# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def collect(args: argparse.Namespace) -> None:
@@ -156,7 +156,7 @@ def _runs(args: argparse.Namespace) -> tuple:
     return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
 
 
-def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
+def _findings(folder: Path):  # noqa: ANN202  (the type would import the package)
     from scalebench.audit.finding import Findings
 
     path = folder / "findings.json"
@@ -168,7 +168,21 @@ def _findings(folder: Path):  # noqa: ANN202  (the type would import the room)
         raise damaged(path, str(error).splitlines()[0]) from None
 
 
-def add(stages: Group) -> None:
+def add(commands: Group) -> None:
+    doc = "compare any two results, ours or anybody's; exit code 1 where they are not comparable"
+    example = (
+        "scalebench compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --may-differ strategy\n"
+        "scalebench compare before/metrics.json after/metrics.json --json"
+    )
+    two = command(commands, "compare", compare, doc, example)
+    two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
+    two.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
+    text = "what is meant to differ, e.g. strategy"
+    two.add_argument("--may-differ", nargs="+", default=[], metavar="FIELD", help=text)
+    two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+
+
+def add_stages(stages: Group) -> None:
     for name, stage, doc in (
         ("collect", collect, "gather all runs into runs.csv"),
         ("findings", findings, "check all runs: findings.json"),
@@ -177,26 +191,13 @@ def add(stages: Group) -> None:
         ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
         ("report", report, "report.html"),
     ):
-        on_campaign(stages, name, stage, doc).add_argument("--results", type=Path, default=Path("results"))
+        results_option(on_campaign(stages, name, stage, doc))
     tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
     tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
-    tables.add_argument("folder", type=Path, help="results/<campaign>")
-    charts = command(stages, "chart", chart, "draw one chart as SVG and PNG")
+    tables.add_argument("folder", type=path, help="results/<campaign>")
+    charts = command(stages, "chart", chart, "one chart as SVG and PNG")
     charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
-    charts.add_argument("folder", type=Path, help="results/<campaign>")
-    losses = command(stages, "loss-chart", loss_chart, "draw the training loss of all cells as SVG and PNG")
-    losses.add_argument("against", choices=("step", "seconds"))
-    losses.add_argument("folder", type=Path, help="results/<campaign>")
-
-    two = command(
-        stages,
-        "compare",
-        compare,
-        "compare any two results, ours or anybody's; exit code 1 where they are not comparable",
-    )
-    two.add_argument("a", type=Path, help="a metrics file, or a folder of a run, a cell or a campaign")
-    two.add_argument("b", type=Path, help="the result that is asked about")
-    two.add_argument(
-        "--may-differ", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy"
-    )
-    two.add_argument("--json", action="store_true")
+    charts.add_argument("folder", type=path, help="results/<campaign>")
+    losses = command(stages, "loss_chart", loss_chart, "the training loss of all cells as SVG and PNG")
+    losses.add_argument("against", choices=("step", "seconds"), help="the horizontal axis")
+    losses.add_argument("folder", type=path, help="results/<campaign>")

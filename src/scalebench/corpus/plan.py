@@ -34,7 +34,7 @@ class SamplePlan:
 
     def share(self, step: int, batch: Batch, rank: int) -> np.ndarray:
         """The part of a step that `rank` takes: sample ids of shape (accumulation, micro)."""
-        return self.step(step).reshape(batch.accumulation, batch.world, batch.micro)[:, rank]
+        return self.step(step).reshape(batch.accumulation, batch.n_devices, batch.micro)[:, rank]
 
 
 def held_out(samples: int, wanted: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.launch import local, slurm_command
-from scalebench.launch.heartbeat import Pulse
+from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.supervise import Outcome, Remote, run_watched
 from scalebench.machine.slurm import Allocation, signal_steps
 from scalebench.trainer.request import Request, sections_of
@@ -19,7 +19,7 @@ REQUEST = "request.json"  # in the attempt's folder
 
 
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
-    """A fresh folder below `out`; the folders of earlier attempts and the files or folders called `replaced` are removed.
+    """A fresh folder below `out`; folders of earlier attempts and the files or folders called `replaced` are removed.
 
     An earlier attempt that was abandoned can therefore not publish any more.
     """
@@ -76,20 +76,20 @@ def run_ranks(
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
     `steps`: what its progress is out of. `under`: a command that each node's launcher is run by (a profiler). `variables`:
-    further environment variables of the ranks. Raises Interrupted where the launcher was told to stop.
+    further environment variables of the ranks. Raises Interrupted where the launcher was asked to stop.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
-    pulse = Pulse(cell.processes_per_node, steps)
+    heartbeat = Heartbeat(cell.processes_per_node, steps)
     try:
         if nodes:
             line = slurm_command.command(cell, path, nodes, slurm_command.free_port(nodes.job), program)
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
-            env = slurm_command.environment(cell, pulse.path)
+            env = slurm_command.environment(cell, heartbeat.path)
             remote = Remote(partial(signal_steps, nodes.job))
         else:
             command = [*under, *local.command(cell, path, program)]
-            env, remote = local.environment(cell, pulse.path), None
-        return run_watched(command, env | dict(variables or {}), log, request.time_limit, pulse, remote)
+            env, remote = local.environment(cell, heartbeat.path), None
+        return run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:
-        pulse.close()
+        heartbeat.close()

@@ -31,9 +31,9 @@ def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     """The class and the cause of a failed attempt."""
     if outcome.timed_out:
         return _timeout(request, outcome)
-    said = verdict(outcome.tail)
-    if said and said[0] == "node_fail":  # ranks that lost their peers have reported a crash
-        return _make(*said, None, outcome)
+    from_slurm = verdict(outcome.tail)
+    if from_slurm and from_slurm[0] == "node_fail":  # ranks that lost their peers have reported a crash
+        return _make(*from_slurm, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
     for report in sorted(reports, key=lambda r: r["time"]):
@@ -44,8 +44,8 @@ def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     killed = [(rank, -code) for rank, code in ended if code < 0 and code != -signal.SIGTERM] or [
         (rank, -code) for rank, code in ended[-1:] if code < 0
     ]
-    if said:
-        return _make(*said, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
+    if from_slurm:
+        return _make(*from_slurm, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
     if killed:
         return _killed(*killed[-1], outcome)
     if reports:
@@ -74,8 +74,8 @@ def _timeout(request: Request, outcome: Outcome) -> Failure:
 
 
 def _make(kind: str, reason: str, rank: int | None, outcome: Outcome) -> Failure:
-    """With the last lines of the rank that is to blame, where it is known and said something; else of all."""
-    said = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
-    own = [line for line in said if line.startswith(f"{RANK_PREFIX}{rank}]")]
-    lines = own or said or outcome.tail
+    """With the last lines of the rank that is to blame, where it is known and has printed any; else of all."""
+    of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
+    own = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
+    lines = own or of_ranks or outcome.tail
     return Failure(failure_class=kind, reason=reason, rank=rank, log_tail=lines[-TAIL:])

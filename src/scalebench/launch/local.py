@@ -23,13 +23,13 @@ def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
 
 
 def options(request: Path) -> tuple[str, ...]:
-    """What torchrun is told on a cluster as well: no restarts, and every rank's output, here and in a file."""
+    """Options of torchrun, on a cluster as well: no restarts, and every rank's output, here and in a file."""
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 
-def environment(cell: Cell, pulse: Path) -> dict[str, str]:
+def environment(cell: Cell, heartbeat: Path) -> dict[str, str]:
     """This process' environment with the threads set: torchrun would set them for several ranks but not for one."""
     threads = str(cell.execution.threads_per_device)
-    own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(pulse)}
+    own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(heartbeat)}
     own["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
     return os.environ | own

@@ -16,7 +16,7 @@ PAIRS = "pairs.json"
 
 
 def plan(comparison: Comparison) -> list[dict]:
-    """All pairs in the order in which they run: `null` for A against A; `first` is the arm ("a" or "b") that starts.
+    """All pairs in the order in which they run: `null` for an A/A pair; `first` is the arm ("a" or "b") that starts.
 
     Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
     """
@@ -36,8 +36,8 @@ def run_pairs(
 ) -> list[dict]:
     """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 
-    `run(cell, repeat, folder)` makes one run. A pair that an earlier, interrupted attempt has finished is kept as long as
-    cell and code are the same.
+    `run(cell, repeat, folder)` makes one run. A pair that an earlier, interrupted attempt has finished is kept as long
+    as cell and code are the same.
     """
     entries = plan(comparison)
     for entry in entries:

@@ -6,6 +6,7 @@ import sys
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
@@ -34,17 +35,18 @@ def run_cell(
     """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
-    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was given up
-    cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
+    abandoned cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run
+    was stopped.
     """
     started = datetime.now(UTC)
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG))
-    made = provenance(" ".join(["scalebench", *sys.argv[1:]]))
+    origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
     if nodes:
-        made["scheduler"] |= {name: value for name, value in nodes.recorded.items() if name not in AT_END}
+        origin["scheduler"] |= {name: value for name, value in nodes.recorded.items() if name not in AT_END}
     request = write_request(
         cell,
         campaign=campaign,
@@ -54,7 +56,7 @@ def run_cell(
         run_id=run_id,
         time_limit=time_limit,
         nodes=nodes,
-        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | made,
+        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
@@ -68,7 +70,7 @@ def run_cell(
     return metrics
 
 
-def run_one_of_several(*arguments) -> Measured | Failed:
+def run_one_of_several(*arguments: Any) -> Measured | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
     Raises Interrupted, after publishing the run, where a node was lost: Snakemake then sends the job once more.
@@ -100,23 +102,26 @@ def _attempt(
 def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
-    metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _seen(metrics, attempt))
+    metrics = metrics.model_copy(
+        update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
+    )
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
     (out / LOG).touch()
     if metrics.window:
         write_atomic(
             attempt / COMPLETE,
-            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.batch.world} "
+            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.world_size} "
             f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
-            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} "
+            f"timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
         )
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)
 
 
-def _seen(metrics: Measured | Failed, attempt: Path) -> dict:
+def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
     """What is known of job and nodes at the end: how long it has taken, what each node is."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
@@ -132,7 +137,7 @@ def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Ou
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
-        "world_size": request.cell.batch.world,
+        "world_size": request.cell.world_size,
         "git_commit": metrics.git_commit,
         "slurm": metrics.scheduler or {},
         "env": {k: v for k, v in recorded.items() if "NCCL" not in k},

@@ -1,4 +1,4 @@
-"""`python -m scalebench.launch.slurm_node REQUEST PORT PROGRAM`: what srun starts on each node. It becomes the node's torchrun."""
+"""What srun starts on each node: `python -m scalebench.launch.slurm_node REQUEST PORT PROGRAM`. It becomes torchrun."""
 
 import os
 import re
@@ -19,6 +19,7 @@ from scalebench.trainer.request import Request
 
 NODE = "node.{host}.json"  # what a node says about itself, in the request's folder
 TRIES, TRY_SECONDS = 3, 5
+SLURMD_PORT = 6818  # Slurm's default
 
 
 def main(request_path: Path, port: int, program: str) -> None:
@@ -39,7 +40,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
     code = subprocess.run(line).returncode
     if code and not answers(first):
-        # With --no-kill the job would go on without its batch script until its time limit; Snakemake sends it once more.
+        # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
         print(f"{first}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
         run_command("scancel", os.environ["SLURM_JOB_ID"])
     sys.exit(code and 1)
@@ -47,10 +48,10 @@ def main(request_path: Path, port: int, program: str) -> None:
 
 def answers(host: str) -> bool:
     """Whether the Slurm daemon of a node can be reached."""
-    port = re.match(r"\d+", config().get("SlurmdPort", "6818"))
+    port = re.match(r"\d+", config().get("SlurmdPort", ""))
     for _ in range(TRIES):
         try:
-            socket.create_connection((host, int(port[0])), timeout=TRY_SECONDS).close()
+            socket.create_connection((host, int(port[0]) if port else SLURMD_PORT), timeout=TRY_SECONDS).close()
             return True
         except OSError:
             time.sleep(1)

@@ -4,6 +4,7 @@ import csv
 import importlib.metadata
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ CONTAINERS = ("SCALEBENCH_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 def inventory() -> dict[str, Any]:
     """Whatever this node says of itself; a part whose command is missing or silent is left out."""
     parts = {
-        "gpus": gpus(run_command("nvidia-smi", f"--query-gpu={','.join(GPU.values())}", "--format=csv,noheader")),
+        "gpus": gpus(),
         "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
         "cuda_driver": _cuda(run_command("nvidia-smi")),
         "nccl": _nccl(),
@@ -45,10 +46,26 @@ def inventory() -> dict[str, Any]:
     return {name: part for name, part in parts.items() if part}
 
 
-def gpus(text: str) -> list[dict[str, str]]:
+def gpus() -> list[dict[str, str]]:
+    """nvidia-smi's description of each device, without the fields that this driver does not know.
+
+    One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
+    """
+    text = _query(GPU)
+    if text:
+        return gpu_rows(text, tuple(GPU))
+    known = [field for field in GPU if _query({field: GPU[field]})]
+    return gpu_rows(_query({field: GPU[field] for field in known}), known) if known else []
+
+
+def _query(fields: Mapping[str, str]) -> str:
+    return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
+
+
+def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU)) -> list[dict[str, str]]:
     """nvidia-smi's table of devices, values with their units as it prints them."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
-    return [dict(zip(GPU, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(GPU)]
+    return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
 
 
 def topology(text: str) -> list[str]:

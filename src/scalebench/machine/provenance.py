@@ -80,13 +80,13 @@ def variables() -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[f"{package}_version"] = importlib.metadata.version(package)
+            versions[f"{package}_version"] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[f"{package}_version"] = "unknown"
-    return found
+            versions[f"{package}_version"] = "unknown"
+    return versions
 
 
 def _git(*arguments: str) -> str | None:

@@ -26,7 +26,7 @@ def show(loaded: LoadedCampaign) -> str:
                 cell.work.warmup_steps,
                 cell.work.steps,
                 tokens,
-                batch.world,
+                cell.world_size,
                 requirements.size(held) if (held := requirements.state(cell)) else "unknown",
             ]
         )
@@ -35,7 +35,7 @@ def show(loaded: LoadedCampaign) -> str:
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
         "cell",
-        "global = micro x accum. x world",
+        "global = micro x accum. x devices",
         "tokens/step",
         "warm-up",
         "steps",

@@ -102,7 +102,7 @@ def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for train, "
-            "together and pairs (profiles/slurm/README.md); or choose another partition",
+            "same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
         ),
     ], count
 

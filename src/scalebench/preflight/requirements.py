@@ -35,7 +35,7 @@ def state(cell: Cell) -> float | None:
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.world_size)
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
 
 
 def models(loaded: LoadedCampaign) -> str:
@@ -59,7 +59,7 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, buffers and the "
         "allocator's reserve come on top."
     )
-    least = min((gpu.memory for gpu in gpus), default=None)
+    least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
     if least is None:
         return note
     large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]
@@ -74,6 +74,11 @@ def corpora(loaded: LoadedCampaign) -> str:
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
     return "\n\nCorpora:" + "".join(lines)
+
+
+def corpora_text(rows: dict[str, Corpus]) -> str:
+    """A line for each corpus of the table: its source, what would be downloaded, its licence."""
+    return "\n".join(f"{_corpus(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
 def _corpus(name: str, corpus: Corpus) -> str:

@@ -27,7 +27,7 @@ def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str]]:
     """The rule, the request and the name of each job that measures."""
     resources = loaded.campaign.resources
     if resources.same_allocation:
-        yield "together", job_together(loaded.cells, resources), "all cells of a repeat"
+        yield "same_allocation", job_together(loaded.cells, resources), "all cells of a repeat"
     else:
         for cell in loaded.cells:
             yield "train", job(cell, resources), cell.slug

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-SCHEMA_VERSION = "3.1"  # 3.0 has no `validation`
+SCHEMA_VERSION: Literal["3.1"] = "3.1"  # 3.0 has no `validation`
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable"
 ]
@@ -158,7 +158,7 @@ class Memory(Part):
     max_cuda_reserved_bytes: int | None = Field(alias="max_cuda_mem_reserved_bytes_global")
     cuda_alloc_retries: int | None
     state_bytes: int = Field(
-        description="Alive on a device just before an update: weights, gradients, optimizer state, buffers. Largest rank."
+        description="Alive on a device just before an update: weights, gradients, optimizer state, buffers. Maximum."
     )
     state_bytes_predicted: float = Field(
         description="Of weights, gradients and optimizer state, by the ZeRO paper's model."

@@ -55,9 +55,19 @@ def summary(audit: Audit) -> str:
     return f"read: {read or 'nothing'}; found: {found or 'nothing'}"
 
 
+def index() -> str:
+    """All codes with the first sentence of their pages, own ones last."""
+    lines = []
+    for title, codes in (("Anybody's results:", ANYBODYS), ("Runs of scalebench only:", OWN_ONLY)):
+        width = max(map(len, codes))
+        texts = {code: shown_line(PAGES[code].what).partition(". ")[0].rstrip(".") for code in sorted(codes)}
+        lines += [title, *(f"  {code:<{width}}  {text}" for code, text in texts.items()), ""]
+    return "\n".join([*lines, "scalebench explain CODE prints a page; scalebench explain --all prints all of them."])
+
+
 HEADER = """# What the audit looks for
 
-`scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain`;
+`scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain --all`;
 one entry of it is `scalebench explain CODE`. First what is found in anybody's results, then what only runs of scalebench itself can be asked.
 
 Severities: `invalid`, the number is wrong or answers another question; `suspect`, it may be; `note`, worth knowing. The exit code is 1 where anything

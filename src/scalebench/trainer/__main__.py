@@ -30,7 +30,8 @@ def measured(request: Request) -> Any:
 
 def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
     """Make what the request in `path` asks for; `make` returns the session, which is left in the end."""
-    gc.disable()  # until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time
+    # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
+    gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
     warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
     request = Request.read(path)

@@ -18,13 +18,13 @@ from scalebench.model.build import build
 from scalebench.record.run import METRICS
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
-from scalebench.trainer.heartbeat import pulse
-from scalebench.trainer.metrics import Seen, summarise
+from scalebench.trainer.heartbeat import heartbeat
+from scalebench.trainer.metrics import RankRecord, summarise
 from scalebench.trainer.monitor import Monitor
 from scalebench.trainer.probe import Probe
 from scalebench.trainer.request import Request
 from scalebench.trainer.session import Session
-from scalebench.trainer.timed_loop import Clock, Series, run_steps
+from scalebench.trainer.timed_loop import Series, StepTimer, run_steps
 from scalebench.trainer.validation import summarise_validation, validate
 
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -35,7 +35,7 @@ def measure(request: Request, began: float) -> Session:
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
-    session = Session(request.cell, patience=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
     measure_in(session, request, began)
     return session
 
@@ -61,11 +61,11 @@ def set_up(session: Session, request: Request) -> Ready:
     parameters = sum(p.numel() for p in model.parameters())
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
-    mark = pulse(session.local_rank)
+    mark = heartbeat(session.local_rank)
     gc.enable()
 
     def steps(first: int, count: int) -> Series:
-        return run_steps(strategy, batches, first, count, Clock(session.device), mark)
+        return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
 
     return Ready(tokens, plan, strategy, batches, parameters, steps)
 
@@ -98,7 +98,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         window = run.steps(work.warmup_steps, work.steps)
     _say(session, f"window: {window.wall:.2f} s")
 
-    mine = Seen(
+    own = RankRecord(
         series=[*warmup, window],
         executed=strategy.executed() - executed,
         taken=batches.taken,
@@ -116,9 +116,10 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     )
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     scored = validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
-    ranks, scored = session.gather(mine), session.gather(scored)
+    ranks = session.gather(own)
+    scored_by_rank = session.gather(scored)
     if session.rank == 0:
-        scores = summarise_validation(scored, cell.workload.task)
+        scores = summarise_validation(scored_by_rank, cell.workload.task)
         metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")

@@ -35,7 +35,7 @@ from scalebench.trainer.timed_loop import Series
 
 
 @dataclass(frozen=True)
-class Seen:
+class RankRecord:
     """What one rank saw of a run."""
 
     series: list[Series]  # the warm-up in parts, then the window
@@ -59,9 +59,14 @@ class NotFinite(Exception):
 
 
 def summarise(
-    request: Request, plan: SamplePlan, file: TokenFile, ranks: list[Seen], began: float, validation: Validation | None
+    request: Request,
+    plan: SamplePlan,
+    file: TokenFile,
+    ranks: list[RankRecord],
+    began: float,
+    validation: Validation | None,
 ) -> Measured:
-    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
+    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is not finite."""
     cell = request.cell
     work = cell.work
     steps_file = Path(request.out) / STEPS
@@ -104,13 +109,13 @@ def summarise(
     )
 
 
-def _rows(ranks: list[Seen], warmup_steps: int) -> np.ndarray:
+def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
     parts = []
     for rank, seen in enumerate(ranks):
         for series in seen.series:
-            steps = np.arange(series.first, series.first + len(series.step_time))
+            steps = range(series.first, series.first + len(series.step_time))
             part = np.empty(len(steps), ROW)
-            part["phase"] = np.where(steps < warmup_steps, "warmup", "window")
+            part["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
             part["step"], part["rank"] = steps, rank
             part["step_time_s"], part["data_wait_s"], part["loss"] = series.step_time, series.data_wait, series.loss
             part["samples"] = [sum(len(ids) for ids in seen.taken[s]) for s in steps]
@@ -119,7 +124,7 @@ def _rows(ranks: list[Seen], warmup_steps: int) -> np.ndarray:
     return np.sort(np.concatenate(parts), order=["step", "rank"])
 
 
-def _window(request: Request, ranks: list[Seen], rows: np.ndarray, ledger: Ledger) -> Window:
+def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: Ledger) -> Window:
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
@@ -131,7 +136,7 @@ def _window(request: Request, ranks: list[Seen], rows: np.ndarray, ledger: Ledge
         micro_steps=n * batch.accumulation,
         tokens=tokens,
         tokens_per_s=tokens / wall,
-        tokens_per_s_per_device=tokens / wall / batch.world,
+        tokens_per_s_per_device=tokens / wall / batch.n_devices,
         step_time_n=n,
         step_time_mean_s=float(times.mean()),
         step_time_p50_s=float(np.median(times)),
@@ -157,25 +162,25 @@ def count_cell(cell: Cell, classes: int, tokens_per_sample: float) -> Counts:
 
 def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
     """Utilization of one device that processes `tokens_per_sec`."""
-    found = peak(device_name, cell.execution.precision)
+    device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        return flops_per_token * tokens_per_sec / found.flops if found and flops_per_token else None
+        return flops_per_token * tokens_per_sec / device_peak.flops if device_peak and flops_per_token else None
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
     recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
     return Utilization(
         convention=counts.source,
         flops_per_s_per_device=counts.flops_per_token * tokens_per_sec,
-        peak_flops_per_s=found.flops if found else None,
-        peak_source=found.source if found else None,
+        peak_flops_per_s=device_peak.flops if device_peak else None,
+        peak_source=device_peak.source if device_peak else None,
         mfu=share(counts.flops_per_token),
         mfu_causal=share(counts.flops_per_token_causal),
         hfu=share(recomputed),
     )
 
 
-def _energy(ranks: list[Seen], tokens: int) -> Energy:
+def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
     """Energy of all devices; withheld as a whole where it is for one of them."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     if not gpus:
@@ -188,7 +193,7 @@ def _energy(ranks: list[Seen], tokens: int) -> Energy:
     return Energy(joules=joules, joules_per_token=joules / tokens, withheld=None)
 
 
-def _memory(cell: Cell, ranks: list[Seen]) -> Memory:
+def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
     cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
     peaks = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
     execution = cell.execution
@@ -198,7 +203,7 @@ def _memory(cell: Cell, ranks: list[Seen]) -> Memory:
         cuda_alloc_retries=peaks["retries"],
         state_bytes=max(r.state_bytes for r in ranks),
         state_bytes_predicted=state_bytes(
-            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.world
+            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.n_devices
         ),
         max_rss_bytes=max(r.max_rss for r in ranks),
     )

@@ -33,7 +33,8 @@ class Request:
 
     @cached_property
     def cell(self) -> Cell:
-        return Cell(self.slug, **{name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()})
+        sections: dict[str, Any] = {name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()}
+        return Cell(self.slug, **sections)
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -62,7 +63,10 @@ class Request:
         shape, seq_len, strategy = shape_of(cell.workload.model), cell.workload.seq_len, cell.execution.strategy
         if isinstance(shape, EncoderShape):
             family = "encoder"
-            size = f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, dim_feedforward={shape.feed_forward}"
+            size = (
+                f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, "
+                f"dim_feedforward={shape.feed_forward}"
+            )
         else:
             family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig(

@@ -23,16 +23,15 @@ SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
 class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
-    def __init__(self, cell: Cell, patience: float, hosts: Sequence[str] = ()) -> None:
-        """Join the world. `patience`: seconds after which a collective that a rank never joins is an error.
+    def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = ()) -> None:
+        """Join the world. `timeout_s`: seconds after which a collective that a rank never joins is an error.
 
-        `hosts`: the nodes that it must be on, where they are known. Raises WrongWorld where it is not what `cell` asks for.
+        `hosts`: the nodes that it must be on, where they are known. Raises WrongWorld where it is not that of `cell`.
         """
-        self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.rank, self.world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-        wanted = cell.execution.geometry.nodes * cell.processes_per_node
-        if self.world != wanted:
-            raise WrongWorld(f"{wanted} ranks were asked for, but {self.world} came up")
+        if self.world_size != cell.world_size:
+            raise WrongWorld(f"{cell.world_size} ranks were asked for, but {self.world_size} came up")
         self.host = socket.gethostname()
         self.cores: list[int] = []
         self.device = self._device(cell)
@@ -41,19 +40,19 @@ class Session:
             "nccl" if self.device.type == "cuda" else "gloo",
             store=dist.PrefixStore("ranks", self.store),
             rank=self.rank,
-            world_size=self.world,
-            timeout=timedelta(seconds=patience),
+            world_size=self.world_size,
+            timeout=timedelta(seconds=timeout_s),
             device_id=self.device if self.device.type == "cuda" else None,
         )
         # Before anything is timed: the ranks are where they were asked for, and every device is there once.
         check(cell, self.gather(self.place), hosts)
 
     def _device(self, cell: Cell) -> torch.device:
-        wanted, there = cell.execution.device, torch.cuda.is_available()
+        device, has_cuda = cell.execution.device, torch.cuda.is_available()
         self.devices_here = (
             cell.execution.geometry.devices_per_node // self.local_world
         )  # of this rank; several under dp
-        if wanted == "cpu" or (wanted == "auto" and not there):
+        if device == "cpu" or (device == "auto" and not has_cuda):
             threads = cell.execution.threads_per_device
             self.cores = bind_to_cores(self.local_rank, threads)
             torch.set_num_threads(threads)
@@ -91,15 +90,15 @@ class Session:
 
     def gather(self, value: object) -> list:
         """`value` of every rank, in order of rank, on every rank."""
-        values: list = [None] * self.world
+        values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
 
     def leave(self) -> None:
         """End this process without waiting for anyone for long.
 
-        Rank 0 tells the others through the store that the results are written; nobody enters a barrier, which would hang
-        where a rank is gone. The rest works around a crash of gloo's threads in the interpreter's last moments:
+        Rank 0 notifies the others through the store that the results are written; nobody enters a barrier, which would
+        hang where a rank is gone. The rest works around a crash of gloo's threads in the interpreter's last moments:
         the process ends by os._exit, after the last collective's objects have been collected.
         """
 
@@ -121,7 +120,7 @@ class Session:
 
 
 def bind_to_cores(local_rank: int, threads: int) -> list[int]:
-    """Bind this process to its own `threads` cores, so that a CPU device is the same piece of hardware at every world size.
+    """Bind this process to its own `threads` cores: a CPU device is the same piece of hardware at every world size.
 
     Hardware threads of one core are taken last. Where there are fewer cores than asked for, ranks share them. Returns
     the cores (empty on systems without affinities).
@@ -129,9 +128,9 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
     if not hasattr(os, "sched_setaffinity"):
         return []
     cores = _by_core(sorted(os.sched_getaffinity(0)))
-    mine = sorted({cores[i % len(cores)] for i in range(local_rank * threads, (local_rank + 1) * threads)})
-    os.sched_setaffinity(0, mine)
-    return mine
+    own = sorted({cores[i % len(cores)] for i in range(local_rank * threads, (local_rank + 1) * threads)})
+    os.sched_setaffinity(0, own)
+    return own
 
 
 def _by_core(allowed: list[int]) -> list[int]:

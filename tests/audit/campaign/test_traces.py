@@ -70,3 +70,12 @@ def test_overhead_stands_beside_the_times_with_an_interval_over_runs(runs):
     unknown = traces_report("synthetic", {path: profile(trace(reduce="mystery"))}, [])["traces"][0]
     assert (unknown["exposed_ms"], unknown["overhead"]) == (None, None)
     assert unknown["phases_ms"]["backward"] == pytest.approx(0.1)
+
+
+def test_devices_of_a_trace_are_not_its_ranks():
+    """One process of nn.DataParallel drives two devices."""
+    from pathlib import Path
+
+    path = Path("results/x/traces/c/profile_summary.json")
+    entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, [])["traces"][0]
+    assert entry["n_devices"] == 2

@@ -1,6 +1,6 @@
 """Did the strategy that was asked for run: its collectives, its precision, its updates?"""
 
-from scalebench.audit.finding import Finding, about, devices
+from scalebench.audit.finding import Finding, about
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
 from scalebench.model.counts import block_parameters
 from scalebench.record.run import MeasuredRun
@@ -14,7 +14,7 @@ def traffic_is_the_strategys(runs: list[MeasuredRun]) -> list[Finding]:
     """Logical bytes per optimizer step, counted in a probe, against the formula of the strategy."""
     found = []
     for run in runs:
-        if devices(run) < 2 or run.metrics.training_config.strategy in ("single", "dp"):
+        if run.n_devices < 2 or run.metrics.training_config.strategy in ("single", "dp"):
             continue  # one device talks to nobody; nn.DataParallel copies inside of one process
         moved = moved_bytes(run)
         for kind, (low, high) in expected_bytes(run).items():

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from scalebench.audit.finding import Finding, about, devices
+from scalebench.audit.finding import Finding, about
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import MeasuredRun
 from scalebench.trainer.world import world_mismatch
@@ -45,11 +45,11 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
 
 
 def tokens_are_the_batches(runs: list[MeasuredRun]) -> list[Finding]:
-    """Tokens in the ledger = micro-batch x accumulation x world size x seq_len x steps."""
+    """Tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps."""
     found = []
     for run in runs:
-        config, window, world = run.metrics.training_config, run.metrics.window, devices(run)
-        factors = [config.micro_batch, config.accumulation, world, config.seq_len, window.step_time_n]
+        config, window, n_devices = run.metrics.training_config, run.metrics.window, run.n_devices
+        factors = [config.micro_batch, config.accumulation, n_devices, config.seq_len, window.step_time_n]
         if run.metrics.config["workload"].get("task") == "classification":
             continue  # documents have as many tokens as they have; `padding_is_no_work` looks at them
         expected = 1
@@ -70,7 +70,7 @@ def tokens_are_the_batches(runs: list[MeasuredRun]) -> list[Finding]:
 
 
 def padding_is_no_work(runs: list[MeasuredRun]) -> list[Finding]:
-    """Of documents, samples are micro-batch x accumulation x world size x steps, and tokens those of the plan's documents."""
+    """Of documents, samples are micro-batch x accumulation x devices x steps, and tokens those of the plan's documents."""
     found = []
     for run in runs:
         if run.metrics.config["workload"].get("task") != "classification":
@@ -92,18 +92,18 @@ def padding_is_no_work(runs: list[MeasuredRun]) -> list[Finding]:
 
 
 def batch_arithmetic(runs: list[MeasuredRun]) -> list[Finding]:
-    """global batch = micro-batch x accumulation x world size, with the world that came up."""
+    """global batch = micro-batch x accumulation x devices, with the devices that came up."""
     found = []
     for run in runs:
-        config, world = run.metrics.training_config, devices(run)
-        product = config.micro_batch * config.accumulation * world
+        config, n_devices = run.metrics.training_config, run.n_devices
+        product = config.micro_batch * config.accumulation * n_devices
         if product != config.global_batch:
             found.append(
                 about(
                     run,
                     "batch-arithmetic",
                     "invalid",
-                    f"{config.micro_batch} x {config.accumulation} x {world} = {product}, "
+                    f"{config.micro_batch} x {config.accumulation} x {n_devices} = {product}, "
                     f"but the global batch is {config.global_batch}",
                     "Each number of this run that depends on the batch is wrong; run the cell again.",
                 )

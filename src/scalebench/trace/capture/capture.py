@@ -90,7 +90,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
             tool_version=_version() if tool == NSYS else request.provenance["env"]["torch_version"],
             tool_reason=tool_reason,
             nodes=settings.nodes,
-            world_size=cell.execution.geometry.nodes * cell.processes_per_node,
+            world_size=cell.world_size,
             steps=settings.steps,
             step_time_s=result.get("step_time_s", []),
             collectives=result.get("collectives"),

@@ -24,7 +24,7 @@ def traced(request: Request) -> Any:
     from scalebench.trainer.session import Session
 
     asked = json.loads((Path(request.out) / SETTINGS).read_text())
-    session = Session(request.cell, patience=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
     _, probe = warm_up(run, warmup)

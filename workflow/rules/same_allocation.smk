@@ -1,29 +1,25 @@
 """Campaigns with `same_allocation`: a repeat of all cells is one job, so that they are compared on the same nodes.
 
-The runs are copied from there to where rule train would have made them.
+The runs are copied from there to where rule train would have put them.
 """
 
-TOGETHER = "|".join(map(re.escape, in_one_allocation())) or "$^"
+SAME_ALLOCATION = "|".join(map(re.escape, in_one_allocation())) or "$^"
 
 
-def asked_together(what):
-    """A resource: `what` the runs of one repeat ask of a cluster."""
-
-    def answer(wildcards):
-        loaded = of_campaign(wildcards)
-        return getattr(job_together(loaded.cells, loaded.campaign.resources), what)
-
-    return answer
+def job_of_all_cells(wildcards):
+    """The request for the runs of one repeat."""
+    loaded = of_campaign(wildcards)
+    return job_together(loaded.cells, loaded.campaign.resources)
 
 
-ruleorder: adopt > train
+ruleorder: copy_run > train
 
 
-rule together:
+rule same_allocation:
     message:
         "Train all cells of {wildcards.campaign}, repeat {wildcards.rep}, on the same nodes"
     wildcard_constraints:
-        campaign=TOGETHER,
+        campaign=SAME_ALLOCATION,
     input:
         train=lambda w: [ancient(tokens_dir(RESULTS, c) / "train.bin") for c in of_campaign(w).cells],
         val=lambda w: [ancient(tokens_dir(RESULTS, c) / "val.bin") for c in of_campaign(w).cells],
@@ -39,28 +35,19 @@ rule together:
         file=lambda w: of_campaign(w).path,
         fingerprints=lambda w: [c.fingerprint for c in of_campaign(w).cells],
     priority: lambda w: -int(w.rep)
-    threads: lambda w: workflow.resource_settings.cores or 1
+    threads: whole_machine
     resources:
-        nodes=asked_together("nodes"),
-        tasks=asked_together("nodes"),
-        mpi=asked_together("mpi"),
-        tasks_per_gpu=0,
-        gres=asked_together("gres"),
-        cpus_per_task=asked_together("cpus_per_task"),
-        mem_mb=asked_together("mem_mb"),
-        runtime=asked_together("runtime"),
-        slurm_extra=asked_together("options"),
+        **resources_of(job_of_all_cells),
     shell:
-        "scalebench together {params.file} --repeat {wildcards.rep} --fingerprints {params.fingerprints}"
+        "scalebench stage same_allocation {params.file} --repeat {wildcards.rep} --fingerprints {params.fingerprints}"
         " --out {output} > {log} 2>&1"
 
 
-rule adopt:
-    localrule: True
+rule copy_run:
     message:
-        "Take {wildcards.campaign} {wildcards.cell}, repeat {wildcards.rep}, from the runs that were made together"
+        "Take {wildcards.campaign} {wildcards.cell}, repeat {wildcards.rep}, from the runs in one allocation"
     wildcard_constraints:
-        campaign=TOGETHER,
+        campaign=SAME_ALLOCATION,
     input:
         runs="results/{campaign}/together/rep{rep}",
         code=sources("record/copy_run.py"),
@@ -69,12 +56,9 @@ rule adopt:
         steps="results/{campaign}/runs/{cell}/rep{rep}/steps.csv",
         launcher="results/{campaign}/runs/{cell}/rep{rep}/launcher_metadata.json",
     log:
-        "results/{campaign}/logs/adopt-{cell}-{rep}.log",
+        "results/{campaign}/logs/copy_run-{cell}-{rep}.log",
     conda:
         "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench adopt {input.runs}/{wildcards.cell} --out results/{wildcards.campaign}/runs/{wildcards.cell}/rep{wildcards.rep} > {log} 2>&1"
+        "scalebench stage copy_run {input.runs}/{wildcards.cell}"
+        " --out results/{wildcards.campaign}/runs/{wildcards.cell}/rep{wildcards.rep} > {log} 2>&1"

@@ -15,7 +15,8 @@ from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.errors import UserError, nearest
 from scalebench.preflight.slurm_plugin_guard import guard
-from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
+from scalebench.reference.schema import FOLDER, workload_name
+from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
 
@@ -38,6 +39,7 @@ wildcard_constraints:
     campaign=r"[a-z0-9][a-z0-9_-]*",
     cell=r"[a-z0-9][a-z0-9.-]*",
     rep=r"[1-9][0-9]*",
+    workload=r"[a-z0-9][a-z0-9.-]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
     corpus=r"[a-z0-9][a-z0-9._-]*(@[A-Za-z0-9._-]+)?",
     tokenizer=r"gpt2|bytes|bpe-[0-9]+",
@@ -65,11 +67,12 @@ localrules:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/reference.smk"
 include: "workflow/rules/same_allocation.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
-include: "workflow/rules/five.smk"
+include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
 
 

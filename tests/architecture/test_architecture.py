@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, sources
+from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, closure
 from scalebench.cli import parser
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
 # trainer and launcher write and everybody below reads.
 ORDER = [
     "campaign",
+    "reference",
     "corpus",
     "model",
     "strategy",
@@ -28,14 +29,18 @@ ORDER = [
     "trace",
     "audit",
     "analysis",
+    "forecast",
     "report",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
-    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
+    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py", "report/charts/catalog.py",
 }  # fmt: skip
+
+# Programs that a command starts as processes of their own.
+PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", "machine/network.py")
 
 
 def rules() -> dict[str, str]:
@@ -51,7 +56,7 @@ def listed(rule: str) -> set[str]:
     pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
     entries = re.search(pattern, text, re.DOTALL)[1]
     named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
-    found = sources(*(MEASURING if "MEASURING" in entries else ()), *named)
+    found = closure(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
 
 
@@ -70,7 +75,7 @@ def used(rule: str) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 wanted.append(functions[node.func.id])
     return {
-        str(Path(p).resolve().relative_to(PACKAGE)) for p in sources(*(str(e.relative_to(PACKAGE)) for e in entries))
+        str(Path(p).resolve().relative_to(PACKAGE)) for p in closure(*(str(e.relative_to(PACKAGE)) for e in entries))
     }
 
 
@@ -95,6 +100,7 @@ RULES = [
     "corpus_tokenizer",
     "corpus_tokenise",
     "train",
+    "reference",
     "same_allocation",
     "copy_run",
     "collect",
@@ -107,8 +113,8 @@ RULES = [
     "report",
     "pairs",
     "comparison",
-    "rebuild",
-    "five",
+    "write_case_studies",
+    "audit_case_studies",
     "trace_capture",
     "trace_summary",
     "trace_report",
@@ -143,7 +149,7 @@ def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
     if rule in ("train", "same_allocation", "pairs", "trace_capture"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
-        unused -= {p for p in unused if p.split("/")[0] in rooms or p in ("launch/torchrun.py", "machine/network.py")}
+        unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
 
 
@@ -195,3 +201,9 @@ def test_style():
         [sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks", "envs"]
     )
     assert done.returncode == 0, "run: ruff format"
+
+
+def test_the_code_of_every_rule_exists():
+    for path in Path("workflow/rules").glob("*.smk"):
+        for entry in re.findall(r'"((?:[a-z_]+/)+[\w.]+\.(?:py|j2|css|js))"', path.read_text()):
+            assert (PACKAGE / entry).is_file(), f"{path}: {entry}"

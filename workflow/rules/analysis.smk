@@ -24,6 +24,7 @@ rule findings:
         "Check the runs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
+        references=reference_files,
         code=sources("audit/campaign/all_checks.py", "files.py"),
     output:
         "results/{campaign}/findings.json",

@@ -221,6 +221,12 @@ class Execution(Section):
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
     )
+    start: Literal["fresh", "forked"] = key(
+        "fresh",
+        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is forked "
+        "from a process that has only imported libraries, which saves most of a short run's start-up; elsewhere as fresh.",
+        "none",
+    )
     threads_per_device: int = key(
         1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1
     )

@@ -66,6 +66,16 @@ def stoppable(consequence: str) -> Iterator[None]:
         raise SystemExit(stopped.code) from None
 
 
+def reference(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.files import write_json
+    from scalebench.reference.replay import replay
+
+    replayed = replay(LoadedCampaign(args.campaign).cell(args.cell).config, args.tokens)
+    write_json(args.out, replayed.model_dump(mode="json"))
+    print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+
+
 def pairs(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.launch.pairs import run_pairs
@@ -171,6 +181,11 @@ def add_stages(stages: Group) -> None:
     _tokens(run)
     run.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
     fingerprints_option(run)
+
+    replayed = on_campaign(stages, "reference", reference, "the first steps of a cell's workload, replayed")
+    replayed.add_argument("cell", help="slug of a cell that trains the workload")
+    _tokens(replayed)
+    replayed.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
 
     ab = on_campaign(stages, "pairs", pairs, "all pairs of one A/B comparison")
     ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")

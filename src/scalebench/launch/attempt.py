@@ -72,11 +72,13 @@ def run_ranks(
     steps: int,
     under: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
+    forked: bool = False,
 ) -> Outcome:
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
     `steps`: what its progress is out of. `under`: a command that each node's launcher is run by (a profiler). `variables`:
-    further environment variables of the ranks. Raises Interrupted where the launcher was asked to stop.
+    further environment variables of the ranks. `forked`: on one machine, ranks come from the fork server. Raises
+    Interrupted if the launcher was told to stop.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps)
@@ -88,7 +90,8 @@ def run_ranks(
             env = slurm_command.environment(cell, heartbeat.path)
             remote = Remote(partial(signal_steps, nodes.job))
         else:
-            command = [*under, *local.command(cell, path, program)]
+            start = local.forked_command if forked else local.command
+            command = [*under, *start(cell, path, program)]
             env, remote = local.environment(cell, heartbeat.path), None
         return run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:

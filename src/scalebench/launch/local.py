@@ -1,5 +1,6 @@
-"""Ranks on this machine, started by torchrun."""
+"""Ranks on this machine: started by torchrun, or forked from a process that has imported their libraries."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,17 @@ from scalebench.campaign.cells import Cell
 from scalebench.trainer.heartbeat import VARIABLE
 
 PROGRAM = "scalebench.trainer"
-TORCHRUN = "scalebench.launch.torchrun"
+TORCHRUN, FORKED = "scalebench.launch.torchrun", "scalebench.launch.forked"
+# What ranks import from other projects, as they would by themselves; DeepSpeed only for its own strategies.
+LIBRARIES = (
+    "torch",
+    "torch.distributed.fsdp",
+    "transformers.models.gpt2.modeling_gpt2",
+    "numpy",
+    "pydantic",
+    "psutil",
+    "pynvml",
+)
 PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
 
 
@@ -20,6 +31,19 @@ def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
         *options(request),
         *("-m", program, str(request)),
     ]
+
+
+def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
+    """The line that has this node's ranks forked from the server, in torchrun's place."""
+    libraries = [*LIBRARIES, "deepspeed"] if cell.execution.strategy.startswith("zero") else list(LIBRARIES)
+    ranks = str(cell.processes_per_node)
+    return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
+
+
+def may_fork(cell: Cell, gpus: int) -> bool:
+    """Whether the ranks of a timed run on this machine are forked: on its CPU, if the campaign says so."""
+    on_cpu = cell.execution.device == "cpu" or not gpus
+    return cell.execution.start == "forked" and on_cpu
 
 
 def options(request: Path) -> tuple[str, ...]:

@@ -92,7 +92,8 @@ def _attempt(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
-    outcome = run_ranks(request, log, program, nodes, cell.work.warmup_steps + cell.work.steps)
+    forked = local.may_fork(cell, len(gpus))
+    outcome = run_ranks(request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, forked=forked)
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome

@@ -132,7 +132,8 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Remote | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
     if remote:
         remote.signal("USR1")
-    for rank in () if remote else psutil.Process(process.pid).children():
+    # A client of the fork server has no children and passes the signal on.
+    for rank in () if remote else psutil.Process(process.pid).children() or [psutil.Process(process.pid)]:
         with contextlib.suppress(psutil.Error):
             rank.send_signal(signal.SIGUSR1)
     time.sleep(POLL)

@@ -8,7 +8,14 @@ from pathlib import Path
 from scalebench.errors import UserError
 from scalebench.record.run import CAPTURE, METRICS, read_run
 
-MEASURED = ("runs", "together", "compare", "traces", "logs")  # folders of a campaign that cannot be recomputed
+MEASURED = (
+    "runs",
+    "together",
+    "compare",
+    "traces",
+    "reference",
+    "logs",
+)  # folders of a campaign that cannot be recomputed
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:

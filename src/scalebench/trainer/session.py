@@ -85,6 +85,7 @@ class Session:
             "device_name": self._gpus[0].name if self._gpus else "cpu",
             "cores": self.cores,
             "backend": dist.get_backend(),
+            "start": os.environ.get("SCALEBENCH_START", "fresh"),
             "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpus else "GLOO_SOCKET_IFNAME"),
         }
 

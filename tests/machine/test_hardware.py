@@ -82,3 +82,17 @@ def test_what_is_not_there_is_left_out(monkeypatch):
     assert "infiniband" not in found
     assert found["modules"] == ["gcc/13", "cuda/12.8"]
     assert found["container"] == "scalebench.sif"
+
+
+def test_a_field_that_the_driver_has_dropped_takes_no_others_along(monkeypatch):
+    """nvidia-smi refuses the whole query for one unknown field."""
+
+    def smi(*command):
+        fields = command[1].removeprefix("--query-gpu=").split(",")
+        return "" if "clocks.applications.graphics" in fields else ", ".join(f"<{f}>" for f in fields)
+
+    monkeypatch.setattr(hardware, "run_command", smi)
+    (gpu,) = hardware.gpus()
+    assert gpu["uuid"] == "<uuid>"
+    assert gpu["bus"] == "<pci.bus_id>"
+    assert "clock_sm_application" not in gpu

@@ -81,6 +81,22 @@ def _visible(
     return visible
 
 
+def cores_near(uuid: str) -> list[int]:
+    """Logical CPUs of a device's NUMA node that this process may use; empty where NVML or the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, -(-(os.cpu_count() or 1) // 64)))
+    except pynvml.NVMLError:
+        return []
+    near = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    return sorted(near & os.sched_getaffinity(0))
+
+
 def torch_has_cuda() -> bool:
     """Whether the installed torch was built with CUDA."""
     return torch_cuda_version() is not None

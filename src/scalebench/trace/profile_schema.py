@@ -121,6 +121,7 @@ class Profile(Part):
     cell: str | None = None
     fingerprint: str | None = None
     strategy: str | None = None
+    precision: str | None = None
     tool: str | None = None
     tool_reason: str | None = Field(None, description="Why this tool and not the other.")
     device: Literal["gpu", "cpu", "none"] = "none"

@@ -28,7 +28,7 @@ def summarise_capture(folder: Path) -> Profile:
     known = _known(captured, folder)
     if captured.status == "ok":
         paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
-        breakdown = StepBreakdown(read_trace(paths), captured.world_size)
+        breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
         fields = known | breakdown.profile_fields() | {"interconnect": _interconnect(folder, captured)}
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
         fields |= {
@@ -116,6 +116,7 @@ def _known(captured: Captured, folder: Path) -> dict[str, Any]:
         "cell": captured.cell,
         "fingerprint": captured.fingerprint,
         "strategy": captured.strategy,
+        "precision": config.get("precision"),
         "tool_reason": captured.tool_reason,
         "expected_calls": {n: c["calls"] for n, c in captured.collectives.items()} if captured.collectives else None,
         "step_time_ms": [1e3 * s for s in captured.step_time_s],

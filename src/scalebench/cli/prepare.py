@@ -44,7 +44,7 @@ def campaign_schema(args: argparse.Namespace) -> None:
     from scalebench.campaign.corpora import CorpusTable
     from scalebench.campaign.yaml_loader import schema_text
 
-    print(schema_text({"campaign": Campaign, "corpora": CorpusTable}[args.what]), end="")
+    print(schema_text(CorpusTable if args.what == "corpora" else Campaign), end="")
 
 
 def corpus_list(args: argparse.Namespace) -> None:

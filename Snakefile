@@ -1,4 +1,4 @@
-"""Contents page. What is measured stands in config/campaigns/; how it is done, in workflow/rules/ and src/scalebench/."""
+"""Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scalebench/."""
 
 import os
 import re
@@ -15,12 +15,13 @@ from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.errors import UserError, nearest
 from scalebench.preflight.slurm_plugin_guard import guard
-from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
+from scalebench.reference.schema import FOLDER, workload_name
+from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
 
 RESULTS = Path("results")
-# Where environments and containers find the package that is to be measured: envs/*.post-deploy.sh, envs/apptainer.def.
+# Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.
 os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
 if not shutil.which("scalebench"):  # .venv/bin/snakemake was called without activating its environment
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -37,25 +38,50 @@ if "container" in config:  # only used with `--sdm apptainer`
 wildcard_constraints:
     campaign=r"[a-z0-9][a-z0-9_-]*",
     cell=r"[a-z0-9][a-z0-9.-]*",
+    group=r"[1-9][0-9]*x[1-9][0-9]*",
     rep=r"[1-9][0-9]*",
+    workload=r"[a-z0-9][a-z0-9.-]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
     corpus=r"[a-z0-9][a-z0-9._-]*(@[A-Za-z0-9._-]+)?",
     tokenizer=r"gpt2|bytes|bpe-[0-9]+",
 
 
+# Short work, and what needs the network: compute nodes may have no access.
+localrules:
+    corpus_fetch,
+    gpt2_tokenizer,
+    copy_run,
+    collect,
+    findings,
+    analyse,
+    waterfall,
+    comparison,
+    table,
+    chart,
+    loss_chart,
+    trace_summary,
+    trace_report,
+    trace_chart,
+    forecast,
+    forecast_report,
+    report,
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/together.smk"
+include: "workflow/rules/reference.smk"
+include: "workflow/rules/same_allocation.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
-include: "workflow/rules/five.smk"
+include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
+include: "workflow/rules/forecast.smk"
 
 
 onstart:
-    ask(guard, workflow.executor_settings)
+    or_exit(guard, workflow.executor_settings)
 
 
 rule all:

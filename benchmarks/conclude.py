@@ -41,7 +41,9 @@ def main(seeds: int = 50, repeats: int = 10) -> int:
         path.write_text(CAMPAIGN.format(seeds=list(range(1, seeds + 1)), repeats=repeats))
         loaded, results = LoadedCampaign(path), Path("results")
         for i, (_, cell, k) in enumerate(loaded.planned(results)):
-            write_run(run_dir(results, loaded.name, cell.slug, k).parents[1], cell, k, 0.1 / cell.batch.world**0.9, i)
+            write_run(
+                run_dir(results, loaded.name, cell.slug, k).parents[1], cell, k, 0.1 / cell.batch.n_devices**0.9, i
+            )
         seconds = conclude(loaded, path)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     runs = len(loaded.cells) * repeats
@@ -66,13 +68,13 @@ def drawn(chart: str, path: Path, folder: str) -> list[str]:
     if chart == "waterfall":
         return ["waterfall", str(path)]
     kind, _, against = chart.partition("_")
-    return ["loss-chart", against, folder] if kind == "loss" else ["chart", chart, folder]
+    return ["loss_chart", against, folder] if kind == "loss" else ["chart", chart, folder]
 
 
 def each(*commands: list[str]) -> None:
     def stage(arguments: list[str]) -> None:
         began = time.perf_counter()
-        run([sys.executable, "-m", "scalebench.cli", *arguments], check=True, capture_output=True)
+        run([sys.executable, "-m", "scalebench", "stage", *arguments], check=True, capture_output=True)
         print(f"  {' '.join(arguments[:2]):40} {time.perf_counter() - began:6.1f} s", flush=True)
 
     with ThreadPoolExecutor(CORES) as pool:

@@ -37,7 +37,7 @@ def rank(folder: Path) -> None:
         "execution": {"strategy": "ddp", "geometry": "1x2", "device": "cpu"},
     }
     cell = expand(Campaign.model_validate(data))[0]
-    session = Session(cell, patience=120)
+    session = Session(cell, timeout_s=120)
     ddp = strategy_class("ddp")(cell, build(cell), session.device)
     tokens = torch.randint(0, 2048, (2, 65))
     for step in range(4):

@@ -27,7 +27,7 @@ from scalebench.model.build import build
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
-from scalebench.trainer.timed_loop import Clock, run_steps
+from scalebench.trainer.timed_loop import StepTimer, run_steps
 
 STEPS, ROUNDS, WANTED = 2, 300, 1.01  # few steps a side and many rounds: the machine drifts
 
@@ -51,7 +51,7 @@ def write_tokens(folder: Path, cell: Cell) -> Path:
 
 def compare(cell: Cell, folder: Path) -> int:
     os.environ["MASTER_PORT"] = str(free_port())
-    session = Session(cell, patience=60)
+    session = Session(cell, timeout_s=60)
     strategy = strategy_class("ddp")(cell, build(cell), session.device)
     measured = measured_side(strategy, cell, folder, session, STEPS)
 
@@ -85,7 +85,7 @@ def measured_side(strategy: Strategy, cell: Cell, folder: Path, session: Session
     def side() -> float:
         nonlocal done
         began = time.perf_counter()
-        run_steps(strategy, batches, done, steps, Clock(session.device))
+        run_steps(strategy, batches, done, steps, StepTimer(session.device))
         done += steps
         return time.perf_counter() - began
 

@@ -120,7 +120,7 @@ def main() -> None:
         path = Path(folder) / "a.sqlite"
         export(path, args.kernels)
         print(f"{args.kernels:,} kernels, {path.stat().st_size / 1e6:,.0f} MB")
-        ours = [sys.executable, "-m", "scalebench.cli", "trace", "summary", str(path), "--out", folder]
+        ours = [sys.executable, "-m", "scalebench", "trace", "summary", str(path), "--out", folder]
         theirs = ["nsys", "stats", "--report", "gpukernsum,nvtxsum", str(path)]
         times: dict[str, list[float]] = {"scalebench trace summary": [], "nsys stats": []}
         for _ in range(args.repeats):

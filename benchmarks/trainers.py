@@ -143,7 +143,7 @@ def trainers(cell: Cell, folder: Path) -> Callable[[], float]:
 
 def main() -> int:
     os.environ["MASTER_PORT"] = str(free_port())
-    session = Session(cell_of(*SHAPES[0]), patience=600)
+    session = Session(cell_of(*SHAPES[0]), timeout_s=600)
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         for shape in SHAPES:

@@ -13,10 +13,11 @@ from scalebench.files import sha256_of, write_json
 from scalebench.model.counts import count
 from scalebench.record.metrics import (
     Energy,
+    Failed,
     Failure,
     Ledger,
+    Measured,
     Memory,
-    Metrics,
     Model,
     Startup,
     TrainingConfig,
@@ -50,7 +51,7 @@ def write_run(
     """A sound run of `cell` in `root`/<cell>/rep<repeat>, its steps `step_time` seconds long with a relative `spread`."""
     folder = root / cell.slug / f"rep{repeat}"
     folder.mkdir(parents=True)
-    frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.world]), spread)
+    frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.n_devices]), spread)
     write_steps(as_rows(frame), folder / STEPS)
     write_json(folder / METRICS, metrics_of(cell, repeat, frame, folder).model_dump(mode="json", by_alias=True))
     return read_run(folder)
@@ -62,7 +63,7 @@ def write_failure(
     folder = root / cell.slug / f"rep{repeat}"
     folder.mkdir(parents=True)
     failure = Failure(failure_class=kind, reason=reason, rank=1, log_tail=["last line of the log"])
-    metrics = Metrics(status="failed", failure=failure, **known(cell, repeat))
+    metrics = Failed(failure=failure, **known(cell, repeat))
     (folder / STEPS).write_text("phase,step,rank,step_time_s,data_wait_s,loss,samples,tokens\n")
     write_json(folder / METRICS, metrics.model_dump(mode="json", by_alias=True))
     return read_run(folder)
@@ -86,8 +87,10 @@ def steps_frame(cell: Cell, step_time: float, random: np.random.Generator, sprea
     for step in range(work.warmup_steps + work.steps):
         seconds = step_time * random.lognormal(0, spread)
         loss = 7.0 - 0.02 * step
-        for rank in range(batch.world):
-            own = 0.01 * (rank - (batch.world - 1) / 2)  # ranks see other samples, their mean is the same at every size
+        for rank in range(batch.n_devices):
+            own = 0.01 * (
+                rank - (batch.n_devices - 1) / 2
+            )  # ranks see other samples, their mean is the same at every size
             share = batch.micro * batch.accumulation
             phase = "warmup" if step < work.warmup_steps else "window"
             rows.append([phase, step, rank, seconds, seconds / 500, loss + own, share, share * cell.workload.seq_len])
@@ -131,9 +134,9 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
             model_name="gpt2-tiny",
             model_size="n_layer=2, n_head=4, n_embd=128",
             seq_len=cell.workload.seq_len,
-            micro_batch_size_per_gpu=batch.micro,
-            grad_accum_steps=batch.accumulation,
-            global_batch_size=batch.global_,
+            micro_batch=batch.micro,
+            accumulation=batch.accumulation,
+            global_batch=batch.global_,
             lr=1e-3,
             optimizer="adamw",
             precision=cell.execution.precision,
@@ -146,7 +149,7 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
     }
 
 
-def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Metrics:
+def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Measured:
     work, batch, seq_len = cell.work, cell.batch, cell.workload.seq_len
     by_step = window_steps(as_rows(frame))
     times, losses = by_step["step_time_s"], by_step["loss"]
@@ -155,8 +158,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
     wall, tokens, n = float(times.sum()), int(by_step["tokens"].sum()), len(times)
     plan = SamplePlan(SAMPLES, batch.global_, work.seed)
     planned = digest([plan.step(s) for s in range(work.warmup_steps, work.warmup_steps + work.steps)])
-    return Metrics(
-        status="ok",
+    return Measured(
         **known(cell, repeat),
         model=Model(parameters=parameters, matmul_parameters=655_360, flops_per_token=1, flops_per_token_causal=1),
         ledger=Ledger(
@@ -167,30 +169,30 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             consumed_sha256=planned,
             planned_sha256=planned,
             samples_shared=0,
-            samples_by_rank=[batch.micro * batch.accumulation * work.steps] * batch.world,
+            samples_by_rank=[batch.micro * batch.accumulation * work.steps] * batch.n_devices,
         ),
         window=Window(
-            wall_time_sec=wall,
+            wall_time_s=wall,
             optimizer_steps=n,
             skipped_optimizer_steps=0,
             micro_steps=n * batch.accumulation,
-            tokens_processed_global=tokens,
-            tokens_per_sec_global=tokens / wall,
-            tokens_per_sec_per_device=tokens / wall / batch.world,
+            tokens=tokens,
+            tokens_per_s=tokens / wall,
+            tokens_per_s_per_device=tokens / wall / batch.n_devices,
             step_time_n=n,
-            step_time_mean_sec=wall / n,
-            step_time_p50_sec=float(np.median(times)),
-            step_time_p95_sec=float(np.quantile(times, 0.95)),
-            step_time_p99_sec=None,
-            step_time_min_sec=float(times.min()),
-            step_time_max_sec=float(times.max()),
-            dataload_time_mean_sec=float(by_step["data_wait_s"].mean()),
-            train_loss_avg_global=float(losses.mean()),
+            step_time_mean_s=wall / n,
+            step_time_p50_s=float(np.median(times)),
+            step_time_p95_s=float(np.quantile(times, 0.95)),
+            step_time_p99_s=None,
+            step_time_min_s=float(times.min()),
+            step_time_max_s=float(times.max()),
+            data_wait_mean_s=float(by_step["data_wait_s"].mean()),
+            train_loss_mean=float(losses.mean()),
             train_loss_first=float(losses[0]),
             train_loss_last=float(losses[-1]),
             clock="monotonic",
         ),
-        utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.world, "cpu"),
+        utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"),
         validation=Validation(
             samples=work.validation_samples,
             samples_sha256=digest([held_out(100, work.validation_samples)]),
@@ -198,13 +200,13 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             loss=6.4,
             perplexity=601.8,
             accuracy=None,
-            wall_time_sec=0.2,
+            wall_time_s=0.2,
         ),
         energy=Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter"),
-        startup=Startup(launch_sec=1, setup_sec=2, warmup_sec=1, first_step_sec=0.5),
+        startup=Startup(launch_s=1, setup_s=2, warmup_s=1, first_step_s=0.5),
         memory=Memory(
-            max_cuda_mem_allocated_bytes_global=None,
-            max_cuda_mem_reserved_bytes_global=None,
+            max_cuda_allocated_bytes=None,
+            max_cuda_reserved_bytes=None,
             cuda_alloc_retries=None,
             state_bytes=16 * parameters,
             state_bytes_predicted=16 * parameters,
@@ -214,8 +216,8 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
         dtypes={"products": "float32", "float32_matmul": "highest"},
         ranks=[
             {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r], "cpu_load": 0.9}
-            for r in range(batch.world)
+            for r in range(batch.n_devices)
         ],
-        total_wall_time_sec=wall + 10,
+        total_wall_time_s=wall + 10,
         files={STEPS: sha256_of(folder / STEPS)},
     )

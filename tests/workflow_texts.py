@@ -11,6 +11,7 @@ work:
   global_batch: 8
   warmup_steps: 3
   steps: 4
+execution: {start: forked}
 vary:
   geometry: [1x1, 1x2]
 repeats: 1
@@ -19,6 +20,8 @@ repeats: 1
 # The same, said in other words.
 REFORMATTED = """# a comment
 "repeats": 1
+execution:
+  start: forked
 vary: {geometry: ["1x1", '1x2']}
 workload:
 

@@ -13,7 +13,7 @@ from scalebench.audit.campaign.all_checks import audit
 def runs(tmp_path):
     """One device at 100 ms a step, two at 50 ms; three runs each, without spread."""
     times = {1: 0.1, 2: 0.05}
-    return [write_run(tmp_path, c, k, times[c.batch.world], spread=0) for c in cells() for k in (1, 2, 3)]
+    return [write_run(tmp_path, c, k, times[c.batch.n_devices], spread=0) for c in cells() for k in (1, 2, 3)]
 
 
 def times(runs, wanted="derive"):

@@ -17,7 +17,7 @@ def loaded(tmp_path):
     """1, 2 and 4 devices at 100, 60 and 40 ms a step, three runs each; a fourth size failed."""
     found = cells(vary={"geometry": ["1x1", "1x2", "1x4", "1x8"]})
     times = {1: 0.1, 2: 0.06, 4: 0.04}
-    runs = [write_run(tmp_path, c, k, times[c.batch.world]) for c in found[:3] for k in (1, 2, 3)]
+    runs = [write_run(tmp_path, c, k, times[c.batch.n_devices]) for c in found[:3] for k in (1, 2, 3)]
     return [*runs, *(write_failure(tmp_path, found[3], k) for k in (1, 2, 3))]
 
 
@@ -41,7 +41,7 @@ def test_one_row_a_cell(loaded):
     assert table["n"].tolist() == [3, 3, 3, 0]
     assert table["devices"].tolist() == [1, 2, 4, 8]
     windows = [r.metrics.window for r in loaded[:3]]
-    truth = sum(w.tokens_processed_global for w in windows) / sum(w.wall_time_sec for w in windows)
+    truth = sum(w.tokens for w in windows) / sum(w.wall_time_s for w in windows)
     assert table["tokens_per_s"][0] == pytest.approx(truth)
     assert table["tokens_per_s_low"][0] < truth < table["tokens_per_s_high"][0]
     assert table["steps"][0] == 90
@@ -75,7 +75,7 @@ def test_the_baseline_is_the_smallest_size_that_was_measured(loaded):
 
 def test_cells_of_other_work_are_other_series(tmp_path):
     found = cells(vary={"geometry": ["1x1", "1x2"], "seq_len": [64, 128]})
-    runs = [write_run(tmp_path, c, k, 0.1 / c.batch.world) for c in found for k in (1, 2)]
+    runs = [write_run(tmp_path, c, k, 0.1 / c.batch.n_devices) for c in found for k in (1, 2)]
     assert [list(s["runs"]) for s in report(runs)["series"]] == [["1x1", "1x2"], ["1x1", "1x2"]]
 
 
@@ -83,7 +83,7 @@ def test_an_invalid_run_makes_the_comparison_invalid(loaded):
     loaded[0] = rewrite(loaded[0], lambda d: d["window"].update(tokens_per_sec_global=1e9))
     found = report(loaded)
     assert found["status"] == "invalid_comparison"
-    assert {m["code"] for m in found["mismatches"]} >= {"rate-times-time"}
+    assert "rate-times-time" in found["mismatches"]
     assert "rate-times-time" in found["series"][0]["runs"]["1x1"]["findings"]
 
 

@@ -1,5 +1,6 @@
 """The house itself: which room may import which, what a rule lists as its code, how large a file may grow."""
 
+import argparse
 import ast
 import re
 import subprocess
@@ -8,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, sources
+from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, closure
+from scalebench.cli import parser
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
 # trainer and launcher write and everybody below reads.
 ORDER = [
     "campaign",
+    "reference",
     "corpus",
     "model",
     "strategy",
@@ -26,25 +29,31 @@ ORDER = [
     "trace",
     "audit",
     "analysis",
+    "forecast",
     "report",
+    "verify",
 ]
-EVERYWHERE = ("errors.py", "files.py", "progress.py")
-# Rule -> the function of cli/ that its command calls, where the names differ.
-COMMANDS = {
-    "fetch": "corpus_fetch",
-    "merges": "corpus_merges",
-    "tokenizer": "corpus_tokenizer",
-    "tokenise": "corpus_tokenise",
-    "page": "report",
-    "trace": "trace_capture",
-    "profile": "trace_summary",
-    "traces": "trace_report",
-}
+EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
-    "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
-    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
-}  # fmt: skip
+    "campaign/__init__.py",
+    "campaign/batch.py",
+    "campaign/cells.py",
+    "campaign/config.py",
+    "campaign/corpora.py",
+    "campaign/field.py",
+    "campaign/geometry.py",
+    "campaign/loaded.py",
+    "campaign/model_shapes.py",
+    "campaign/unmeasured.py",
+    "campaign/validation_messages.py",
+    "campaign/yaml_loader.py",
+    "errors.py",
+    "report/charts/catalog.py",
+}
+
+# Programs that a command starts as processes of their own.
+PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", "machine/network.py")
 
 
 def rules() -> dict[str, str]:
@@ -60,16 +69,15 @@ def listed(rule: str) -> set[str]:
     pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
     entries = re.search(pattern, text, re.DOTALL)[1]
     named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
-    found = sources(*(MEASURING if "MEASURING" in entries else ()), *named)
+    found = closure(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
 
 
 def used(rule: str) -> set[str]:
     """The package's files that the rule's command imports, transitively."""
-    name = COMMANDS.get(rule, rule)
     trees = [ast.parse(path.read_text()) for path in (PACKAGE / "cli").glob("*.py")]
     functions = {n.name: n for tree in trees for n in tree.body if isinstance(n, ast.FunctionDef)}
-    wanted, entries = [functions[name]], set()
+    wanted, entries = [functions[rule]], set()
     while wanted:
         function = wanted.pop()
         for node in ast.walk(function):
@@ -80,7 +88,7 @@ def used(rule: str) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 wanted.append(functions[node.func.id])
     return {
-        str(Path(p).resolve().relative_to(PACKAGE)) for p in sources(*(str(e.relative_to(PACKAGE)) for e in entries))
+        str(Path(p).resolve().relative_to(PACKAGE)) for p in closure(*(str(e.relative_to(PACKAGE)) for e in entries))
     }
 
 
@@ -100,13 +108,14 @@ def test_rooms_import_only_rooms_above_them():
 
 
 RULES = [
-    "fetch",
-    "merges",
-    "tokenizer",
-    "tokenise",
+    "corpus_fetch",
+    "gpt2_tokenizer",
+    "corpus_tokenizer",
+    "corpus_tokenise",
     "train",
-    "together",
-    "adopt",
+    "reference",
+    "same_allocation",
+    "copy_run",
     "collect",
     "findings",
     "analyse",
@@ -114,20 +123,35 @@ RULES = [
     "table",
     "chart",
     "loss_chart",
-    "page",
+    "report",
     "pairs",
     "comparison",
-    "rebuild",
-    "five",
-    "trace",
-    "profile",
-    "traces",
+    "write_case_studies",
+    "audit_case_studies",
+    "trace_capture",
+    "trace_summary",
+    "trace_report",
     "trace_chart",
+    "sweep",
+    "forecast",
+    "forecast_report",
 ]
 
 
 def test_every_rule_is_known_here():
     assert sorted(rules()) == sorted(RULES)
+
+
+def test_a_rule_calls_the_stage_of_its_name():
+    for name, text in rules().items():
+        assert re.findall(r'"scalebench stage (\w+)', text) == [name]
+
+
+def test_what_is_no_rule_is_no_stage():
+    commands = {c.dest: c for c in parser()._actions if isinstance(c, argparse._SubParsersAction)}
+    stages = next(iter(commands.values())).choices["stage"]
+    group = next(a for a in stages._actions if isinstance(a, argparse._SubParsersAction))
+    assert sorted(group.choices) == sorted(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -139,9 +163,9 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "together", "pairs", "trace"):  # torchrun and the ranks are processes of their own
+    if rule in ("train", "same_allocation", "pairs", "trace_capture", "sweep"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
-        unused -= {p for p in unused if p.split("/")[0] in rooms or p == "launch/torchrun.py"}
+        unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
 
 
@@ -160,7 +184,8 @@ def test_imports_are_read_as_python_reads_them():
 
 @pytest.mark.parametrize("module", ["scalebench.campaign.loaded", "scalebench.campaign.yaml_loader", "scalebench.cli"])
 def test_the_snakefile_cannot_reach_torch(module):
-    code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'pandas', 'datasets')))"
+    heavy = ("torch", "transformers", "pandas", "datasets")
+    code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -193,3 +218,9 @@ def test_style():
         [sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks", "envs"]
     )
     assert done.returncode == 0, "run: ruff format"
+
+
+def test_the_code_of_every_rule_exists():
+    for path in Path("workflow/rules").glob("*.smk"):
+        for entry in re.findall(r'"((?:[a-z_]+/)+[\w.]+\.(?:py|j2|css|js))"', path.read_text()):
+            assert (PACKAGE / entry).is_file(), f"{path}: {entry}"

@@ -30,8 +30,8 @@ def slugs(**keys):
 )
 def test_batch(work, world, expected):
     batch = resolve(Work.model_validate(work), world)
-    assert (batch.micro, batch.accumulation, batch.world, batch.global_) == expected
-    assert batch.micro * batch.accumulation * batch.world == batch.global_
+    assert (batch.micro, batch.accumulation, batch.n_devices, batch.global_) == expected
+    assert batch.micro * batch.accumulation * batch.n_devices == batch.global_
 
 
 def test_indivisible_names_the_nearest_that_works():

@@ -20,7 +20,7 @@ from scalebench.errors import UserError
         ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
         ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
         ("jsonl", b'["a", "list"]\n["x"]\n', "a line must be an object"),
-        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.; fields there: body'),
+        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
         ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
     ],
 )
@@ -52,7 +52,7 @@ def test_validate_says_it(tmp_path):
     (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [notes.txt]}\n")
     (tmp_path / "notes.txt").touch()
     (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
-    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", "mine.yaml"]
+    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "mine.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "scalebench: config/corpora.yaml: mine.files: notes.txt is empty (0 bytes)\n"

@@ -114,7 +114,8 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["d_model 30 is not a multiple of heads 4"],
     ),
     "encoder's attention": (
-        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {attention: eager}\n",
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {attention: "
+        "eager}\n",
         ["encoders have sdpa only"],
     ),
     "same cell twice": (
@@ -129,7 +130,7 @@ def validate(tmp_path: Path, repository: Path):
     def run(text: str | bytes) -> subprocess.CompletedProcess:
         path = tmp_path / "broken.yaml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", str(path)]
+        command = [sys.executable, "-m", "scalebench", "campaign", "validate", str(path)]
         return subprocess.run(command, capture_output=True, text=True, cwd=repository)
 
     return run
@@ -159,7 +160,7 @@ def test_every_fault_is_named_at_once(validate):
 
 
 def test_missing_file_names_the_nearest(repository):
-    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", "config/campaigns/dmo.yaml"]
+    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "config/campaigns/dmo.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=repository)
     assert done.returncode == 2
     assert 'Did you mean "config/campaigns/demo.yaml"?' in done.stderr
@@ -174,7 +175,7 @@ def test_a_good_file_passes(validate):
 @pytest.mark.parametrize("name", ["Demo.yaml", "corpora.yaml", "published.yaml", "x.yml", "a b.yaml"])
 def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
     (tmp_path / name).write_text(GOOD)
-    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", str(tmp_path / name)]
+    command = [sys.executable, "-m", "scalebench", "campaign", "validate", str(tmp_path / name)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=repository)
     assert done.returncode == 2
     assert "cannot be the name of a campaign" in done.stderr
@@ -207,7 +208,7 @@ def test_broken_table_of_corpora(tmp_path, name):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/corpora.yaml").write_text(table + "\n")
     (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
-    command = [sys.executable, "-m", "scalebench.cli", "campaign", "validate", "mine.yaml"]
+    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "mine.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr

@@ -30,8 +30,11 @@ def test_null_pairs_are_mixed_in_and_both_arms_start_equally_often():
     kinds = [e["null"] for e in found]
     assert kinds not in (sorted(kinds), sorted(kinds, reverse=True))
     assert Counter((e["null"], e["first"]) for e in found) == {
-        (False, "a"): 3, (False, "b"): 3, (True, "a"): 2, (True, "b"): 2,
-    }  # fmt: skip
+        (False, "a"): 3,
+        (False, "b"): 3,
+        (True, "a"): 2,
+        (True, "b"): 2,
+    }
     assert plan(loaded_campaign()[1]) == found, "the same in every invocation"
 
 

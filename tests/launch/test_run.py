@@ -1,10 +1,14 @@
 """Publishing: a run is there as a whole or not at all."""
 
+import json
+from types import SimpleNamespace
+
 import pytest
-from synthetic import cells
+from synthetic import cells, write_run
 
 from scalebench.errors import UserError
 from scalebench.launch import run as launch
+from scalebench.launch.attempt import begin_attempt
 from scalebench.launch.supervise import Interrupted
 from scalebench.machine import slurm
 from scalebench.machine.slurm import Allocation
@@ -20,7 +24,7 @@ def test_an_interrupted_run_publishes_nothing(monkeypatch, tmp_path, tokens, cel
     def interrupted(*arguments):
         raise Interrupted("stopped by SIGTERM", 143)
 
-    monkeypatch.setattr(launch, "run_watched", interrupted)
+    monkeypatch.setattr("scalebench.launch.attempt.run_watched", interrupted)
     with pytest.raises(Interrupted):
         launch.run_cell(cell, "c", 1, tokens, tmp_path / "rep1", 60)
     assert [p.name for p in (tmp_path / "rep1").iterdir()] == ["train.log"]
@@ -46,7 +50,7 @@ def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeyp
     """They would be made on what is left, or be called not applicable."""
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
     in_job(monkeypatch, "n1", "n2")
-    monkeypatch.setattr(launch, "run_watched", lambda *arguments: launch.Outcome(1, False, NODE_LOST))
+    monkeypatch.setattr("scalebench.launch.attempt.run_watched", lambda *arguments: launch.Outcome(1, False, NODE_LOST))
     with pytest.raises(Interrupted, match="node n2 was lost during the run; the runs that follow"):
         launch.run_one_of_several(two, "c", 1, tokens, tmp_path, 60)
     found = read_run(tmp_path).metrics
@@ -76,7 +80,9 @@ def test_a_new_attempt_clears_what_an_old_one_left(monkeypatch, tmp_path, tokens
     (out / ".attempt-old").mkdir(parents=True)
     for name in ("training_metrics.json", "RUN_COMPLETE.txt", "train.log"):
         (out / name).write_text("old")
-    monkeypatch.setattr(launch, "run_watched", lambda *arguments: launch.Outcome(7, False, ["last words"]))
+    monkeypatch.setattr(
+        "scalebench.launch.attempt.run_watched", lambda *arguments: launch.Outcome(7, False, ["last words"])
+    )
     metrics = launch.run_cell(cell, "c", 1, tokens, out, 60)
     assert metrics.failure.reason == "the ranks ended with exit code 7"
     assert metrics.failure.log_tail == ["last words"]
@@ -90,10 +96,10 @@ def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_
     out = tmp_path / "rep1"
 
     def replaced(*arguments):
-        launch._begin(out, "the-next-attempt")
+        begin_attempt(out, "the-next-attempt", [])
         return launch.Outcome(0, False, [])
 
-    monkeypatch.setattr(launch, "run_watched", replaced)
+    monkeypatch.setattr("scalebench.launch.attempt.run_watched", replaced)
     with pytest.raises(FileNotFoundError):
         launch.run_cell(cell, "c", 1, tokens, out, 60)
     assert [p.name for p in out.iterdir()] == [".attempt-the-next-attempt"]
@@ -103,3 +109,13 @@ def test_too_few_tokens_are_said_before_anything_starts(tmp_path, tokens):
     large = cells(workload={"tokenizer": "bpe-512", "seq_len": 1024}, work={"global_batch": 4096})[0]
     with pytest.raises(UserError, match="fewer than one global batch of 4096"):
         launch.run_cell(large, "c", 1, tokens, tmp_path / "rep1", 60)
+
+
+def test_world_size_in_what_is_published_counts_ranks(tmp_path):
+    """nn.DataParallel: two devices, one rank."""
+    dp = cells(execution={"strategy": "dp", "device": "cuda"}, vary={"geometry": ["1x2"]})[0]
+    run = write_run(tmp_path / "attempt", dp)
+    launch._publish(SimpleNamespace(cell=dp), run.metrics, None, run.folder, tmp_path)
+    assert " world_size=1 " in (tmp_path / "RUN_COMPLETE.txt").read_text()
+    assert json.loads((tmp_path / "launcher_metadata.json").read_text())["world_size"] == 1
+    assert (dp.world_size, dp.batch.n_devices) == (1, 2)

@@ -45,9 +45,16 @@ def test_sbatch_line(kind):
 
     asked = job(cell(kind), campaign().resources)
     resources = Resources(
-        nodes=asked.nodes, tasks=asked.nodes, mpi=asked.mpi, tasks_per_gpu=0, gres=asked.gres, runtime=asked.runtime,
-        cpus_per_task=asked.cpus_per_task, mem_mb=asked.mem_mb, slurm_extra=asked.options,
-    )  # fmt: skip
+        nodes=asked.nodes,
+        tasks=asked.nodes,
+        mpi=asked.mpi,
+        tasks_per_gpu=0,
+        gres=asked.gres,
+        runtime=asked.runtime,
+        cpus_per_task=asked.cpus_per_task,
+        mem_mb=asked.mem_mb,
+        slurm_extra=asked.options,
+    )
     job_of_snakemake = SimpleNamespace(resources=resources, threads=1)
     names = ("run_uuid", "slurm_logfile", "comment_str")
     params = dict.fromkeys(names, "x") | {"account": "", "partition": "", "workdir": "wd"}
@@ -110,7 +117,7 @@ def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "describe", lambda job: said)
-    monkeypatch.setattr(slurm, "ask", lambda *command: "n1\nn2")
+    monkeypatch.setattr(slurm, "run_command", lambda *command: "n1\nn2")
     found = slurm.allocation()
     assert found == Allocation("5", ("n1", "n2"), 8, devices, {"nodelist": "n[1-2]", "partition": "gpu"})
 

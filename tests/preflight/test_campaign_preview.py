@@ -128,3 +128,15 @@ def test_the_token_is_not_shown(shown, monkeypatch):
 )
 def test_sizes(count, said):
     assert requirements.size(count) == said
+
+
+def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
+    """nn.DataParallel drives two devices from one process."""
+    monkeypatch.chdir(repository)
+    path = Path(tmp_path / "dp.yaml")
+    path.write_text(
+        "title: Which?\nwork: {global_batch: 16, steps: 10}\n"
+        "execution: {strategy: dp, device: cuda}\nvary: {geometry: [1x2]}\n"
+    )
+    line = next(line for line in show(LoadedCampaign(path)).splitlines() if line.startswith("dp-n1x2"))
+    assert line.split()[-3] == "1"

@@ -23,7 +23,7 @@ from scalebench.preflight import slurm_plugin_guard
     ],
 )
 def test_when_snakemake_would_wait_for_ever(command, interval, age, accounts, sacct, reason):
-    found = slurm_plugin_guard.reason_against(command, interval, age, accounts, sacct)
+    found = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, sacct)
     assert found == reason if reason is None else reason in found
 
 
@@ -81,7 +81,7 @@ def test_the_plugin_asks_through_us(plugin, monkeypatch):
 
     assert "query_job_status(\n                    status_command, self.logger" in inspect.getsource(plugin.Executor)
     assert 'status == "UNKNOWN"' in inspect.getsource(plugin.Executor)
-    monkeypatch.setattr(slurm_plugin_guard, "reason_against", lambda *arguments: None)
+    monkeypatch.setattr(slurm_plugin_guard, "status_check_problem", lambda *arguments: None)
     slurm_plugin_guard.guard(
         SimpleNamespace(status_command="squeue", init_seconds_before_status_checks=40, requeue=False)
     )
@@ -91,8 +91,8 @@ def test_the_plugin_asks_through_us(plugin, monkeypatch):
 def test_jobs_of_an_earlier_snakemake_here_are_ended_first(monkeypatch, tmp_path):
     """They would start, or publish, behind the back of this one's."""
     queue = f"12|{tmp_path}|rule_train_wildcards_x\n13|/elsewhere|rule_train\n14|{tmp_path}|a job of the user's own"
-    monkeypatch.setattr(slurm_plugin_guard, "ask", lambda *command: queue)
-    monkeypatch.setattr(slurm_plugin_guard, "reason_against", lambda *arguments: None)
+    monkeypatch.setattr(slurm_plugin_guard, "run_command", lambda *command: queue)
+    monkeypatch.setattr(slurm_plugin_guard, "status_check_problem", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
     assert slurm_plugin_guard.left_in_queue(tmp_path) == ["12"]
     with pytest.raises(UserError, match=r"a job of an earlier snakemake in this folder is still .* `scancel 12`"):

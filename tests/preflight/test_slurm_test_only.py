@@ -8,16 +8,16 @@ from synthetic import campaign, cells
 from scalebench.campaign.cells import arms
 from scalebench.errors import UserError
 from scalebench.preflight import slurm_test_only
-from scalebench.preflight.snakemake_profile import Profile
+from scalebench.preflight.snakemake_profile import SnakemakeProfile
 
 COMPARE = [
     {"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optimizer": True}, "pairs": 2, "null_pairs": 2}
 ]
 
 
-def profile(folder, text: str) -> Profile:
+def profile(folder, text: str) -> SnakemakeProfile:
     (folder / "profile.v9+.yaml").write_text(text)
-    return Profile(folder)
+    return SnakemakeProfile(folder)
 
 
 def loaded_campaign(**parts) -> SimpleNamespace:
@@ -85,4 +85,4 @@ def test_partitions_that_rules_are_sent_to(tmp_path):
 
 def test_a_folder_without_a_profile(tmp_path):
     with pytest.raises(UserError, match=r"profile\.v9\+\.yaml is missing there"):
-        Profile(tmp_path)
+        SnakemakeProfile(tmp_path)

@@ -2,7 +2,7 @@
 
 from synthetic import cells, write_failure, write_run
 
-from scalebench.record.copy_run import adopt
+from scalebench.record.copy_run import copy
 from scalebench.record.retry import forget
 from scalebench.record.run import read_run
 
@@ -12,7 +12,7 @@ def test_a_run_is_copied_whole(tmp_path):
     out = tmp_path / "runs/rep1"
     out.mkdir(parents=True)
     (out / "RUN_COMPLETE.txt").write_text("of an older run")
-    adopt(made.folder, out)
+    copy(made.folder, out)
     assert read_run(out).metrics == made.metrics
     assert {p.name for p in out.iterdir()} == {"training_metrics.json", "steps.csv"}
 

@@ -9,7 +9,8 @@ from external_files import metrics
 
 from scalebench import cli
 from scalebench.audit.audit_paths import audit_paths
-from scalebench.audit.campaign.pages import PAGES as OWN
+from scalebench.audit.catalog import OWN_ONLY
+from scalebench.importers.published_claims import FACTS, KINDS
 from scalebench.report.audit_page import audit_page
 from scalebench.report.audit_text import PAGES, audit_text, explained
 
@@ -30,7 +31,13 @@ def scalebench(monkeypatch, *arguments) -> int:
 
 
 def test_the_document_is_what_explain_prints(repository):
-    assert (repository / "docs/audit.md").read_text() == explained(), "run: scalebench explain > docs/audit.md"
+    assert (repository / "docs/findings.md").read_text() == explained(), "scalebench explain --all > docs/findings.md"
+
+
+def test_the_keys_of_a_claims_file_are_documented(repository):
+    text = (repository / "docs/audit.md").read_text()
+    assert [key for key in FACTS if f"`{key}`" not in text] == []
+    assert [kind for kind, keys in KINDS.items() if not all(f"`{key}`" in text for key in (kind, *keys))] == []
 
 
 def test_every_code_of_our_own_checks_has_a_page(repository):
@@ -39,7 +46,7 @@ def test_every_code_of_our_own_checks_has_a_page(repository):
     codes = {c for f in files for c in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', f.read_text()) if f.name != "pages.py"}
     assert {"losses-differ", "super-linear", "device-throttled"} <= codes
     assert codes <= set(PAGES)
-    assert set(OWN) <= codes
+    assert set(OWN_ONLY) <= codes
 
 
 def test_exit_codes(monkeypatch, capsys, tmp_path):

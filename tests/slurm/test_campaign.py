@@ -114,7 +114,7 @@ def test_only_trainings_take_the_partition_of_the_gpus(made):
     partition = dict(re.findall(r"JobId=(\d+) .*?Partition=(\S+)", ended))
     sent = re.findall(r"submitted with SLURM jobid (\d+) \(log: \S+/rule_(\w+)/", made.said)
     found = {rule: partition[job] for job, rule in sent}
-    assert found == {"tokenizer": "cpu", "tokenise": "cpu", "train": "gpu", "together": "gpu"}
+    assert found == {"corpus_tokenizer": "cpu", "corpus_tokenise": "cpu", "train": "gpu", "same_allocation": "gpu"}
 
 
 def test_nothing_is_left_running(made):

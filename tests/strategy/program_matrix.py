@@ -18,7 +18,7 @@ from scalebench.trainer.session import Session  # noqa: E402
 
 if __name__ == "__main__":
     requests = [Request.read(Path(p)) for p in json.loads(Path(sys.argv[1]).read_text())]
-    session = Session(requests[0].cell, patience=120)
+    session = Session(requests[0].cell, timeout_s=120)
     for request in requests:
         measure_in(session, request, time.time())
         gc.collect()

@@ -6,7 +6,7 @@ from synthetic import rewrite
 from scalebench.audit.campaign.all_checks import audit
 from scalebench.audit.campaign.comparability import TOLERANCE
 from scalebench.audit.campaign.execution import moved_bytes, precision_is_what_ran, traffic_is_the_strategys
-from scalebench.record.run import Run
+from scalebench.record.run import MeasuredRun, Run
 from scalebench.record.steps import loss_series
 
 SLUGS = {1: 7, 2: 30, 4: 6}
@@ -147,4 +147,4 @@ def test_traffic_of_another_strategy_is_found(worlds):
             pretended = run.metrics.model_copy(
                 update={"training_config": run.metrics.training_config.model_copy(update={"strategy": other})}
             )
-            assert traffic_is_the_strategys([Run(run.folder, pretended)]), (strategy, other)
+            assert traffic_is_the_strategys([MeasuredRun(run.folder, pretended)]), (strategy, other)

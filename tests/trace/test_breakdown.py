@@ -5,7 +5,7 @@ import pytest
 from synthetic_traces import ADD, REDUCE, STEP, trace, without_rows
 
 from scalebench.report.sentences.trace import sentences
-from scalebench.trace.breakdown import Summary
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.events import Trace
 from scalebench.trace.kernel_classes import class_of, collective_of
 from scalebench.trace.profile_schema import Profile
@@ -13,7 +13,7 @@ from scalebench.trace.timeline import timeline
 
 
 def profile(made, world=None) -> Profile:
-    return Profile(generated_at_utc="now", run_dir="here", **Summary(made, world).fields())
+    return Profile(generated_at_utc="now", run_dir="here", **StepBreakdown(made, world).profile_fields())
 
 
 @pytest.mark.parametrize("lag", [0, 30, 1000])
@@ -149,7 +149,7 @@ def test_the_fields_of_older_summaries_are_there():
 
 
 def test_the_timeline_shows_one_step_of_all_ranks():
-    spans = timeline(Summary(trace(late={1: 20})))
+    spans = timeline(StepBreakdown(trace(late={1: 20})))
     assert set(spans["rank"]) == {0, 1}
     mine = spans[spans["rank"] == 0]
     reduce = mine[mine["what"] == "all_reduce"]
@@ -181,6 +181,23 @@ def test_the_timeline_shows_one_step_of_all_ranks():
         ("[CUDA memcpy HtoD]", "memcpy", None),
         ("aten::addmm", "gemm", None),
         ("aten::_fused_adamw_", "optimizer", None),
+        ("ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32(ncclSymkDevWorkArgs4K)", "communication", "all_reduce"),
+        ("void (anonymous namespace)::oneRankReduce<float>(void*)", "communication", "other"),
+        ("void at::native::(anonymous namespace)::chunk_cat_cuda_kernel<float, c10::BFloat16>", "memcpy", None),
+        ("split_with_sizes_copy_out_contiguous_no_cast_kernel(char**, char*)", "memcpy", None),
+        ("cudnn::fusion::compute_dot_do_o_specialized<true, float>", "attention", None),
+        ("void cudnn::fusion::convert_dq_to_16bits<true>", "attention", None),
+        ("void at::native::krn_partials_per_segment<long>", "elementwise", None),
+        ("void at::native::(anonymous namespace)::compute_grad_weight<float>", "elementwise", None),
+        ("void at::native::compute_num_of_partial_segments<long>", "elementwise", None),
+        ("thrust::cuda_cub::core::detail::_kernel_agent<thrust::cuda_cub::__parallel_for>", "elementwise", None),
+        ("at::native::amp_update_scale_cuda_kernel(float*)", "optimizer", None),
+        ("void at::native::tensor_kernel_scan_innermost_dim<float>", "elementwise", None),
+        ("triton_poi_fused__scaled_dot_product_flash_attention_view_3", "elementwise", None),
+        ("triton_poi_fused_memset_zero_0", "elementwise", None),
+        ("triton_tem_fused_mm_12", "gemm", None),
+        ("triton_per_fused_native_layer_norm_4", "norm and loss", None),
+        ("triton_red_fused__log_softmax_nll_loss_forward_1", "norm and loss", None),
         ("completely_new_thing", "unclassified", None),
         ("[CUDA graph]", "unclassified", None),
     ],

@@ -4,14 +4,14 @@ import pytest
 from synthetic_traces import REDUCE, stats_text, trace, without_rows, write_sqlite
 
 from scalebench.errors import UserError
-from scalebench.trace.breakdown import Summary
-from scalebench.trace.diff import diff, table, told
+from scalebench.trace.breakdown import StepBreakdown
+from scalebench.trace.diff import diff, summarise_diff, table
 from scalebench.trace.profile_schema import Profile
 from scalebench.trace.summarise import summarise_files
 
 
 def profile(made) -> Profile:
-    return Profile(generated_at_utc="now", run_dir="here", **Summary(made).fields())
+    return Profile(generated_at_utc="now", run_dir="here", **StepBreakdown(made).profile_fields())
 
 
 def test_runs_of_different_lengths_and_ranks_are_compared_per_step_and_rank():
@@ -19,7 +19,7 @@ def test_runs_of_different_lengths_and_ranks_are_compared_per_step_and_rank():
     assert {
         r["name"]: r["difference"] for r in rows if r["difference"] is not None and abs(r["difference"]) > 1e-9
     } == {}
-    assert "Moved: nothing of note" in told(rows)
+    assert "Moved: nothing of note" in summarise_diff(rows)
 
 
 def test_what_moved_is_named():
@@ -28,8 +28,8 @@ def test_what_moved_is_named():
     by_name = {r["name"]: r for r in rows}
     assert by_name["computing"]["difference"] == pytest.approx(-0.02)
     assert by_name["class optimizer"]["difference"] == pytest.approx(-0.02)
-    assert "neither +0.02 ms" in told(rows)
-    assert "optimizer -0.02 ms" in told(rows)
+    assert "idle +0.02 ms" in summarise_diff(rows)
+    assert "optimizer -0.02 ms" in summarise_diff(rows)
 
 
 def test_unknown_has_no_difference():

@@ -1,4 +1,4 @@
-"""Real runs: real processes, gloo, torchrun. Each takes some seconds, so those that several tests look at are shared."""
+"""Real runs: real processes, gloo, torchrun. Each takes seconds, so those of several tests are shared."""
 
 import os
 from pathlib import Path
@@ -24,6 +24,9 @@ def tiny_cell(**keys) -> Cell:
         },
         "work": {"global_batch": 8, "steps": 24, "warmup_steps": 4},
     }
+    # Ranks forked from a process that has libraries loaded: some seconds less for each run. tests/launch/test_forked.py
+    # shows that they are the ranks that torchrun starts.
+    data["execution"] = {"start": "forked"}
     for name, section in keys.items():
         data[name] = data.get(name, {}) | section
     return expand(Campaign.model_validate(data))[0]

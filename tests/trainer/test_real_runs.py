@@ -16,9 +16,9 @@ def test_metrics_hold_what_was_asked_for(two):
     m = two.metrics
     assert m.status == "ok"
     assert m.failure is None
-    assert (m.training_config.micro_batch_size_per_gpu, m.training_config.grad_accum_steps) == (4, 1)
+    assert (m.training_config.micro_batch, m.training_config.accumulation) == (4, 1)
     assert m.window.step_time_n == m.window.optimizer_steps == 24
-    assert m.window.tokens_processed_global == 24 * 8 * 32
+    assert m.window.tokens == 24 * 8 * 32
     assert m.config["work"]["global_batch"] == 8
     assert m.env["torch_version"].startswith("2.")
     assert [r["rank"] for r in m.ranks] == [0, 1]
@@ -58,12 +58,12 @@ def test_steps_are_timed_whole_and_all_of_them(one, two):
         series = pd.DataFrame(run.steps[run.steps["phase"] == "window"])
         assert len(series) == 24 * len(run.metrics.ranks)
         total = series.groupby("rank")["step_time_s"].sum()
-        assert total.max() == pytest.approx(run.metrics.window.wall_time_sec, rel=0.02)
+        assert total.max() == pytest.approx(run.metrics.window.wall_time_s, rel=0.02)
         window = run.metrics.window
-        assert window.tokens_per_sec_global == pytest.approx(window.tokens_processed_global / window.wall_time_sec)
+        assert window.tokens_per_s == pytest.approx(window.tokens / window.wall_time_s)
         by_step = series.groupby("step")["step_time_s"].max()
-        assert window.step_time_p50_sec == pytest.approx(np.median(by_step), rel=1e-6), "a step is its slowest rank's"
-        assert window.step_time_p99_sec is None, "24 steps have no 99th percentile"
+        assert window.step_time_p50_s == pytest.approx(np.median(by_step), rel=1e-6), "a step is its slowest rank's"
+        assert window.step_time_p99_s is None, "24 steps have no 99th percentile"
 
 
 def test_warm_up_is_kept_apart(one):
@@ -86,8 +86,11 @@ def test_the_folder_is_whole_and_holds_nothing_private(name, request, repository
     names = {p.name for p in run.folder.iterdir()}
     assert names == {"training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log"}
     complete = (run.folder / "RUN_COMPLETE.txt").read_text()
-    assert re.fullmatch(r"\[Rank 0\] RUN_COMPLETE checkpoint_path=\S+ world_size=\d tokens_per_sec=[\d.]+ "
-                        r"total_wall_time_sec=[\d.]+ timestamp_utc=\S+Z\n", complete)  # fmt: skip
+    assert re.fullmatch(
+        r"\[Rank 0\] RUN_COMPLETE checkpoint_path=\S+ world_size=\d tokens_per_sec=[\d.]+ "
+        r"total_wall_time_sec=[\d.]+ timestamp_utc=\S+Z\n",
+        complete,
+    )
     launcher = json.loads((run.folder / "launcher_metadata.json").read_text())
     assert launcher["world_size"] == len(run.metrics.ranks)
     assert launcher["exit_code"] == 0
@@ -122,7 +125,7 @@ def test_validation_is_the_same_at_every_world_size_and_follows_the_window(one, 
 
 
 def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tokens):
-    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4, the last pass filled up and not counted."""
+    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4; the rest of the last pass is not counted."""
     import torch
 
     from scalebench.corpus.plan import held_out

@@ -4,7 +4,7 @@ import pytest
 from synthetic import cells
 
 from scalebench.trainer.__main__ import classify
-from scalebench.trainer.world import WrongWorld, check, reason_against
+from scalebench.trainer.world import WrongWorld, check, world_mismatch
 
 CELL = cells(vary={"geometry": ["2x2"]})[0]
 
@@ -31,7 +31,7 @@ SOUND = (("n1", "GPU-a"), ("n1", "GPU-b"), ("n2", "GPU-c"), ("n2", "GPU-d"))
     ],
 )
 def test_worlds(ranks, hosts, reason):
-    found = reason_against(2, 2, places(*ranks), hosts)
+    found = world_mismatch(2, 2, places(*ranks), hosts)
     assert found == reason if reason is None else reason in found
 
 

@@ -101,4 +101,9 @@ with SnakemakeApi(OutputSettings()) as api:
 def test_what_needs_the_network_runs_where_snakemake_runs(copy):
     done = copy.command(sys.executable, "-c", LOCAL_RULES)
     rules = dict(line.split()[1:] for line in done.stdout.splitlines() if line.startswith("RULE"))
-    assert rules == {"fetch": "True", "merges": "True", "tokenizer": "False", "tokenise": "False"}, done.stderr
+    assert rules == {
+        "corpus_fetch": "True",
+        "gpt2_tokenizer": "True",
+        "corpus_tokenizer": "False",
+        "corpus_tokenise": "False",
+    }, done.stderr

@@ -1,4 +1,4 @@
-"""`--sdm conda` and `--sdm apptainer`: what the real Snakemake asks for, with stubs in place of conda and of apptainer."""
+"""`--sdm conda` and `--sdm apptainer`: what the real Snakemake asks for, with stubs for conda and apptainer."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 STUBS = Path(__file__).parents[1] / "envs/stub"
-STAGE = {"fetch": "data", "merges": "data", "tokenizer": "data", "tokenise": "data", "train": "train", "collect": "report",
-         "findings": "report", "analyse": "report", "waterfall": "report", "table": "report", "chart": "report",
-         "loss_chart": "report", "page": "report"}  # fmt: skip
+REPORT_RULES = ("collect", "findings", "analyse", "waterfall", "table", "chart", "loss_chart", "report")
+DATA_RULES = ("corpus_fetch", "gpt2_tokenizer", "corpus_tokenizer", "corpus_tokenise")
+STAGE = dict.fromkeys(DATA_RULES, "data") | {"train": "train"} | dict.fromkeys(REPORT_RULES, "report")
 SHELL = re.compile(r'^    shell:\n(?: {8}".*\n)+', re.MULTILINE)
 
 

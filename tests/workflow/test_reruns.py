@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from workflow_texts import REFORMATTED
 
-AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
+AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
 REPORT = "results/tiny/report.html"
 
 
@@ -34,7 +34,7 @@ def test_the_console_says_what_happens_in_words_and_in_commands(built):
     for sentence in (
         "Gather the documents of prose",
         "Train tiny ddp-n1x2, repeat 1: 8 = 4 x 1 x 2 samples a step",
-        "scalebench train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
+        "scalebench stage train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
         "Draw speedup of tiny",
         "(100%) done",
     ):
@@ -55,21 +55,44 @@ def test_touching_does_nothing(built):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, page=1)),
-        ("report/tables/cells.py", Counter(waterfall=1, table=3, page=1)),
-        ("report/templates/report.html.j2", Counter(page=1)),
-        ("analysis/confidence.py", AFTER_TRAINING - Counter(findings=1)),
+        ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, report=1)),
+        ("report/tables/cells.py", Counter(waterfall=1, table=3, report=1)),
+        ("report/templates/report.html.j2", Counter(report=1)),
+        ("analysis/confidence.py", AFTER_TRAINING),
         ("audit/campaign/timing.py", AFTER_TRAINING - Counter(collect=1)),
         ("trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
         ("strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
         ("launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
-        ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, tokenise=1)),
+        ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, corpus_tokenise=1)),
         ("cli/analyse.py", Counter()),
     ],
 )
 def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):
-    edit(f"src/scalebench/{file}", append="\n# edited\n" if file.endswith(".py") else "<!-- edited -->\n")
+    edit(f"src/scalebench/{file}", append="\nEDITED = True\n" if file.endswith(".py") else "<!-- edited -->\n")
     assert built.planned(REPORT) == expected
+
+
+def test_comments_and_docstrings_re_run_nothing(built, edit):
+    path = "src/scalebench/trainer/timed_loop.py"
+    text = (built.root / path).read_text()
+    assert text.startswith('"""')
+    edit(path, '"""Another docstring. ' + text[3:], append="\n# edited\n")
+    assert built.planned(REPORT) == Counter()
+
+
+def test_results_of_older_code_can_be_kept(built):
+    path = built.root / "src/scalebench/trainer/timed_loop.py"
+    text = path.read_text()
+    path.write_text(text + "\nEDITED = True\n")
+    try:
+        stale = built.command("scalebench", "stale", "config/campaigns/tiny.yaml")
+        assert stale.returncode == 1
+        assert "2 of 2 runs would be measured again" in stale.stdout
+        built.build("--touch", REPORT)  # as the message says
+        assert built.planned(REPORT) == Counter()
+    finally:
+        path.write_text(text)
+        built.build("--touch", REPORT)
 
 
 def test_reformatting_the_campaign_runs_nothing(built, edit):
@@ -91,12 +114,12 @@ def test_naming_an_environment_runs_nothing(built, edit):
 def test_another_title_is_told_and_nothing_is_measured(built, edit):
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     edit("config/campaigns/tiny.yaml", text.replace("Does it scale?", "How well does it scale?"))
-    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
+    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
 
 
 def test_another_target_loss_is_looked_for_and_nothing_is_measured(built, edit):
     edit("config/campaigns/tiny.yaml", append="target_loss: 5.5\n")
-    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, page=1)
+    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
 
 
 def test_another_time_limit_runs_nothing(built, edit):
@@ -133,7 +156,9 @@ def test_changed_work_re_runs_every_cell(built, edit):
 
 def test_a_changed_corpus_re_runs_everything(built, edit):
     edit("prose.txt", append="\nOne more document.\n")
-    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=2, fetch=1, tokenizer=1, tokenise=1)
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(
+        train=2, corpus_fetch=1, corpus_tokenizer=1, corpus_tokenise=1
+    )
 
 
 def test_a_lost_file_is_rebuilt_alone(built):
@@ -148,7 +173,7 @@ def test_a_lost_file_is_rebuilt_alone(built):
 
 def test_a_target_builds_only_what_it_needs(make_copy):
     fresh = make_copy()
-    chain = Counter(fetch=1, tokenizer=1, tokenise=1)
+    chain = Counter(corpus_fetch=1, corpus_tokenizer=1, corpus_tokenise=1)
     assert fresh.planned("results/corpora/prose/bpe-512/train.bin") == chain
     measured = chain + Counter(train=2)
     assert fresh.planned("results/tiny/charts/speedup.svg") == measured + Counter(

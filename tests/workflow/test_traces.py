@@ -1,4 +1,4 @@
-"""Traces of a campaign: made beside the timed runs, told in the report, and re-made when, and only when, they must be."""
+"""Traces of a campaign: made beside the timed runs, shown in the report, and repeated when they must be, only then."""
 
 import json
 from collections import Counter
@@ -8,7 +8,10 @@ from workflow_texts import TINY
 
 REPORT = "results/traced/report.html"
 TRACED = TINY + "trace: {cells: [ddp-n1x2], steps: 2, tool: torch.profiler}\n"
-TOLD = Counter(traces=1, waterfall=1, trace_chart=4, page=1)
+# Findings of traces are findings of the campaign, with which cells and charts are shown.
+TOLD = Counter(
+    findings=1, analyse=1, trace_report=1, waterfall=1, table=3, chart=9, loss_chart=2, trace_chart=4, report=1
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +47,15 @@ def test_nothing_is_traced_twice(traced):
 
 def test_another_number_of_traced_steps_re_runs_no_timed_run(traced, edit):
     edit("config/campaigns/traced.yaml", TRACED.replace("steps: 2,", "steps: 3,"))
-    assert traced.planned(REPORT) == TOLD + Counter(trace=1, profile=1)
+    assert traced.planned(REPORT) == TOLD + Counter(trace_capture=1, trace_summary=1)
 
 
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("trace/breakdown.py", TOLD + Counter(profile=1)),
-        ("trace/capture/rank_program.py", TOLD + Counter(trace=1, profile=1)),
-        ("report/charts/traces.py", Counter(trace_chart=4, page=1)),
+        ("trace/breakdown.py", TOLD + Counter(trace_summary=1)),
+        ("trace/capture/rank_program.py", TOLD + Counter(trace_capture=1, trace_summary=1)),
+        ("report/charts/traces.py", Counter(trace_chart=4, report=1)),
         ("cli/trace.py", Counter()),
     ],
 )
@@ -82,5 +85,5 @@ def test_a_broken_trace_ends_with_its_message_and_exit_code_2(traced, tmp_path):
     done = traced.command("scalebench", "trace", "summary", str(tmp_path / "a.sqlite"))
     assert done.returncode == 2
     assert done.stderr.startswith(f"scalebench: {tmp_path}/a.sqlite: the file is empty")
-    done = traced.command("scalebench", "trace", "chart", "trace-stepz", "results/traced")
+    done = traced.command("scalebench", "stage", "trace_chart", "trace-stepz", "results/traced")
     assert 'Did you mean "trace-steps"?' in done.stderr

@@ -1,8 +1,7 @@
-"""From runs to conclusions: one row a run, what is wrong with them, one row a cell, scaling."""
+"""From runs to conclusions: one row per run, what is wrong with them, one row per cell, scaling."""
 
 
 rule collect:
-    localrule: True
     message:
         "Gather the runs of {wildcards.campaign}"
     input:
@@ -16,21 +15,19 @@ rule collect:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench collect {params.file} > {log} 2>&1"
+        "scalebench stage collect {params.file} > {log} 2>&1"
 
 
 rule findings:
-    localrule: True
     message:
-        "Check the runs of {wildcards.campaign}"
+        "Check runs, curves, traces and pairs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
-        code=sources("audit/campaign/all_checks.py", "files.py"),
+        profiles=lambda w: trace_files(w, "profile_summary.json"),
+        pairs=lambda w: pairs_files(w),
+        references=reference_files,
+        code=sources("analysis/campaign_findings.py", "files.py"),
     output:
         "results/{campaign}/findings.json",
     log:
@@ -39,16 +36,11 @@ rule findings:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench findings {params.file} > {log} 2>&1"
+        "scalebench stage findings {params.file} > {log} 2>&1"
 
 
 rule analyse:
-    localrule: True
     message:
         "Compare the cells of {wildcards.campaign}"
     input:
@@ -67,23 +59,23 @@ rule analyse:
         file=lambda w: of_campaign(w).path,
         title=lambda w: of_campaign(w).campaign.title,
         target=lambda w: of_campaign(w).campaign.target_loss,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench analyse {params.file} > {log} 2>&1"
+        "scalebench stage analyse {params.file} > {log} 2>&1"
 
 
 rule waterfall:
-    localrule: True
     message:
         "Where the scaling of {wildcards.campaign} is lost"
     input:
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
         profiles=lambda w: trace_files(w, "profile_summary.json"),
-        code=sources("analysis/waterfall.py", "report/tables/waterfall.py", "report/charts/__init__.py", "report/read_results.py"),
+        code=sources(
+            "analysis/waterfall.py",
+            "report/tables/waterfall.py",
+            "report/charts/__init__.py",
+            "report/read_results.py",
+        ),
     output:
         json="results/{campaign}/waterfall.json",
         csv="results/{campaign}/tables/waterfall.csv",
@@ -97,9 +89,5 @@ rule waterfall:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench waterfall {params.file} > {log} 2>&1"
+        "scalebench stage waterfall {params.file} > {log} 2>&1"

@@ -1,23 +1,66 @@
-"""Input functions. A campaign is read when a target asks for it, so a broken one disturbs no other."""
+"""Input functions and requests that several rules share. A campaign is read when a target asks for it, so a broken one disturbs no other."""
+
+TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 
 
-def ask(question, *arguments):
-    """`question(*arguments)`; a mistake in a campaign ends Snakemake with the message alone and exit code 2."""
+def or_exit(function, *arguments):
+    """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
     try:
-        return question(*arguments)
+        return function(*arguments)
     except UserError as error:
         print(f"\n{error}\n", file=sys.stderr)
         sys.exit(2)
 
 
 def of_campaign(wildcards):
-    return ask(load_named, wildcards.campaign)
+    return or_exit(load_named, wildcards.campaign)
 
 
 def cell_of(wildcards):
-    return ask(of_campaign(wildcards).cell, wildcards.cell)
+    return or_exit(of_campaign(wildcards).cell, wildcards.cell)
+
+
+def tokens_of(wildcards):
+    """The folder of the cell's token files."""
+    return tokens_dir(RESULTS, cell_of(wildcards))
 
 
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
     return lambda wildcards: [folder / name for folder in of_campaign(wildcards).runs(RESULTS) for name in names]
+
+
+def trace_files(wildcards, *names):
+    """The files called `names` of every traced cell."""
+    folder = RESULTS / wildcards.campaign / "traces"
+    return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
+
+
+def whole_machine(wildcards):
+    """Threads: all of this machine, as nothing else may run beside a measurement. On a cluster cpus_per_task says it."""
+    return workflow.resource_settings.cores or 1
+
+
+def resources_of(job_of):
+    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. None of it counts on a single machine.
+
+    One launcher per node is one task per node. tasks_per_gpu=0 keeps the plugin from asking for tasks per GPU as well.
+    """
+
+    def part(name):
+        return lambda wildcards: getattr(job_of(wildcards), name)
+
+    names = {"nodes": "nodes", "tasks": "nodes", "slurm_extra": "options"}
+    names |= {name: name for name in ("mpi", "gres", "cpus_per_task", "mem_mb", "runtime")}
+    return {"tasks_per_gpu": 0} | {resource: part(name) for resource, name in names.items()}
+
+
+def job_of_run(wildcards):
+    return _job_of_run(wildcards.campaign, wildcards.cell)
+
+
+@lru_cache
+def _job_of_run(campaign, cell):
+    """One request for all the resources that name parts of it."""
+    loaded = or_exit(load_named, campaign)
+    return job(or_exit(loaded.cell, cell), loaded.campaign.resources)

@@ -2,24 +2,25 @@
 
 
 def arms_of(wildcards):
-    return ask(of_campaign(wildcards).comparison, wildcards.comparison)
+    return or_exit(of_campaign(wildcards).comparison, wildcards.comparison)
 
 
-def asked_in_pairs(what):
-    """A resource: `what` all pairs of a comparison, one after the other, ask of a cluster."""
-
-    def answer(wildcards):
-        comparison, a, b = arms_of(wildcards)
-        pairs = comparison.pairs + comparison.null_pairs
-        return getattr(job_together([a, b] * pairs, of_campaign(wildcards).campaign.resources), what)
-
-    return answer
+def job_of_pairs(wildcards):
+    """The request for all pairs of a comparison, one after the other."""
+    comparison, a, b = arms_of(wildcards)
+    runs = [a, b] * (comparison.pairs + comparison.null_pairs)
+    return job_together(runs, of_campaign(wildcards).campaign.resources)
 
 
 def comparison_files(wildcards):
-    """What the page shows of the campaign's comparisons; nothing where it has none."""
+    """What the page shows of the campaign's comparisons; nothing if it has none."""
     names = ("comparison.json", "charts/comparison.svg") if of_campaign(wildcards).comparisons else ()
     return [RESULTS / wildcards.campaign / name for name in names]
+
+
+def pairs_files(wildcards):
+    """The pairs of every comparison of the campaign."""
+    return [RESULTS / wildcards.campaign / "compare" / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
 
 
 rule pairs:
@@ -42,29 +43,22 @@ rule pairs:
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
     priority: 0 # after all first repeats of cells
-    threads: lambda w: workflow.resource_settings.cores or 1
+    threads: whole_machine
     resources:
-        nodes=asked_in_pairs("nodes"),
-        tasks=asked_in_pairs("nodes"),
-        mpi=asked_in_pairs("mpi"),
-        tasks_per_gpu=0,
-        gres=asked_in_pairs("gres"),
-        cpus_per_task=asked_in_pairs("cpus_per_task"),
-        mem_mb=asked_in_pairs("mem_mb"),
-        runtime=asked_in_pairs("runtime"),
-        slurm_extra=asked_in_pairs("options"),
+        **resources_of(job_of_pairs),
     shell:
-        "scalebench pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
-        " --fingerprints {params.fingerprints} --out results/{wildcards.campaign}/compare/{wildcards.comparison} > {log} 2>&1"
+        "scalebench stage pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
+        " --fingerprints {params.fingerprints} --out results/{wildcards.campaign}/compare/{wildcards.comparison}"
+        " > {log} 2>&1"
 
 
 rule comparison:
-    localrule: True
     message:
-        "What the pairs of {wildcards.campaign} say"
+        "Compare the pairs of {wildcards.campaign}"
     input:
-        pairs=lambda w: [RESULTS / w.campaign / "compare" / name / "pairs.json" for name in of_campaign(w).comparisons],
-        code=sources("analysis/ab_comparison.py", "report/tables/cells.py", "report/charts/__init__.py"),
+        pairs=pairs_files,
+        findings="results/{campaign}/findings.json",
+        code=sources("analysis/ab_comparison.py", "report/tables/comparison.py", "report/charts/__init__.py"),
     output:
         json="results/{campaign}/comparison.json",
         csv="results/{campaign}/tables/comparison.csv",
@@ -78,10 +72,5 @@ rule comparison:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench comparison {params.file} > {log} 2>&1"
-
+        "scalebench stage comparison {params.file} > {log} 2>&1"

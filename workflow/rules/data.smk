@@ -1,19 +1,18 @@
 """Corpora: documents, tokenizer, token files. Shared by all campaigns.
 
-Files above 1 MB are `ancient`: Snakemake compares them by date, which a mere touch changes. What they hold is described,
-with its sha256, in a small file beside them, which is compared by content.
+Files above 1 MB are `ancient`: Snakemake compares them by date, which a mere touch changes.
+What they hold is described, with its sha256, in a small file beside them, which is compared by content.
 
-What needs the network runs where Snakemake runs: compute nodes may have no way out. The rest are jobs; a cluster's profile names a
-partition without devices for them.
+What needs the network runs where Snakemake runs: compute nodes may have no access. The rest are jobs; a cluster's
+profile names a partition without devices for them.
 """
 
 
-rule fetch:
-    localrule: True
+rule corpus_fetch:
     message:
         "Gather the documents of {wildcards.corpus}"
     input:
-        files=lambda w: ask(local_files, *ask(corpus_in, w.corpus)),
+        files=lambda w: or_exit(local_files, *or_exit(corpus_in, w.corpus)),
         code=sources("corpus/documents.py"),
     output:
         documents="results/corpora/{corpus}/documents.parquet",
@@ -23,18 +22,13 @@ rule fetch:
     conda:
         "../../envs/data.yaml"
     params:
-        name=lambda w: ask(corpus_in, w.corpus)[0],
-        row=lambda w: ask(corpus_in, w.corpus)[1].model_dump_json(),
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=60,
+        name=lambda w: or_exit(corpus_in, w.corpus)[0],
+        row=lambda w: or_exit(corpus_in, w.corpus)[1].model_dump_json(),
     shell:
-        "scalebench corpus fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
+        "scalebench stage corpus_fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
 
 
-rule merges:
-    localrule: True
+rule gpt2_tokenizer:
     message:
         "The tokenizer of GPT-2, for {wildcards.corpus}"
     input:
@@ -45,15 +39,11 @@ rule merges:
         "results/corpora/{corpus}/gpt2/tokenizer.log",
     conda:
         "../../envs/data.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=60,
     shell:
-        "scalebench corpus merges --out {output} > {log} 2>&1"
+        "scalebench stage gpt2_tokenizer --out {output} > {log} 2>&1"
 
 
-rule tokenizer:
+rule corpus_tokenizer:
     message:
         "Train {wildcards.tokenizer} on {wildcards.corpus}"
     input:
@@ -71,11 +61,11 @@ rule tokenizer:
         mem_mb=4000,
         runtime=60,
     shell:
-        "scalebench corpus tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
+        "scalebench stage corpus_tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
         " --out {output} > {log} 2>&1"
 
 
-rule tokenise:
+rule corpus_tokenise:
     message:
         "Tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     input:
@@ -98,5 +88,5 @@ rule tokenise:
         mem_mb=4000,
         runtime=60,
     shell:
-        "scalebench corpus tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
+        "scalebench stage corpus_tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
         " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"

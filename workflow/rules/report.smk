@@ -1,15 +1,15 @@
-"""Telling it: the table, the charts, the page."""
+"""Tables, charts, the page."""
+
 
 def drawn_by(wildcards):
     """The code of a chart; a name that no chart has ends Snakemake with a message."""
-    if wildcards.chart not in GALLERY:
-        print(f'there is no chart "{wildcards.chart}".{nearest(wildcards.chart, GALLERY)} Charts: {", ".join(GALLERY)}', file=sys.stderr)
+    if wildcards.chart not in CATALOG:
+        print(unknown_chart(wildcards.chart, CATALOG), file=sys.stderr)
         sys.exit(2)
     return sources("report/charts/__init__.py", "report/read_results.py")
 
 
 rule table:
-    localrule: True
     message:
         "Write the table {wildcards.table} of {wildcards.campaign}"
     wildcard_constraints:
@@ -32,16 +32,11 @@ rule table:
         "results/{campaign}/logs/table-{table}.log",
     conda:
         "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench table {wildcards.table} results/{wildcards.campaign} > {log} 2>&1"
+        "scalebench stage table {wildcards.table} results/{wildcards.campaign} > {log} 2>&1"
 
 
 rule chart:
-    localrule: True
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
@@ -63,16 +58,11 @@ rule chart:
         "results/{campaign}/logs/chart-{chart}.log",
     conda:
         "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+        "scalebench stage chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
 
 
 rule loss_chart:
-    localrule: True
     message:
         "Draw the losses of {wildcards.campaign} against {wildcards.against}"
     wildcard_constraints:
@@ -93,18 +83,13 @@ rule loss_chart:
         "results/{campaign}/logs/chart-loss_{against}.log",
     conda:
         "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench loss-chart {wildcards.against} results/{wildcards.campaign} > {log} 2>&1"
+        "scalebench stage loss_chart {wildcards.against} results/{wildcards.campaign} > {log} 2>&1"
 
 
-rule page:
-    localrule: True
+rule report:
     message:
-        "Write the report of {wildcards.campaign}: {output}"
+        "Write the report of {wildcards.campaign}: {output.page}"
     input:
         metrics=run_files("training_metrics.json"),
         runs="results/{campaign}/runs.csv",
@@ -114,25 +99,33 @@ rule page:
         tables=lambda w: [f"results/{w.campaign}/tables/{table}.md" for table in tables_of(of_campaign(w))],
         charts=lambda w: [f"results/{w.campaign}/charts/{chart}.svg" for chart in charts_of(of_campaign(w))],
         comparisons=lambda w: comparison_files(w),
-        traces=lambda w: told_of_traces(w),
-        waterfall=lambda w: [f"results/{w.campaign}/waterfall.json"] if "waterfall" in charts_of(of_campaign(w)) else [],
-        code=sources("report/page.py", "report/read_results.py", "report/templates/report.html.j2"),
+        traces=lambda w: trace_results(w),
+        waterfall=lambda w: [
+            f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
+        ],
+        code=sources(
+            "report/page.py",
+            "report/read_results.py",
+            "report/templates/report.html.j2",
+            "report/templates/macros.html.j2",
+            "report/templates/base.css",
+            "report/templates/report.css",
+            "report/templates/report.js",
+            "verify/manifest.py",
+        ),
     output:
-        report(
+        page=report(
             "results/{campaign}/report.html",
             caption="../report/page.rst",
             category="{campaign}",
             labels={"what": "report"},
         ),
+        manifest="results/{campaign}/manifest.json",
     log:
         "results/{campaign}/logs/report.log",
     conda:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench report {params.file} 2> {log}" # the answer goes to the console
+        "scalebench stage report {params.file} 2> {log}" # the answer goes to the console

@@ -1,28 +1,26 @@
 """Traces: a short run of its own for each traced cell, what it says, and what all of them say beside the timed runs."""
 
-TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 
-
-def trace_files(wildcards, *names):
-    """The files called `names` of every traced cell."""
-    return [RESULTS / wildcards.campaign / "traces" / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
-
-
-def told_of_traces(wildcards):
-    """What the page shows of the campaign's traces; nothing where it has none."""
+def trace_results(wildcards):
+    """What the page shows of the campaign's traces; nothing if it has none."""
     if not of_campaign(wildcards).traced:
         return []
     names = ("traces.json", *(f"charts/{chart}.svg" for chart in TRACE_CHARTS))
     return [*trace_files(wildcards, "profile_summary.json"), *(RESULTS / wildcards.campaign / name for name in names)]
 
 
-rule trace:
+rule trace_capture:
     message:
         "Trace {wildcards.campaign} {wildcards.cell}"
     input:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
-        code=sources("trace/capture/capture.py", "trace/capture/rank_program.py", "trace/capture/nsys_node.py", "launch/torchrun.py"),
+        code=sources(
+            "trace/capture/capture.py",
+            "trace/capture/rank_program.py",
+            "trace/capture/nsys_node.py",
+            "launch/torchrun.py",
+        ),
     output:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw=directory("results/{campaign}/traces/{cell}/raw"),
@@ -33,29 +31,20 @@ rule trace:
     params:
         file=lambda w: of_campaign(w).path,
         fingerprint=lambda w: cell_of(w).fingerprint,
-        asked=lambda w: of_campaign(w).campaign.trace.model_dump_json(exclude={"cells"}),
+        trace=lambda w: of_campaign(w).campaign.trace.model_dump_json(exclude={"cells"}),
         tokens=tokens_of,
     priority: -1 # after all timed runs
-    threads: lambda w: workflow.resource_settings.cores or 1
+    threads: whole_machine
     resources:
-        nodes=asked("nodes"),
-        tasks=asked("nodes"),
-        mpi=asked("mpi"),
-        tasks_per_gpu=0,
-        gres=asked("gres"),
-        cpus_per_task=asked("cpus_per_task"),
-        mem_mb=asked("mem_mb"),
-        runtime=asked("runtime"),
-        slurm_extra=asked("options"),
+        **resources_of(job_of_run),
     shell:
-        "scalebench trace capture {params.file} {wildcards.cell} --fingerprint {params.fingerprint}"
+        "scalebench stage trace_capture {params.file} {wildcards.cell} --fingerprints {params.fingerprint}"
         " --tokens {params.tokens} --out results/{wildcards.campaign}/traces/{wildcards.cell}"
 
 
-rule profile:
-    localrule: True
+rule trace_summary:
     message:
-        "Say where the time of {wildcards.campaign} {wildcards.cell} goes"
+        "Summarise the trace of {wildcards.campaign} {wildcards.cell}"
     input:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw="results/{campaign}/traces/{cell}/raw",
@@ -67,18 +56,13 @@ rule profile:
         "results/{campaign}/traces/{cell}/summary.log",
     conda:
         "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=30,
     shell:
-        "scalebench trace summary results/{wildcards.campaign}/traces/{wildcards.cell} > {log} 2>&1"
+        "scalebench stage trace_summary results/{wildcards.campaign}/traces/{wildcards.cell} > {log} 2>&1"
 
 
-rule traces:
-    localrule: True
+rule trace_report:
     message:
-        "Hold the traces of {wildcards.campaign} against its timed runs"
+        "Compare the traces of {wildcards.campaign} with its timed runs"
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
@@ -91,16 +75,11 @@ rule traces:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench trace report {params.file} > {log} 2>&1"
+        "scalebench stage trace_report {params.file} > {log} 2>&1"
 
 
 rule trace_chart:
-    localrule: True
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
@@ -121,9 +100,5 @@ rule trace_chart:
         "results/{campaign}/logs/chart-{chart}.log",
     conda:
         "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
     shell:
-        "scalebench trace chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+        "scalebench stage trace_chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"

@@ -1,13 +1,32 @@
 """A finding: one named result of a validity check."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scalebench.record.run import Run
-
 Severity = Literal["invalid", "suspect", "note"]
+Concern = Literal["runs", "scaling", "trace", "comparison"]
+
+
+class Correction(BaseModel):
+    """What a figure should have been. `unit`: tokens/s, ms, x, %, parameters, ...; `derivation`: how it follows, in words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    value: float
+    unit: str
+    derivation: str
+
+    @property
+    def figure(self) -> str:
+        """Value and unit: "44,854 tokens/s", "3.33x"."""
+        digits = f"{self.value:,.0f}" if abs(self.value) >= 1000 else f"{self.value:.4g}"
+        return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
+
+    def __str__(self) -> str:
+        return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
 
 
 class Finding(BaseModel):
@@ -24,40 +43,50 @@ class Finding(BaseModel):
     runs: list[str]
     evidence: str
     advice: str
-    corrected: str = Field(
-        "", description="What the figure should have been, with its derivation; empty where it cannot be had."
+    corrected: Correction | str | None = Field(
+        None,
+        description="What the figure should have been; null where it cannot be had. Schema 1.1 has a sentence.",
     )
-
-
-def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -> Finding:
-    """A finding that concerns one run."""
-    return Finding(
-        code=code, severity=severity, cells=[run.metrics.cell], runs=[run.name], evidence=evidence, advice=advice
+    concerns: Concern = Field(
+        "runs",
+        description="Which figures: of runs and cells; of a scaling series; of a trace; of an A/B comparison, whose "
+        "name stands in `cells`.",
     )
-
-
-def devices(run: Run) -> int:
-    """The world size in devices, as it came up; a rank of nn.DataParallel has several."""
-    return sum(len(rank["devices"]) for rank in run.metrics.ranks)
 
 
 class Findings(BaseModel):
-    """findings.json of a campaign."""
+    """findings.json: all findings of a campaign."""
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal["1.1"] = "1.1"
+    schema_version: Literal["1.1", "1.2"] = "1.2"
     campaign: str
+    rules_version: str = Field("unknown", description="Which set of checks was made; unknown in files of schema 1.1.")
     checks: list[str]
     findings: list[Finding]
 
     def of(self, cell: str) -> list[Finding]:
-        return self._by_cell.get(cell, [])
+        """Findings about the figures of a cell: its runs and its place in a scaling series."""
+        return [*self._by_place.get(("runs", cell), ()), *self._by_place.get(("scaling", cell), ())]
+
+    def of_trace(self, cell: str) -> list[Finding]:
+        return self._by_place.get(("trace", cell), [])
+
+    def of_comparison(self, name: str) -> list[Finding]:
+        return self._by_place.get(("comparison", name), [])
+
+    def concerning(self, concern: Concern) -> list[Finding]:
+        return [finding for finding in self.findings if finding.concerns == concern]
 
     @cached_property
-    def _by_cell(self) -> dict[str, list[Finding]]:
-        found: dict[str, list[Finding]] = {}
+    def _by_place(self) -> dict[tuple[str, str], list[Finding]]:
+        by_place: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             for cell in dict.fromkeys(finding.cells):
-                found.setdefault(cell, []).append(finding)
-        return found
+                by_place.setdefault((finding.concerns, cell), []).append(finding)
+        return by_place
+
+
+def codes_above_note(findings: Iterable[Finding]) -> list[str]:
+    """The codes that a figure is shown with, each once, in the order of the findings."""
+    return list(dict.fromkeys(f.code for f in findings if f.severity != "note"))

@@ -1,29 +1,56 @@
-"""The command line: one thin command per stage, so that every step of the pipeline can be run by hand."""
+"""The command line. People use about a dozen commands; `scalebench stage` has those that only the workflow calls."""
 
 import argparse
+import os
 import sys
 
 from scalebench import __version__
-from scalebench.cli import analyse, audit, prepare, run, trace
+from scalebench.cli import analyse, audit, forecast, prepare, run, trace, verify
+from scalebench.cli.arguments import Parser, subcommands
 from scalebench.errors import UserError
+
+MODULES = (prepare, run, trace, analyse, forecast, audit, verify)
+DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
+EPILOG = """Example:
+  scalebench campaign show config/campaigns/demo.yaml   # what would run, and how long it may take
+  snakemake --cores 2 results/demo/report.html          # run it
+  scalebench audit results/demo                         # check its numbers
+
+Exit codes: 0 success; 1 a check failed (findings, not comparable, not ready); 2 wrong input, with one message.
+"""
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="scalebench", description=__doc__)
+    """The parser of all commands."""
+    top = Parser(prog="scalebench", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"scalebench {__version__}")
-    stages = top.add_subparsers(title="stages, in the order of the pipeline", required=True, metavar="STAGE")
-    for part in (prepare, run, trace, analyse, audit):
-        part.add(stages)
+    top.set_defaults(parser=top)
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in MODULES:
+        module.add(commands)
+    stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
+    for module in MODULES:
+        module.add_stages(stages)
     return top
 
 
 def main() -> None:
-    args = parser().parse_args()
+    """Run one command. Exit code 2 and one message for wrong input; a closed pipe ends it without one."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
+            stream.reconfigure(errors="backslashreplace")
     try:
+        args, unknown = parser().parse_known_args()
+        if unknown:
+            args.parser.unknown(unknown)
         args.run(args)
+        sys.stdout.flush()
     except UserError as error:
         print(f"scalebench: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    except BrokenPipeError:  # `| head`: whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None  # as a program that SIGPIPE ends
     except OSError as error:  # a full disk, a folder that may not be written: nothing that a traceback would explain
         print(f"scalebench: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(2) from None

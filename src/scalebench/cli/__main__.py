@@ -1,4 +1,4 @@
-"""`python -m scalebench.cli`."""
+"""`python -m scalebench.cli`: the same as `python -m scalebench`."""
 
 from scalebench.cli import main
 

@@ -1,12 +1,11 @@
 """Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
 
 import argparse
-from pathlib import Path
 
-from scalebench.cli.arguments import Group, command
+from scalebench.cli.arguments import Group, command, path
 from scalebench.errors import UserError, nearest
 
-# Rooms are imported inside the commands, as in conclude.py.
+# Packages are imported inside the commands, as in analyse.py.
 
 
 def audit_results(args: argparse.Namespace) -> None:
@@ -20,10 +19,8 @@ def audit_results(args: argparse.Namespace) -> None:
     result = audit_paths(args.paths, given)
     for name in filter(None, given):
         if not any(name in run for run in result.runs):
-            raise UserError(
-                f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{nearest(name, result.runs)} '
-                f"Runs: {', '.join(result.runs[:10]) or 'none'}"
-            )
+            hint = f"{nearest(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
+            raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
     if args.html:
         from scalebench.files import write_atomic
         from scalebench.report.audit_page import audit_page
@@ -39,29 +36,31 @@ def audit_results(args: argparse.Namespace) -> None:
 
 
 def explain(args: argparse.Namespace) -> None:
-    from scalebench.report.audit_text import PAGES, explained, page_text
+    from scalebench.report.audit_text import PAGES, explained, index, page_text
 
-    if args.code is None:
+    if args.all:
         print(explained(), end="")
+    elif args.code is None:
+        print(index())
     elif args.code in PAGES:
         print(page_text(args.code))
     else:
         raise UserError(f'there is no page "{args.code}".{nearest(args.code, PAGES)} Pages: {", ".join(PAGES)}')
 
 
-def rebuild(args: argparse.Namespace) -> None:
-    from scalebench.importers.case_studies import write_benchmark
+def write_case_studies(args: argparse.Namespace) -> None:
+    from scalebench.importers.case_studies import write_case_study
 
-    write_benchmark(args.source, args.folder)
+    write_case_study(args.source, args.folder)
 
 
-def five(args: argparse.Namespace) -> None:
+def audit_case_studies(args: argparse.Namespace) -> None:
     from scalebench.files import write_atomic
-    from scalebench.report.case_studies import five_html, five_markdown, read_benchmark
+    from scalebench.report.case_studies import case_studies_html, case_studies_markdown, read_case_study
 
-    benchmarks = [read_benchmark(source, args.folder / "files" / source.stem) for source in args.sources]
-    write_atomic(args.folder / "five-benchmarks.html", five_html(benchmarks))
-    write_atomic(args.folder / "five-benchmarks.md", five_markdown(benchmarks))
+    studies = [read_case_study(source, args.folder / "files" / source.stem) for source in args.sources]
+    write_atomic(args.folder / "case-studies.html", case_studies_html(studies))
+    write_atomic(args.folder / "case-studies.md", case_studies_markdown(studies))
 
 
 def _given(key: str, text: str) -> tuple[str, int]:
@@ -72,38 +71,34 @@ def _given(key: str, text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _place(text: str) -> Path:
-    if not text:  # which would be the working folder
-        raise argparse.ArgumentTypeError("a path is empty")
-    return Path(text)
-
-
-def add(stages: Group) -> None:
-    sub = command(
-        stages, "audit", audit_results, "name what is wrong with a benchmark, ours or anybody's: exit code 0 or 1"
+def add(commands: Group) -> None:
+    doc = "name what is wrong with a benchmark, ours or anybody's; exit code 0 (nothing) or 1 (findings)"
+    example = (
+        "scalebench audit results/demo\n"
+        "scalebench audit ~/somebody/logs --world-size 8 --html audit.html\n"
+        "scalebench audit logs --global-batch run2=64   # for runs with run2 in their path"
     )
-    sub.add_argument(
-        "paths",
-        type=_place,
-        nargs="+",
-        metavar="PATH",
-        help="files and folders; what they are is told by their contents",
-    )
-    sub.add_argument("--json", action="store_true", help="print JSON")
-    sub.add_argument("--html", type=Path, metavar="FILE", help="write a page too")
+    sub = command(commands, "audit", audit_results, doc, example)
+    text = "files and folders; their formats are recognised by their contents"
+    sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
+    sub.add_argument("--json", action="store_true", help="print JSON instead of text")
+    sub.add_argument("--html", type=path, metavar="FILE", help="write a page as well")
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
-        sub.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar="[NAME=]N",
-            help=f"{what} that a file does not carry; NAME: part of its path",
-        )
-    page = command(stages, "explain", explain, "what a finding means, how it is detected, how to repair it")
-    page.add_argument("code", nargs="?", help="code of a finding; all pages without it (docs/audit.md)")
-    made = command(stages, "rebuild", rebuild, "write the files of a published benchmark from its figures")
-    made.add_argument("source", type=Path, help="config/five/<name>.yaml")
-    made.add_argument("folder", type=Path, help="where to write; emptied by the rule")
-    page = command(stages, "five", five, "the page of five published benchmarks, audited")
-    page.add_argument("folder", type=Path, help="results/five-benchmarks, with the rebuilt files in it")
-    page.add_argument("sources", type=Path, nargs="+", help="config/five/*.yaml, in the order of the page")
+        text = f"{what}, where a file does not state it; NAME: part of its path"
+        sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
+
+    doc = "what a finding means, how it is detected, how to fix it; without CODE, an index"
+    page = command(commands, "explain", explain, doc, "scalebench explain\nscalebench explain super-linear")
+    page.add_argument("code", nargs="?", metavar="CODE", help="code of a finding")
+    page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")
+
+
+def add_stages(stages: Group) -> None:
+    doc = "write the files of a published benchmark from its figures"
+    made = command(stages, "write_case_studies", write_case_studies, doc)
+    made.add_argument("source", type=path, help="config/case_studies/<name>.yaml")
+    made.add_argument("folder", type=path, help="where to write; emptied by the rule")
+    doc = "the page of five published benchmarks, audited"
+    page = command(stages, "audit_case_studies", audit_case_studies, doc)
+    page.add_argument("folder", type=path, help="results/case-studies, with the reconstructed files in it")
+    page.add_argument("sources", type=path, nargs="+", help="config/case_studies/*.yaml, in the order of the page")

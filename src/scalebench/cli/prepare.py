@@ -1,13 +1,13 @@
-"""Before anything is measured: look at a campaign, make its tokens."""
+"""Before anything is measured: look at a campaign, look at the corpora, make tokens."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-from scalebench.cli.arguments import Group, command, on_campaign
+from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option, subcommands
 
-# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def campaign_validate(args: argparse.Namespace) -> None:
@@ -28,12 +28,39 @@ def campaign_show(args: argparse.Namespace) -> None:
     print(show(loaded))
 
 
-def schema(args: argparse.Namespace) -> None:
+def stale(args: argparse.Namespace) -> None:
+    from scalebench.campaign.yaml_loader import CAMPAIGNS
+    from scalebench.preflight.stale import stale_runs, stale_text
+
+    paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
+    answers = [stale_runs(path, args.results) for path in paths]
+    print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
+    if any(answer.runs for answer in answers):
+        raise SystemExit(1)
+
+
+def campaign_schema(args: argparse.Namespace) -> None:
     from scalebench.campaign.config import Campaign
     from scalebench.campaign.corpora import CorpusTable
     from scalebench.campaign.yaml_loader import schema_text
 
-    print(schema_text({"campaign": Campaign, "corpora": CorpusTable}[args.what]), end="")
+    print(schema_text(CorpusTable if args.what == "corpora" else Campaign), end="")
+
+
+def corpus_list(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import corpora
+    from scalebench.preflight.requirements import corpora_text
+
+    print(corpora_text(corpora()))
+
+
+def corpus_check(args: argparse.Namespace) -> None:
+    from scalebench.campaign.corpora import check_local
+    from scalebench.campaign.loaded import corpus_called
+
+    corpus = corpus_called(args.corpus)
+    check_local(args.corpus, corpus)
+    print(f"{args.corpus}: valid")
 
 
 def corpus_fetch(args: argparse.Namespace) -> None:
@@ -41,10 +68,13 @@ def corpus_fetch(args: argparse.Namespace) -> None:
     from scalebench.corpus.documents import fetch
     from scalebench.corpus.remote import Remote
 
-    found = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
-    print(f"{found['documents']:,} documents, {found['bytes']:,} bytes")
-    if found["replaced_characters"]:
-        print(f"warning: {found['replaced_characters']:,} places were not UTF-8 and hold U+FFFD now", file=sys.stderr)
+    description = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
+    print(f"{description['documents']:,} documents, {description['bytes']:,} bytes")
+    if description["replaced_characters"]:
+        print(
+            f"warning: {description['replaced_characters']:,} places were not UTF-8 and hold U+FFFD now",
+            file=sys.stderr,
+        )
 
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
@@ -54,7 +84,7 @@ def corpus_tokenizer(args: argparse.Namespace) -> None:
     train_tokenizer(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)
 
 
-def corpus_merges(args: argparse.Namespace) -> None:
+def gpt2_tokenizer(args: argparse.Namespace) -> None:
     from scalebench.corpus.remote import Remote
     from scalebench.corpus.tokenizer import from_merges
 
@@ -64,33 +94,63 @@ def corpus_merges(args: argparse.Namespace) -> None:
 def corpus_tokenise(args: argparse.Namespace) -> None:
     from scalebench.corpus.tokenise import tokenise
 
-    found = tokenise(args.corpus_dir, args.tokenizer, args.out, args.processes)
-    print(f"{found['train']['tokens']:,} training and {found['val']['tokens']:,} validation tokens, {found['dtype']}")
+    tokens = tokenise(args.corpus_dir, args.tokenizer, args.out, args.processes)
+    train, val = tokens["train"]["tokens"], tokens["val"]["tokens"]
+    print(f"{train:,} training and {val:,} validation tokens, {tokens['dtype']}")
 
 
-def add(stages: Group) -> None:
-    campaign = stages.add_parser("campaign", help="look at a campaign before anything runs").add_subparsers(
-        required=True, metavar="WHAT"
+def add(commands: Group) -> None:
+    campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
+    example = "scalebench campaign validate config/campaigns/demo.yaml"
+    on_campaign(campaign, "validate", campaign_validate, "check a campaign file and what it names", example)
+    doc = "list the cells of a campaign: batch arithmetic, tokens, memory, processes, what cannot run here"
+    on_campaign(campaign, "show", campaign_show, doc, "scalebench campaign show config/campaigns/demo.yaml")
+    doc = "print the JSON schema that editors complete campaign files with"
+    example = "scalebench campaign schema > config/campaign.schema.json"
+    schema = command(campaign, "schema", campaign_schema, doc, example)
+    files = ("campaign", "corpora")
+    schema.add_argument("what", choices=files, nargs="?", default="campaign", help="of which file (default: campaign)")
+
+    corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
+    doc = "list the corpora with their sources and sizes"
+    command(corpus, "list", corpus_list, doc, "scalebench corpus list")
+    doc = "open the files of a corpus and check that they hold what its row says"
+    check = command(corpus, "check", corpus_check, doc, "scalebench corpus check fortunes")
+    check.add_argument("corpus", help="a name in config/corpora.yaml")
+    old = command(
+        commands,
+        "stale",
+        stale,
+        "what an upgrade or an edit would measure again, why, and how many device hours",
+        "scalebench stale                                # all campaigns with results; exit code 1 if anything is stale\n"
+        "scalebench stale config/campaigns/demo.yaml",
     )
-    on_campaign(campaign, "validate", campaign_validate, "check a campaign file")
-    on_campaign(campaign, "show", campaign_show, "list the cells of a campaign: batch arithmetic, tokens, processes")
-    schemas = command(campaign, "schema", schema, "print the JSON schema that editors complete campaign files with")
-    schemas.add_argument("what", choices=("campaign", "corpora"), nargs="?", default="campaign")
-
-    corpus = stages.add_parser("corpus", help="documents, tokenizer, tokens").add_subparsers(
-        required=True, metavar="WHAT"
+    old.add_argument(
+        "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
     )
-    fetch = command(corpus, "fetch", corpus_fetch, "gather the documents of a corpus")
+    results_option(old)
+
+
+def add_stages(stages: Group) -> None:
+    fetch = command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
     fetch.add_argument("corpus", help="a name in config/corpora.yaml")
-    merges = command(corpus, "merges", corpus_merges, "download the tokenizer of GPT-2")
-    tokenizer = command(corpus, "tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
+    fetch.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")
+    merges = command(stages, "gpt2_tokenizer", gpt2_tokenizer, "download the tokenizer of GPT-2")
+    merges.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
+    for stage in (fetch, merges):
+        stage.add_argument(
+            "--downloads",
+            type=path,
+            default=Path("results/downloads"),
+            metavar="DIR",
+            help="where downloaded files stay (default: results/downloads)",
+        )
+    tokenizer = command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
     tokenizer.add_argument("tokenizer", help="bpe-<n> or bytes")
-    tokenizer.add_argument("corpus_dir", type=Path, help="folder of documents.parquet")
-    tokens = command(corpus, "tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
-    tokens.add_argument("corpus_dir", type=Path, help="folder of documents.parquet")
-    tokens.add_argument("tokenizer", type=Path, help="tokenizer.json")
-    tokens.add_argument("--processes", type=int, default=None, help="default: one per core")
-    for sub in (fetch, merges):
-        sub.add_argument("--downloads", type=Path, default=Path("results/downloads"), help="where files are kept")
-    for sub in (fetch, merges, tokenizer, tokens):
-        sub.add_argument("--out", type=Path, required=True)
+    tokenizer.add_argument("corpus_dir", type=path, help="folder of documents.parquet")
+    tokenizer.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
+    tokens = command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
+    tokens.add_argument("corpus_dir", type=path, help="folder of documents.parquet")
+    tokens.add_argument("tokenizer", type=path, help="tokenizer.json")
+    tokens.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
+    tokens.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")

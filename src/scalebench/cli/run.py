@@ -1,4 +1,4 @@
-"""Runs: make them, move them, take them away, and see whether a cluster can make them."""
+"""Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
 
 import argparse
 import sys
@@ -7,40 +7,49 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench.cli.arguments import Group, command, on_campaign
-from scalebench.errors import UserError
+from scalebench.cli.arguments import (
+    Group,
+    command,
+    count,
+    fingerprints_option,
+    on_campaign,
+    path,
+    results_option,
+    subcommands,
+)
+from scalebench.errors import UserError, plural
 
 if TYPE_CHECKING:
     from scalebench.campaign.cells import Cell
 
-# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def train(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.launch.run import run_cell
+    from scalebench.record.metrics import Failed
     from scalebench.record.run import LOG
 
     try:
         loaded = LoadedCampaign(args.campaign)
         cell = loaded.cell(args.cell)
-        _unchanged(args, f"cell {args.cell}", [cell])
+        check_unchanged(args, f"cell {args.cell}", [cell])
         limit = loaded.campaign.resources.time_limit * 60
-        with stoppable("this run will be made anew"):
+        with stoppable("this run will be repeated"):
             metrics = run_cell(cell, loaded.name, args.repeat, args.tokens, args.out, limit)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
             (args.out / LOG).write_text(f"scalebench: {error}\n")
         raise
-    if metrics.failure:
-        print(
-            f"{args.cell}/rep{args.repeat}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr
-        )
+    name = f"{args.cell}/rep{args.repeat}"
+    if isinstance(metrics, Failed):
+        print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{args.cell}/rep{args.repeat}: {metrics.window.tokens_per_sec_global:,.0f} tokens/s")
+        print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
-def _unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:
+def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:
     """Refuse cells other than those of the workflow's plan: the campaign was edited while the job waited."""
     if args.fingerprints and args.fingerprints != [cell.fingerprint for cell in cells]:
         raise UserError(f"{args.campaign}: {what} was changed while the workflow ran; start snakemake again")
@@ -58,6 +67,16 @@ def stoppable(consequence: str) -> Iterator[None]:
         raise SystemExit(stopped.code) from None
 
 
+def reference(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.files import write_json
+    from scalebench.reference.replay import replay
+
+    replayed = replay(LoadedCampaign(args.campaign).cell(args.cell).config, args.tokens)
+    write_json(args.out, replayed.model_dump(mode="json"))
+    print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+
+
 def pairs(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.launch.pairs import run_pairs
@@ -65,7 +84,7 @@ def pairs(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign)
     comparison, a, b = loaded.comparison(args.comparison)
-    _unchanged(args, f"comparison {args.comparison}", [a, b])
+    check_unchanged(args, f"comparison {args.comparison}", [a, b])
     limit = loaded.campaign.resources.time_limit * 60
     with stoppable("pairs that were finished are kept"):
         run_pairs(
@@ -74,24 +93,24 @@ def pairs(args: argparse.Namespace) -> None:
         )
 
 
-def together(args: argparse.Namespace) -> None:
+def same_allocation(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
     from scalebench.launch.run import run_one_of_several
 
     loaded = LoadedCampaign(args.campaign)
-    _unchanged(args, "the campaign", loaded.cells)
+    check_unchanged(args, "the campaign", loaded.cells)
     limit = loaded.campaign.resources.time_limit * 60
     for cell in sorted(loaded.cells, key=lambda c: -loaded.priority(c.slug, args.repeat)):
         print(f"{cell.slug}/rep{args.repeat}", flush=True)
-        with stoppable("this repeat will be made anew"):
+        with stoppable("this repeat of all cells will be run again"):
             tokens = tokens_dir(args.results, cell)
             run_one_of_several(cell, loaded.name, args.repeat, tokens, args.out / cell.slug, limit)
 
 
-def adopt(args: argparse.Namespace) -> None:
-    from scalebench.record.copy_run import adopt as copy_run
+def copy_run(args: argparse.Namespace) -> None:
+    from scalebench.record.copy_run import copy
 
-    copy_run(args.made, args.out)
+    copy(args.source, args.out)
 
 
 def retry(args: argparse.Namespace) -> None:
@@ -101,16 +120,17 @@ def retry(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign)
     if args.cell:
         loaded.cell(args.cell)
-    wanted = [folder for folder in loaded.runs(args.results) if args.cell in (None, folder.parent.name)]
-    traces = [args.results / loaded.name / "traces" / c.slug for c in loaded.traced if args.cell in (None, c.slug)]
-    gone = forget(args.results / loaded.name, wanted, args.cell is not None, traces)
-    for folder in gone:
-        print(f"removed {folder}")
-    if gone:
-        count = f"{len(gone)} run{'' if len(gone) == 1 else 's'}"  # a traced one is a run too
-        print(
-            f"{count} will be made anew by the next snakemake that builds {args.results / loaded.name / 'report.html'}"
-        )
+    folder = args.results / loaded.name
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; no run of {args.campaign} is there (option --results)")
+    runs = [place for place in loaded.runs(args.results) if args.cell in (None, place.parent.name)]
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if args.cell in (None, cell.slug)]
+    removed = forget(folder, runs, args.cell is not None, traces)
+    for place in removed:
+        print(f"removed {place}")
+    if removed:
+        amount = plural(len(removed), "run")  # a traced one is a run too
+        print(f"{amount} will be repeated by the next snakemake that builds {folder / 'report.html'}")
     else:
         print("no run failed: there is nothing to remove")
 
@@ -124,54 +144,69 @@ def cluster_check(args: argparse.Namespace) -> None:
         print(one)
     wrong = sum(not one.ok for one in checks)
     if wrong:
-        print(f"\n{wrong} thing{'' if wrong == 1 else 's'} to mend before a campaign is sent here", file=sys.stderr)
+        print(f"\n{plural(wrong, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
         raise SystemExit(1)
 
 
-def _planned(stage: argparse.ArgumentParser) -> None:
-    stage.add_argument(
-        "--fingerprints", nargs="+", metavar="F", help="refuse to run if the cells are not these any more"
+def add(commands: Group) -> None:
+    doc = "remove failed runs and traces, so that the next snakemake repeats them"
+    example = (
+        "scalebench retry config/campaigns/demo.yaml                     # what failed\n"
+        "scalebench retry config/campaigns/demo.yaml --cell ddp-n1x2     # all runs of one cell\n"
+        "snakemake --cores 2 results/demo/report.html"
     )
+    again = on_campaign(commands, "retry", retry, doc, example)
+    again.add_argument("--cell", metavar="CELL", help="remove all runs of this cell, measured ones too")
+    results_option(again)
+
+    cluster = subcommands(commands, "cluster", "look at a Slurm cluster before a campaign is sent there")
+    doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
+    check = command(cluster, "check", cluster_check, doc, "scalebench cluster check config/campaigns/nodes.yaml")
+    check.add_argument(
+        "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs Slurm is asked about"
+    )
+    check.add_argument(
+        "--profile",
+        type=path,
+        default=Path("slurm"),
+        metavar="DIR",
+        help="the profile's folder or name (default: slurm)",
+    )
+    results_option(check)
 
 
-def add(stages: Group) -> None:
-    run = on_campaign(stages, "train", train, "make one run of one cell")
+def add_stages(stages: Group) -> None:
+    run = on_campaign(stages, "train", train, "one run of one cell")
     run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
-    run.add_argument("--repeat", type=int, default=1)
-    run.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
-    run.add_argument("--out", type=Path, required=True, help="folder of the run")
-    _planned(run)
+    run.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
+    _tokens(run)
+    run.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
+    fingerprints_option(run)
 
-    ab = on_campaign(stages, "pairs", pairs, "make the pairs of one A/B comparison")
+    replayed = on_campaign(stages, "reference", reference, "the first steps of a cell's workload, replayed")
+    replayed.add_argument("cell", help="slug of a cell that trains the workload")
+    _tokens(replayed)
+    replayed.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
+
+    ab = on_campaign(stages, "pairs", pairs, "all pairs of one A/B comparison")
     ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
-    ab.add_argument("--tokens", type=Path, required=True, help="folder of train.bin and tokens.json")
-    ab.add_argument("--out", type=Path, required=True, help="folder of the pairs")
-    _planned(ab)
+    _tokens(ab)
+    ab.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the pairs")
+    fingerprints_option(ab)
 
-    pair = on_campaign(stages, "together", together, "make one run of every cell, one after the other")
-    pair.add_argument("--repeat", type=int, default=1)
-    pair.add_argument("--results", type=Path, default=Path("results"), help="where the corpora are")
-    pair.add_argument("--out", type=Path, required=True, help="folder of the runs")
-    _planned(pair)
-    taken = command(
-        stages, "adopt", adopt, "put a run that was made together with others where a run of its own would be"
-    )
-    taken.add_argument("made", type=Path, help="folder of the run")
-    taken.add_argument("--out", type=Path, required=True)
+    same = on_campaign(stages, "same_allocation", same_allocation, "one run of every cell, one after the other")
+    same.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
+    results_option(same)
+    same.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the runs")
+    fingerprints_option(same)
 
-    cluster = stages.add_parser("cluster", help="look at a Slurm cluster before a campaign is sent there")
-    preflight = command(
-        cluster.add_subparsers(required=True, metavar="WHAT"),
-        "check",
-        cluster_check,
-        "try what a campaign needs of the cluster, on compute nodes too",
-    )
-    preflight.add_argument("campaign", type=Path, nargs="?", help="a campaign whose jobs Slurm is asked about, too")
-    preflight.add_argument("--profile", type=Path, default=Path("slurm"), help="the profile's folder")
-    preflight.add_argument("--results", type=Path, default=Path("results"))
+    doc = "copy a run of the stage same_allocation to where a run of its own would be"
+    copied = command(stages, "copy_run", copy_run, doc)
+    copied.add_argument("source", type=path, help="folder of the run")
+    copied.add_argument("--out", type=path, required=True, metavar="DIR", help="folder to copy it to")
 
-    again = on_campaign(
-        stages, "retry", retry, "remove the runs that failed, so that the next snakemake makes them anew"
+
+def _tokens(stage: argparse.ArgumentParser) -> None:
+    stage.add_argument(
+        "--tokens", type=path, required=True, metavar="DIR", help="folder of train.bin, val.bin and tokens.json"
     )
-    again.add_argument("--cell", help="remove all runs of this cell instead, measured ones too")
-    again.add_argument("--results", type=Path, default=Path("results"))

@@ -2,13 +2,21 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from scalebench.cli.arguments import Group, command, on_campaign
-from scalebench.cli.run import stoppable
-from scalebench.errors import UserError, nearest
+from scalebench.cli.arguments import (
+    Group,
+    command,
+    count,
+    fingerprints_option,
+    on_campaign,
+    path,
+    results_option,
+    subcommands,
+)
+from scalebench.cli.run import check_unchanged, stoppable
+from scalebench.errors import UserError
 
-# Rooms are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def trace_capture(args: argparse.Namespace) -> None:
@@ -18,23 +26,22 @@ def trace_capture(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign)
     cell = loaded.cell(args.cell)
-    if args.fingerprint and args.fingerprint != cell.fingerprint:
-        raise UserError(f"{args.campaign}: cell {args.cell} was changed while the workflow ran; start snakemake again")
+    check_unchanged(args, f"cell {args.cell}", [cell])
     chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
-    asked = loaded.campaign.trace.model_copy(update=chosen)
+    settings = loaded.campaign.trace.model_copy(update=chosen)
     tokens = args.tokens or tokens_dir(args.results, cell)
     out = args.out or args.results / loaded.name / "traces" / cell.slug
     try:
-        with stoppable("this trace will be taken anew"):
-            found = capture(cell, loaded.name, tokens, out, asked, loaded.campaign.resources.time_limit * 60)
+        with stoppable("this trace will be repeated"):
+            result = capture(cell, loaded.name, tokens, out, settings, loaded.campaign.resources.time_limit * 60)
     except UserError as error:
         write_atomic(out / LOG, f"scalebench: {error}\n")  # Snakemake shows the log that it finds there
         raise
-    if found.status != "ok":
-        print(f"{cell.slug}: {found.status}: {found.reason}", file=sys.stderr)
+    if result.status != "ok":
+        print(f"{cell.slug}: {result.status}: {result.reason}", file=sys.stderr)
     else:
-        why = f" ({found.tool_reason})" if found.tool_reason else ""
-        print(f"{cell.slug}: {found.steps} steps traced with {found.tool}{why}")
+        why = f" ({result.tool_reason})" if result.tool_reason else ""
+        print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{why}")
 
 
 def trace_summary(args: argparse.Namespace) -> None:
@@ -54,28 +61,30 @@ def trace_summary(args: argparse.Namespace) -> None:
         print(sentence)
 
 
-def trace_wires(args: argparse.Namespace) -> None:
-    from scalebench.trace.readers.interconnect import read_proof
+def trace_interconnect(args: argparse.Namespace) -> None:
+    from scalebench.trace.readers.interconnect import read_interconnect
 
-    for path in args.files:
-        kind, said = read_proof(path)
-        print(f"{path} ({kind}): {said}")
+    for file in args.files:
+        kind, evidence = read_interconnect(file)
+        print(f"{file} ({kind}): {evidence}")
 
 
 def trace_diff(args: argparse.Namespace) -> None:
     from scalebench.record.run import CAPTURE
-    from scalebench.trace.diff import diff, table, told
+    from scalebench.trace.diff import diff, summarise_diff, table
     from scalebench.trace.profile_schema import PROFILE, read_profile
     from scalebench.trace.summarise import summarise_files
 
     profiles = []
-    for path in (args.a, args.b):
-        ours = (path / CAPTURE).is_file() or path.name == PROFILE or (path / PROFILE).is_file()
-        files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() and not ours else [path]
-        profiles.append(read_profile(path) if ours else summarise_files(files, args.ranks, args.steps))
+    for place in (args.a, args.b):
+        if (place / CAPTURE).is_file() or place.name == PROFILE or (place / PROFILE).is_file():
+            profiles.append(read_profile(place))
+        else:
+            files = sorted(p for p in place.iterdir() if p.is_file()) if place.is_dir() else [place]
+            profiles.append(summarise_files(files, args.ranks, args.steps))
     rows = diff(*profiles)
     print(table(rows))
-    print(told(rows))
+    print(summarise_diff(rows))
 
 
 def trace_report(args: argparse.Namespace) -> None:
@@ -88,55 +97,78 @@ def trace_report(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign)
     folder = args.results / loaded.name
     runs = [read_planned(place, cell.slug, k, cell.fingerprint) for place, cell, k in loaded.planned(args.results)]
-    paths = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
-    profiles = {path: read_profile(path) for path in paths}
+    files = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
+    profiles = {file: read_profile(file) for file in files}
     write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))
 
 
 def trace_chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts.catalog import unknown_chart
     from scalebench.report.charts.traces import CHARTS, draw_trace
     from scalebench.report.read_results import read_traces
 
     if args.chart not in CHARTS:
-        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+        raise unknown_chart(args.chart, CHARTS)
     draw_trace(args.chart, *read_traces(args.folder), args.folder / "charts")
 
 
-def add(stages: Group) -> None:
-    traces = stages.add_parser("trace", help="where the time of a step goes").add_subparsers(
-        required=True, metavar="WHAT"
+def add(commands: Group) -> None:
+    traces = subcommands(commands, "trace", "where the time of a step goes")
+    doc = "trace some steps of one cell, in a run of its own"
+    example = "scalebench trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
+    _capture(on_campaign(traces, "capture", trace_capture, doc, example))
+    doc = "say where the time went, in sentences and as profile_summary.json"
+    example = (
+        "scalebench trace summary results/demo/traces/ddp-n1x2\n"
+        "scalebench trace summary node1.sqlite node2.sqlite   # anybody's: nsys exports, torch.profiler, nsys stats"
     )
-    taken = on_campaign(traces, "capture", trace_capture, "trace some steps of one cell, in a run of its own")
-    taken.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
-    taken.add_argument("--tokens", type=Path, help="folder of train.bin and tokens.json; default: the cell's own")
-    taken.add_argument("--out", type=Path, help="default: results/<campaign>/traces/<cell>")
-    taken.add_argument("--results", type=Path, default=Path("results"))
-    taken.add_argument("--fingerprint", help="refuse to run if the cell is not this one any more")
-    taken.add_argument("--steps", type=int, help="default: trace.steps of the campaign")
-    taken.add_argument("--tool", choices=("auto", "nsys", "torch.profiler"), help="default: trace.tool of the campaign")
-    taken.add_argument("--nodes", choices=("first", "all"), help="default: trace.nodes of the campaign")
+    _summary(command(traces, "summary", trace_summary, doc, example))
 
-    told = command(traces, "summary", trace_summary, "say where the time went, in words and as profile_summary.json")
-    told.add_argument(
-        "trace", type=Path, nargs="+",
-        help="folder of a capture; or files: .sqlite of nsys export (one a node), .json(.gz) of torch's profiler (one a rank), "
-        "text or CSV of nsys stats",
-    )  # fmt: skip
-    told.add_argument("--ranks", type=int, help="of files: how many ranks they should hold")
-    told.add_argument("--steps", type=int, help="of text reports: optimizer steps of the run")
-    told.add_argument("--out", type=Path, help="of files: folder to write profile_summary.json into")
-
-    all_of = on_campaign(traces, "report", trace_report, "traces.json: all traces of a campaign beside its timed runs")
-    all_of.add_argument("--results", type=Path, default=Path("results"))
-    charts = command(traces, "chart", trace_chart, "draw one chart of a campaign's traces as SVG and PNG")
-    charts.add_argument("chart", help="trace-timeline, trace-communication, trace-steps or trace-kernels")
-    charts.add_argument("folder", type=Path, help="results/<campaign>")
-    two = command(traces, "diff", trace_diff, "compare two traces: per step and rank, which parts moved")
+    doc = "compare two traces: per step and rank, which parts moved"
+    example = "scalebench trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
+    two = command(traces, "diff", trace_diff, doc, example)
     for name in ("a", "b"):
-        two.add_argument(
-            name, type=Path, help="folder of a summarised capture, a profile_summary.json, or a trace file"
-        )
-    two.add_argument("--ranks", type=int, help="of text reports: how many ranks they are of")
-    two.add_argument("--steps", type=int, help="of text reports: optimizer steps of each run")
-    wires = command(traces, "wires", trace_wires, "say by which wires a run really communicated")
-    wires.add_argument("files", type=Path, nargs="+", help="NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat")
+        text = "folder of a summarised capture, a profile_summary.json, or a trace file"
+        two.add_argument(name, type=path, help=text)
+    two.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
+    two.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
+
+    doc = "say over which links a run really communicated"
+    links = command(traces, "interconnect", trace_interconnect, doc, "scalebench trace interconnect nccl.log topo.xml")
+    text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
+    links.add_argument("files", type=path, nargs="+", metavar="FILE", help=text)
+
+
+def add_stages(stages: Group) -> None:
+    _capture(on_campaign(stages, "trace_capture", trace_capture, "a trace of one cell, in a run of its own"))
+    _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"))
+    doc = "traces.json: all traces of a campaign beside its timed runs"
+    results_option(on_campaign(stages, "trace_report", trace_report, doc))
+    charts = command(stages, "trace_chart", trace_chart, "one chart of a campaign's traces as SVG and PNG")
+    charts.add_argument("chart", help="trace-timeline, trace-communication, trace-steps or trace-kernels")
+    charts.add_argument("folder", type=path, help="results/<campaign>")
+
+
+def _capture(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
+    text = "folder of train.bin and tokens.json (default: the cell's own)"
+    sub.add_argument("--tokens", type=path, metavar="DIR", help=text)
+    sub.add_argument("--out", type=path, metavar="DIR", help="default: results/<campaign>/traces/<cell>")
+    results_option(sub)
+    fingerprints_option(sub)
+    sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
+    tools = ("auto", "nsys", "torch.profiler")
+    sub.add_argument("--tool", choices=tools, help="profiler (default: trace.tool of the campaign)")
+    text = "nodes to trace (default: trace.nodes of the campaign)"
+    sub.add_argument("--nodes", choices=("first", "all"), help=text)
+
+
+def _summary(sub: argparse.ArgumentParser) -> None:
+    text = (
+        "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "
+        "(one per rank), text or CSV of nsys stats"
+    )
+    sub.add_argument("trace", type=path, nargs="+", metavar="TRACE", help=text)
+    sub.add_argument("--ranks", type=count, metavar="N", help="of files: how many ranks they should hold")
+    sub.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of the run")
+    sub.add_argument("--out", type=path, metavar="DIR", help="of files: folder to write profile_summary.json into")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scalebench.launch.supervise import Outcome
 from scalebench.machine.slurm import verdict
-from scalebench.record.metrics import Failure, Metrics
+from scalebench.record.metrics import Failed, Failure
 from scalebench.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
@@ -17,19 +17,23 @@ ENDED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MU
 RANK_PREFIX = "[default"
 
 
-def failed(request: Request, why: Failure) -> Metrics:
+def failed(request: Request, why: Failure) -> Failed:
     """The metrics of a run without numbers."""
-    status = "not_applicable" if why.failure_class == "not_applicable" else "failed"
-    return Metrics(status=status, failure=why, total_wall_time_sec=time.time() - request.started, **request.known())
+    return Failed(
+        status="not_applicable" if why.failure_class == "not_applicable" else "failed",
+        failure=why,
+        total_wall_time_s=time.time() - request.started,
+        **request.known(),
+    )
 
 
 def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     """The class and the cause of a failed attempt."""
     if outcome.timed_out:
         return _timeout(request, outcome)
-    said = verdict(outcome.tail)
-    if said and said[0] == "node_fail":  # ranks that lost their peers have reported a crash
-        return _make(*said, None, outcome)
+    from_slurm = verdict(outcome.tail)
+    if from_slurm and from_slurm[0] == "node_fail":  # ranks that lost their peers have reported a crash
+        return _make(*from_slurm, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
     for report in sorted(reports, key=lambda r: r["time"]):
@@ -40,8 +44,8 @@ def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     killed = [(rank, -code) for rank, code in ended if code < 0 and code != -signal.SIGTERM] or [
         (rank, -code) for rank, code in ended[-1:] if code < 0
     ]
-    if said:
-        return _make(*said, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
+    if from_slurm:
+        return _make(*from_slurm, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
     if killed:
         return _killed(*killed[-1], outcome)
     if reports:
@@ -70,8 +74,8 @@ def _timeout(request: Request, outcome: Outcome) -> Failure:
 
 
 def _make(kind: str, reason: str, rank: int | None, outcome: Outcome) -> Failure:
-    """With the last lines of the rank that is to blame, where it is known and said something; else of all."""
-    said = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
-    own = [line for line in said if line.startswith(f"{RANK_PREFIX}{rank}]")]
-    lines = own or said or outcome.tail
+    """With the last lines of the rank that is to blame, where it is known and has printed any; else of all."""
+    of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
+    own = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
+    lines = own or of_ranks or outcome.tail
     return Failure(failure_class=kind, reason=reason, rank=rank, log_tail=lines[-TAIL:])

@@ -11,11 +11,11 @@ from tqdm import tqdm
 from scalebench.trainer.heartbeat import PHASES
 
 
-class Pulse:
+class Heartbeat:
     """Marks of the ranks of this node. On node-local storage: mapped files do not travel over network file systems."""
 
     def __init__(self, ranks: int, steps: int) -> None:
-        descriptor, name = tempfile.mkstemp(prefix="scalebench-pulse-")
+        descriptor, name = tempfile.mkstemp(prefix="scalebench-heartbeat-")
         os.close(descriptor)
         self.path = Path(name)
         self.marks = np.memmap(self.path, dtype=np.int64, mode="w+", shape=(ranks,))

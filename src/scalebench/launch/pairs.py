@@ -9,14 +9,14 @@ from scalebench.campaign.code_dependencies import MEASURING, code_sha256
 from scalebench.campaign.config import Comparison
 from scalebench.errors import UserError
 from scalebench.files import write_json
-from scalebench.record.metrics import Metrics
+from scalebench.record.metrics import Failed, Measured
 from scalebench.record.run import METRICS, read_run
 
 PAIRS = "pairs.json"
 
 
 def plan(comparison: Comparison) -> list[dict]:
-    """All pairs in the order in which they run: `null` for A against A; `first` is the arm ("a" or "b") that starts.
+    """All pairs in the order in which they run: `null` for an A/A pair; `first` is the arm ("a" or "b") that starts.
 
     Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
     """
@@ -32,12 +32,12 @@ def plan(comparison: Comparison) -> list[dict]:
 
 
 def run_pairs(
-    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Metrics]
+    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Measured | Failed]
 ) -> list[dict]:
     """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 
-    `run(cell, repeat, folder)` makes one run. A pair that an earlier, interrupted attempt has finished is kept as long as
-    cell and code are the same.
+    `run(cell, repeat, folder)` makes one run. A pair that an earlier, interrupted attempt has finished is kept as long
+    as cell and code are the same.
     """
     entries = plan(comparison)
     for entry in entries:

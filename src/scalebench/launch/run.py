@@ -3,64 +3,61 @@
 import json
 import shutil
 import sys
-import time
 import uuid
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import open_split
 from scalebench.files import scrub, sha256_of, write_atomic, write_json
 from scalebench.launch import local, slurm_command
+from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
 from scalebench.launch.failure import failed, failure
-from scalebench.launch.heartbeat import Pulse
 from scalebench.launch.slurm_node import NODE
-from scalebench.launch.supervise import Interrupted, Outcome, Remote, run_watched
-from scalebench.machine.applicable import reason_against
+from scalebench.launch.supervise import Interrupted, Outcome
+from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.provenance import provenance, variables
-from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end, signal_steps
-from scalebench.record.metrics import Failure, Metrics
+from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end
+from scalebench.record.metrics import Failed, Failure, Measured, parse_metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 from scalebench.record.steps import COLUMNS
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
 
 
 def run_cell(
     cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str = local.PROGRAM
-) -> Metrics:
+) -> Measured | Failed:
     """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
-    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was given up
-    cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
+    abandoned cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run
+    was stopped.
     """
     started = datetime.now(UTC)
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
-    attempt = _begin(out, run_id)
-    made = provenance(" ".join(["scalebench", *sys.argv[1:]]))
+    attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG))
+    origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
     if nodes:
-        made["scheduler"] |= {name: said for name, said in nodes.recorded.items() if name not in AT_END}
-    request = Request(
+        origin["scheduler"] |= {name: value for name, value in nodes.recorded.items() if name not in AT_END}
+    request = write_request(
+        cell,
         campaign=campaign,
-        slug=cell.slug,
         repeat=repeat,
-        sections=sections_of(cell),
-        tokens=str(tokens),
-        out=str(attempt),
+        tokens=tokens,
+        attempt=attempt,
         run_id=run_id,
-        started=time.time(),
         time_limit=time_limit,
-        hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
-        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | made,
+        nodes=nodes,
+        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
-    request.write(attempt / "request.json")
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
         _publish(request, metrics, outcome, attempt, out)
@@ -73,7 +70,7 @@ def run_cell(
     return metrics
 
 
-def run_one_of_several(*arguments) -> Metrics:
+def run_one_of_several(*arguments: Any) -> Measured | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
     Raises Interrupted, after publishing the run, where a node was lost: Snakemake then sends the job once more.
@@ -84,68 +81,48 @@ def run_one_of_several(*arguments) -> Metrics:
     return metrics
 
 
-def _begin(out: Path, run_id: str) -> Path:
-    """A fresh folder for this attempt. What earlier attempts left is removed, so that they cannot publish any more."""
-    out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(".attempt-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    for name in (METRICS, STEPS, LAUNCHER, COMPLETE, LOG):
-        (out / name).unlink(missing_ok=True)
-    attempt = out / f".attempt-{run_id}"
-    attempt.mkdir()
-    return attempt
-
-
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
-) -> tuple[Metrics, Outcome | None]:
+) -> tuple[Measured | Failed, Outcome | None]:
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if short:
         return failed(request, Failure(failure_class="wrong_world", reason=short)), None
-    reason = reason_against(cell, gpus, len(nodes.hosts) if nodes else 1)
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
-    pulse = Pulse(cell.processes_per_node, cell.work.warmup_steps + cell.work.steps)
-    try:
-        if nodes:
-            command = slurm_command.command(
-                cell, attempt / "request.json", nodes, slurm_command.free_port(nodes.job), program
-            )
-            env, remote = slurm_command.environment(cell, pulse.path), Remote(partial(signal_steps, nodes.job))
-        else:
-            command = local.command(cell, attempt / "request.json", program)
-            env, remote = local.environment(cell, pulse.path), None
-        outcome = run_watched(command, env, log, request.time_limit, pulse, remote)
-    finally:
-        pulse.close()
+    forked = local.may_fork(cell, len(gpus))
+    outcome = run_ranks(request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, forked=forked)
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
-        return Metrics.model_validate(json.loads((attempt / METRICS).read_text())), outcome
+        return parse_metrics((attempt / METRICS).read_bytes()), outcome
     return failed(request, failure(request, attempt, outcome)), outcome
 
 
-def _publish(request: Request, metrics: Metrics, outcome: Outcome | None, attempt: Path, out: Path) -> None:
+def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
-    metrics = metrics.model_copy(update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _seen(metrics, attempt))
+    metrics = metrics.model_copy(
+        update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
+    )
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
     (out / LOG).touch()
     if metrics.window:
         write_atomic(
             attempt / COMPLETE,
-            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.batch.world} "
-            f"tokens_per_sec={metrics.window.tokens_per_sec_global:.2f} "
-            f"total_wall_time_sec={metrics.total_wall_time_sec:.2f} timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.world_size} "
+            f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
+            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} "
+            f"timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
         )
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)
 
 
-def _seen(metrics: Metrics, attempt: Path) -> dict:
+def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
     """What is known of job and nodes at the end: how long it has taken, what each node is."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
@@ -155,13 +132,13 @@ def _seen(metrics: Metrics, attempt: Path) -> dict:
     return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
 
 
-def _launcher_metadata(request: Request, metrics: Metrics, outcome: Outcome | None, out: Path) -> dict:
+def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Outcome | None, out: Path) -> dict:
     """launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
-        "world_size": request.cell.batch.world,
+        "world_size": request.cell.world_size,
         "git_commit": metrics.git_commit,
         "slurm": metrics.scheduler or {},
         "env": {k: v for k, v in recorded.items() if "NCCL" not in k},

@@ -16,7 +16,7 @@ KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF")
 def command(cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM) -> list[str]:
     """The srun line: one task on each of the cell's nodes, the first ones of the allocation.
 
-    Everything is said: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
+    Every option is given: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
     """
     nodes = cell.execution.geometry.nodes
     return [
@@ -39,11 +39,11 @@ def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, prog
     ]
 
 
-def environment(cell: Cell, pulse: Path) -> dict[str, str]:
+def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
     """As on one machine, less what an allocation would make srun assume."""
     return {
         name: value
-        for name, value in local.environment(cell, pulse).items()
+        for name, value in local.environment(cell, heartbeat, cores, gpus).items()
         if name in KEPT or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
     }
 
@@ -51,20 +51,20 @@ def environment(cell: Cell, pulse: Path) -> dict[str, str]:
 def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
     """What the job lacks of what the cell's geometry asks for; None where nothing is known to be missing.
 
-    `visible`: CUDA devices on this node; None where torch has no CUDA, so that devices are not looked for. A device that
-    was given but does not work would otherwise pass for a machine without any, and the run be made on its CPU.
+    `visible`: CUDA devices on this node; None where torch has no CUDA, so that devices are not looked for. A device
+    that was given but does not work would otherwise pass for a machine without any, and the run be made on its CPU.
     """
     geometry, hosts = cell.execution.geometry, allocation.hosts
     if len(hosts) < geometry.nodes:
         return f"{geometry.nodes} nodes were asked for, job {allocation.job} has {len(hosts)}: {', '.join(hosts)}"
-    asked = min(geometry.devices_per_node, allocation.devices_per_node)
-    if cell.execution.device != "cpu" and visible is not None and visible < asked:
-        return f"{asked} devices were asked for on each node, {os.uname().nodename} shows {visible}"
+    required = min(geometry.devices_per_node, allocation.devices_per_node)
+    if cell.execution.device != "cpu" and visible is not None and visible < required:
+        return f"{required} devices were asked for on each node, {os.uname().nodename} shows {visible}"
     return None
 
 
 def free_port(job: str) -> int:
-    """The port on which the nodes meet: from the job's number, so that two jobs on one node differ; the next free one."""
+    """The port of the rendezvous: from the job's number, so that two jobs on one node differ; the next free one."""
     for offset in range(100):
         port = FIRST_PORT + (int(job) + offset) % PORTS
         with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""`python -m scalebench.launch.slurm_node REQUEST PORT PROGRAM`: what srun starts on each node. It becomes the node's torchrun."""
+"""What srun starts on each node: `python -m scalebench.launch.slurm_node REQUEST PORT PROGRAM`. It becomes torchrun."""
 
 import os
 import re
@@ -11,20 +11,20 @@ from pathlib import Path
 
 from scalebench.files import write_json
 from scalebench.launch.slurm_command import torchrun
-from scalebench.machine.network import interface
+from scalebench.machine.network import interface, short_host
 from scalebench.machine.provenance import hardware
-from scalebench.machine.slurm import ask, config
+from scalebench.machine.slurm import config, run_command
 from scalebench.trainer.heartbeat import VARIABLE
 from scalebench.trainer.request import Request
-from scalebench.trainer.world import short
 
 NODE = "node.{host}.json"  # what a node says about itself, in the request's folder
 TRIES, TRY_SECONDS = 3, 5
+SLURMD_PORT = 6818  # Slurm's default
 
 
 def main(request_path: Path, port: int, program: str) -> None:
     """Describe this node, choose its network interface, and go on as torchrun."""
-    request, here = Request.read(request_path), short(socket.gethostname())
+    request, here = Request.read(request_path), short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), hardware())
     chosen = interface(request.hosts)
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
@@ -35,23 +35,23 @@ def main(request_path: Path, port: int, program: str) -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     line = torchrun(request.cell, request_path, first, port, request.run_id, program)
     sys.stdout.flush()
-    if here == short(first):
+    if here == short_host(first):
         os.execv(line[0], line)
     os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
     code = subprocess.run(line).returncode
     if code and not answers(first):
-        # With --no-kill the job would go on without its batch script until its time limit; Snakemake sends it once more.
+        # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
         print(f"{first}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
-        ask("scancel", os.environ["SLURM_JOB_ID"])
+        run_command("scancel", os.environ["SLURM_JOB_ID"])
     sys.exit(code and 1)
 
 
 def answers(host: str) -> bool:
     """Whether the Slurm daemon of a node can be reached."""
-    port = re.match(r"\d+", config().get("SlurmdPort", "6818"))
+    port = re.match(r"\d+", config().get("SlurmdPort", ""))
     for _ in range(TRIES):
         try:
-            socket.create_connection((host, int(port[0])), timeout=TRY_SECONDS).close()
+            socket.create_connection((host, int(port[0]) if port else SLURMD_PORT), timeout=TRY_SECONDS).close()
             return True
         except OSError:
             time.sleep(1)

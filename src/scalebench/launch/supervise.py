@@ -14,16 +14,16 @@ from pathlib import Path
 import psutil
 
 from scalebench.files import scrub
-from scalebench.launch.heartbeat import Pulse
+from scalebench.launch.heartbeat import Heartbeat
 
 POLL = 0.5  # seconds; each look costs microseconds of one core
 GRACE = 5.0  # seconds between asking a process group to end and ending it
-KEPT = 400  # lines of the log that are kept in memory
+LOG_LINES = 400  # lines of the log that are kept in memory
 STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
 
 
 class Interrupted(Exception):
-    """The launcher was told to stop, or the driver that started it is gone. The run is neither done nor failed."""
+    """The launcher was asked to stop, or the driver that started it is gone. The run is neither done nor failed."""
 
     def __init__(self, reason: str, code: int) -> None:
         super().__init__(reason)
@@ -55,15 +55,17 @@ def run_watched(
     env: dict[str, str],
     log: Path,
     limit: float,
-    pulse: Pulse | None = None,
+    heartbeat: Heartbeat | None = None,
     remote: Remote | None = None,
 ) -> Outcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
-    told: list[int] = []
-    previous = {s: signal.signal(s, lambda number, frame: told.append(number)) for s in (signal.SIGINT, signal.SIGTERM)}
+    received: list[int] = []
+    previous = {
+        s: signal.signal(s, lambda number, frame: received.append(number)) for s in (signal.SIGINT, signal.SIGTERM)
+    }
     driver, kills = _driver(), _memory_kills()
     lines: list[str] = []
     process = subprocess.Popen(
@@ -81,16 +83,16 @@ def run_watched(
     deadline, timed_out, hung, behind = time.monotonic() + limit, False, False, None
     try:
         while process.poll() is None:
-            if told:
-                raise Interrupted(f"stopped by {signal.Signals(told[0]).name}", 128 + told[0])
+            if received:
+                raise Interrupted(f"stopped by {signal.Signals(received[0]).name}", 128 + received[0])
             if driver is not None and not driver.is_running():
                 raise Interrupted("the Snakemake that started this run is gone", 1)
-            if pulse:
-                pulse.look()
+            if heartbeat:
+                heartbeat.look()
             if time.monotonic() > deadline:
                 timed_out = True
-                if pulse and pulse.steps and pulse.still > STUCK * limit:
-                    hung, behind = True, pulse.behind()
+                if heartbeat and heartbeat.steps and heartbeat.still > STUCK * limit:
+                    hung, behind = True, heartbeat.behind()
                 _ask_for_stacks(process, remote)
                 break
             try:
@@ -108,18 +110,19 @@ def run_watched(
         copier.join(GRACE)
         for number, handler in previous.items():
             signal.signal(number, handler)
-    steps = pulse.steps if pulse else 1
+    steps = heartbeat.steps if heartbeat else 1
     return Outcome(process.returncode, timed_out, lines, hung, behind, steps, _memory_kills() - kills)
 
 
-def _copy(process: subprocess.Popen, log: Path, lines: list[str], ending: threading.Event) -> None:
+def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: threading.Event) -> None:
+    assert process.stdout is not None  # run_watched pipes it
     with log.open("a", encoding="utf-8") as file:
         for line in process.stdout:
             if ending.is_set():
                 continue
             clean = scrub(line.rstrip("\n"))
             lines.append(clean)
-            del lines[:-KEPT]
+            del lines[:-LOG_LINES]
             print(clean, file=file, flush=True)
             if sys.stdout.isatty():
                 print(clean, flush=True)
@@ -129,7 +132,8 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Remote | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
     if remote:
         remote.signal("USR1")
-    for rank in () if remote else psutil.Process(process.pid).children():
+    # A client of the fork server has no children and passes the signal on.
+    for rank in () if remote else psutil.Process(process.pid).children() or [psutil.Process(process.pid)]:
         with contextlib.suppress(psutil.Error):
             rank.send_signal(signal.SIGUSR1)
     time.sleep(POLL)

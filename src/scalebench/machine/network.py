@@ -4,6 +4,11 @@ import os
 import socket
 
 
+def short_host(host: str) -> str:
+    """A host's name without its domain."""
+    return host.split(".", 1)[0]
+
+
 def interface(hosts: list[str]) -> str | None:
     """The network interface from which this node reaches the others; None where there are none or they are unknown.
 
@@ -11,8 +16,8 @@ def interface(hosts: list[str]) -> str | None:
     """
     import psutil
 
-    here = os.uname().nodename.split(".")[0]
-    others = [host for host in hosts if host.split(".")[0] != here]
+    here = short_host(os.uname().nodename)
+    others = [host for host in hosts if short_host(host) != here]
     for host in others:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
             try:

@@ -12,16 +12,32 @@ from typing import Any
 import psutil
 
 from scalebench.campaign.code_dependencies import MEASURING, code_sha256
+from scalebench.cores import available_cores
 from scalebench.files import scrub
 from scalebench.machine.hardware import inventory
 
 PACKAGES = ("scalebench", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
 # The only variables that results may repeat. They steer the measurement; none of them holds a secret.
-VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-             "TORCH_DISTRIBUTED_DEBUG", "CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "DS_ACCELERATOR")  # fmt: skip
+VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "TORCH_DISTRIBUTED_DEBUG",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "DS_ACCELERATOR",
+)
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_")
-SLURM = {"job_id": "SLURM_JOB_ID", "nodelist": "SLURM_JOB_NODELIST", "nnodes": "SLURM_NNODES",
-         "procid": "SLURM_PROCID", "localid": "SLURM_LOCALID", "partition": "SLURM_JOB_PARTITION"}  # fmt: skip
+SLURM = {
+    "job_id": "SLURM_JOB_ID",
+    "nodelist": "SLURM_JOB_NODELIST",
+    "nnodes": "SLURM_NNODES",
+    "procid": "SLURM_PROCID",
+    "localid": "SLURM_LOCALID",
+    "partition": "SLURM_JOB_PARTITION",
+}
 
 
 def provenance(command_line: str) -> dict[str, Any]:
@@ -48,7 +64,7 @@ def hardware() -> dict[str, Any]:
     return {
         "cpu_model": _cpu_model(),
         "cpu_count": os.cpu_count(),
-        "cpu_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpu_allowed": available_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         **inventory(),
     }
@@ -64,13 +80,13 @@ def variables() -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[f"{package}_version"] = importlib.metadata.version(package)
+            versions[f"{package}_version"] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[f"{package}_version"] = "unknown"
-    return found
+            versions[f"{package}_version"] = "unknown"
+    return versions
 
 
 def _git(*arguments: str) -> str | None:

@@ -13,9 +13,20 @@ from scalebench.record.metrics import FailureClass
 
 PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that restarts is back by then
 # What the record says about the job: name -> Slurm's.
-RECORDED = {"job_id": "JobId", "state": "JobState", "reason": "Reason", "nodelist": "NodeList", "nnodes": "NumNodes",
-            "partition": "Partition", "elapsed": "RunTime", "time_limit": "TimeLimit", "tres": "TRES", "restarts": "Restarts",
-            "qos": "QOS", "features": "Features"}  # fmt: skip
+RECORDED = {
+    "job_id": "JobId",
+    "state": "JobState",
+    "reason": "Reason",
+    "nodelist": "NodeList",
+    "nnodes": "NumNodes",
+    "partition": "Partition",
+    "elapsed": "RunTime",
+    "time_limit": "TimeLimit",
+    "tres": "TRES",
+    "restarts": "Restarts",
+    "qos": "QOS",
+    "features": "Features",
+}
 AT_END = ("state", "reason", "elapsed")  # of these, what Slurm says when the run ends; of all others, when it begins
 MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
 # What srun and slurmstepd print when Slurm itself ends a run.
@@ -26,7 +37,7 @@ VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
     (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", f"Slurm killed the run: {MEMORY}"),
     (r"exceeded (?:job |step )?memory limit", "host_oom", f"Slurm killed the run: {MEMORY}"),
     (r"DUE TO TIME LIMIT", "timeout", "Slurm's time limit came before the campaign's"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class Allocation:
 
 
 def allocation() -> Allocation | None:
-    """The allocation around this process; None outside of one. Raises UserError where Slurm does not answer about it."""
+    """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job or shutil.which("srun") is None:
         return None
@@ -50,7 +61,7 @@ def allocation() -> Allocation | None:
         raise UserError(
             f"Slurm does not answer about job {job}, which this process is in: try `scontrol show job {job}`"
         )
-    hosts = ask("scontrol", "show", "hostnames", facts["NodeList"]).split()
+    hosts = run_command("scontrol", "show", "hostnames", facts["NodeList"]).split()
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
         job,
@@ -65,7 +76,7 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
     """Slurm's description of a job, by Slurm's names; empty where it gives none."""
     for seconds in patience:
         time.sleep(seconds)
-        text = ask("scontrol", "show", "job", "--oneliner", job)
+        text = run_command("scontrol", "show", "job", "--oneliner", job)
         if text:
             return dict(re.findall(r"(\S+?)=(\S*)", text))
     return {}
@@ -81,24 +92,24 @@ def recorded_at_end(job: str) -> dict[str, str]:
 
 def _recorded(facts: dict[str, str]) -> dict[str, str]:
     """No user, no paths."""
-    return {name: facts[theirs] for name, theirs in RECORDED.items() if facts.get(theirs, "(null)") != "(null)"}
+    return {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
 
 
 def config() -> dict[str, str]:
     """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
-    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", ask("scontrol", "show", "config"), re.MULTILINE))
+    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", run_command("scontrol", "show", "config"), re.MULTILINE))
 
 
 def steps(job: str) -> list[str]:
     """The job's steps that srun has started and that still run."""
-    ids = ask("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
+    ids = run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
     return [step for step in ids if step.rsplit(".", 1)[-1].isdigit()]
 
 
 def signal_steps(job: str, name: str) -> None:
     """Send a signal to all processes of the job's steps, on all nodes; the batch script is no step."""
     for step in steps(job):
-        ask("scancel", f"--signal={name}", step)
+        run_command("scancel", f"--signal={name}", step)
 
 
 def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
@@ -111,7 +122,7 @@ def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     return None
 
 
-def ask(*command: str) -> str:
+def run_command(*command: str) -> str:
     """What a command prints; nothing where it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

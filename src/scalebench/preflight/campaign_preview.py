@@ -5,13 +5,14 @@ from collections import defaultdict
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
-from scalebench.machine.applicable import available_cores, reason_against
+from scalebench.cores import available_cores
+from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu, cuda_devices
 from scalebench.preflight import requirements
 
 
 def show(loaded: LoadedCampaign) -> str:
-    """Cells with batch arithmetic, tokens, processes and memory; the totals; models, corpora, and what cannot run here."""
+    """Cells with batch arithmetic, tokens, processes and memory; totals; models, corpora, and what cannot run here."""
     campaign, rows, total = loaded.campaign, [], 0
     for cell in loaded.cells:
         batch, seq_len = cell.batch, cell.workload.seq_len
@@ -25,7 +26,7 @@ def show(loaded: LoadedCampaign) -> str:
                 cell.work.warmup_steps,
                 cell.work.steps,
                 tokens,
-                batch.world,
+                cell.world_size,
                 requirements.size(held) if (held := requirements.state(cell)) else "unknown",
             ]
         )
@@ -34,7 +35,7 @@ def show(loaded: LoadedCampaign) -> str:
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
         "cell",
-        "global = micro x accum. x world",
+        "global = micro x accum. x devices",
         "tokens/step",
         "warm-up",
         "steps",
@@ -45,8 +46,9 @@ def show(loaded: LoadedCampaign) -> str:
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
-        f"{_padding(loaded)}{_comparisons(loaded)}{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
+        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, "
+        f"{hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
+        f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
     )
 
@@ -75,7 +77,7 @@ def _not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """The cells that this machine cannot run, by reason."""
     against = defaultdict(list)
     for cell in loaded.cells:
-        if reason := reason_against(cell, gpus):
+        if reason := unsupported_reason(cell, gpus):
             against[reason].append(cell.slug)
     if not against:
         return ""

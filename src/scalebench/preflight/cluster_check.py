@@ -12,10 +12,10 @@ from typing import Any
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.errors import UserError
 from scalebench.machine import slurm
-from scalebench.machine.slurm import ask
+from scalebench.machine.slurm import run_command
 from scalebench.preflight import slurm_plugin_guard
 from scalebench.preflight.slurm_test_only import refusals, requests
-from scalebench.preflight.snakemake_profile import Profile
+from scalebench.preflight.snakemake_profile import SnakemakeProfile
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
 
@@ -33,11 +33,12 @@ class Check:
 
 
 def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Check]:
-    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a campaign.
+    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a
+    campaign.
 
     Raises UserError where there is no Slurm.
     """
-    profile, config = Profile(folder), slurm.config()
+    profile, config = SnakemakeProfile(folder), slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
     defaults = profile.resources("train")
@@ -59,7 +60,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
 
 def _sinfo() -> tuple[list[list[str]], str]:
     """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
-    rows = [row.split("|") for row in ask("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
+    rows = [row.split("|") for row in run_command("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
     return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
 
 
@@ -73,20 +74,21 @@ def _named(partition: str, rules: list[str]) -> Check:
     return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
 
 
-def _jobs(loaded: LoadedCampaign, profile: Profile) -> list[Check]:
+def _jobs(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Check]:
     """Would Slurm take what the campaign asks for?"""
     return [
         Check(
             reason is None,
             f"{'Slurm takes' if reason is None else 'Slurm refuses'} {who}: {what}" + (f": {reason}" if reason else ""),
-            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the partition",
+            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
+            "partition",
         )
         for what, who, reason in refusals(loaded, profile)
     ]
 
 
 def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
-    """The trainings' partition and its devices, which it need not have where none are asked for; how many nodes it has."""
+    """The trainings' partition: its devices, which it needs only if some are requested, and how many nodes it has."""
     rows, names = _sinfo()
     own = [row for row in rows if row[0] == wanted]
     if not own:
@@ -101,8 +103,8 @@ def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
         Check(
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
-            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for train, "
-            "together and pairs (profiles/slurm/README.md); or choose another partition",
+            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for "
+            "train, same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
         ),
     ], count
 
@@ -112,7 +114,7 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     interval = int(profile.get("slurm-init-seconds-before-status-checks", 40))
     command = profile.get("slurm-status-command")
     accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
-    reason = slurm_plugin_guard.reason_against(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
+    reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
     kept = "sacct answers" if accounts else "no accounting (sacct does not answer)"
     said = (
         f"{kept}; looks every {interval} s by {command or 'the plugin’s choice'}; MinJobAge {config.get('MinJobAge')}"
@@ -155,12 +157,13 @@ def _nodes(partition: str, account: str, count: int, results: Path) -> list[Chec
 def _of(node: dict[str, Any], written: set[str], results: Path) -> list[Check]:
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
+    host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
+    one = f"the login node has {here}: use one environment"
     return [
-        Check(shared, f"{node['host']}: {results}/ is shared and can be written", "put the repository on a shared file system"),
-        Check(node["python"] == here, f"{node['host']}: Python {node['python']}", f"the login node has {here}: use one environment"),
-        Check(bool(node["torch"]), f"{node['host']}: torch {node['torch'] or 'cannot be imported: ' + node['error']}",
-              "install the environment where compute nodes see it"),
-    ]  # fmt: skip
+        Check(shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"),
+        Check(node["python"] == here, f"{host}: Python {node['python']}", one),
+        Check(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
+    ]
 
 
 def _network(answers: list[dict[str, Any]]) -> list[Check]:
@@ -168,7 +171,10 @@ def _network(answers: list[dict[str, Any]]) -> list[Check]:
         return [Check(True, "one node: no network between nodes to look at")]
     checks = []
     for node in answers:
-        fix = f"{node['host']} does not know the way to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+        fix = (
+            f"{node['host']} has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and "
+            "NCCL_SOCKET_IFNAME"
+        )
         checks.append(
             Check(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
         )

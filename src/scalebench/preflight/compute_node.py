@@ -1,4 +1,4 @@
-"""`python -m scalebench.preflight.compute_node TOKEN`: what a compute node says of itself to `scalebench cluster check`."""
+"""`python -m scalebench.preflight.compute_node TOKEN`: what a compute node reports to `scalebench cluster check`."""
 
 import json
 import os
@@ -7,19 +7,18 @@ import sys
 from pathlib import Path
 
 from scalebench.machine.gpus import cuda_devices
-from scalebench.machine.network import interface
-from scalebench.machine.slurm import ask
-from scalebench.trainer.world import short
+from scalebench.machine.network import interface, short_host
+from scalebench.machine.slurm import run_command
 
 
 def main(token: Path) -> None:
     """Read the token, write one of our own beside it, and print what this node is as one line of JSON."""
-    here = short(socket.gethostname())
+    here = short_host(socket.gethostname())
     reads = token.is_file() and token.read_text() == token.name
     if reads:
         token.with_name(f"{token.name}.{here}").touch()
     torch, error = _torch()
-    hosts = ask("scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", here)).split()
+    hosts = run_command("scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", here)).split()
     said = {
         "host": here,
         "reads": reads,

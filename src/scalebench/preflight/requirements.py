@@ -35,7 +35,7 @@ def state(cell: Cell) -> float | None:
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.world_size)
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
 
 
 def models(loaded: LoadedCampaign) -> str:
@@ -45,10 +45,11 @@ def models(loaded: LoadedCampaign) -> str:
         counts, name = counts_of(cell), cell.workload.model
         if counts is None:
             continue
-        label = name.slug() if isinstance(name, ModelShape) else name
+        label = name if isinstance(name, str) else name.slug()
         label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
         lines[label] = (
-            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a token"
+            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a "
+            "token"
         )
     return "\n\nModels:" + "".join(lines.values()) if lines else ""
 
@@ -56,11 +57,13 @@ def models(loaded: LoadedCampaign) -> str:
 def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """What the column of the state says and leaves out, and which cells it rules out here."""
     note = (
-        "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, buffers and the "
-        "allocator's reserve come on top."
+        "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
+        "buffers and the allocator's reserve come on top."
     )
-    least = min((gpu.memory for gpu in gpus), default=None)
-    large = [c.slug for c in loaded.cells if least and c.execution.device != "cpu" and (state(c) or 0) > least]
+    least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
+    if least is None:
+        return note
+    large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]
     if large:
         note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
     return note
@@ -72,6 +75,11 @@ def corpora(loaded: LoadedCampaign) -> str:
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
     return "\n\nCorpora:" + "".join(lines)
+
+
+def corpora_text(rows: dict[str, Corpus]) -> str:
+    """A line for each corpus of the table: its source, what would be downloaded, its licence."""
+    return "\n".join(f"{_corpus(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
 def _corpus(name: str, corpus: Corpus) -> str:

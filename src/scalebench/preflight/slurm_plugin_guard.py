@@ -1,4 +1,4 @@
-"""Before Snakemake submits: will it ever hear that a job has ended, are there jobs of an earlier one, do secrets go along?"""
+"""Before Snakemake submits: will it hear that a job has ended, are there jobs of an earlier one, are secrets sent?"""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.errors import UserError
-from scalebench.machine.slurm import ask, config
+from scalebench.machine.slurm import config, run_command
 
 LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
 SECRET = re.compile(
@@ -21,7 +21,8 @@ def guard(settings: Any) -> None:
     """What must hold before the first job is submitted; `settings` are those of Snakemake's executor.
 
     Takes what looks like a secret out of this process' environment, all of which would go along with every job. Raises
-    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and where
+    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and
+    where
     jobs of an earlier Snakemake in this folder could still start, or publish, behind the back of this one's.
     """
     if not hasattr(settings, "status_command"):  # another executor than the Slurm plugin's, or a job of it
@@ -30,7 +31,7 @@ def guard(settings: Any) -> None:
     if withheld:
         print(f"not sent to compute nodes, nor given to this workflow's local steps: {', '.join(withheld)}")
     interval = settings.init_seconds_before_status_checks
-    reason = reason_against(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
+    reason = status_check_problem(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
     if reason:
         raise UserError(f"nothing was submitted: {reason}")
     left = left_in_queue(Path.cwd())
@@ -52,16 +53,19 @@ States = dict[str, str]  # job id -> Slurm's state
 class Listener:
     """The plugin's question after the states of its jobs, asked so that it hears of the end of each.
 
-    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because the
+    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because
+    the
     controller restarts, it drops all jobs: here it gets the states last heard. A preempted job it leaves to Slurm,
-    which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the cluster has
-    forgotten meanwhile is never heard of again: here it is UNKNOWN, of which the plugin goes and sees whether its files are there.
+    which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the
+    cluster has
+    forgotten meanwhile is never heard of again: here it is UNKNOWN, of which the plugin goes and sees whether its
+    files are there.
     """
 
     def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
         self.question, self.requeue, self.heard = question, requeue, States()
 
-    async def __call__(self, command: str, logger: Any) -> tuple[States, float]:
+    async def __call__(self, command: str, logger: Any) -> tuple[States, float | None]:
         states, seconds = await self.question(command, logger)
         if states is None:
             return dict(self.heard), 0.0
@@ -73,16 +77,21 @@ class Listener:
 
 def left_in_queue(folder: Path) -> list[str]:
     """The ids of this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-    rows = [row.split("|", 2) for row in ask("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()]
+    rows = [
+        row.split("|", 2) for row in run_command("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()
+    ]
     here = folder.resolve()
     own = [row for row in rows if len(row) == 3 and row[2].startswith("rule_")]
     return [job for job, where, _ in own if Path(where).resolve() == here]
 
 
-def reason_against(command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool) -> str | None:
+def status_check_problem(
+    command: str | None, interval: int, age: int | None, accounts: bool, sacct: bool
+) -> str | None:
     """Why Snakemake would not hear of the end of its jobs; None where it would.
 
-    `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the cluster's
+    `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the
+    cluster's
     MinJobAge; `accounts`: whether sacct answers; `sacct`: whether it is installed, in which case the plugin prefers it.
     """
     if accounts:
@@ -101,7 +110,8 @@ def reason_against(command: str | None, interval: int, age: int | None, accounts
     if not sacct:
         return None  # the plugin then takes squeue
     return (
-        'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for its '
+        'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for '
+        "its "
         "jobs for ever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
     )
 

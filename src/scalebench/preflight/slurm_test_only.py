@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.campaign.slurm_request import Job, job, job_together
-from scalebench.preflight.snakemake_profile import Profile
+from scalebench.preflight.snakemake_profile import SnakemakeProfile
 
 # Resources by which a profile replaces what a rule asks for; and those that it adds, with sbatch's options for them.
 NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
 OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constraint": "constraint", "qos": "qos"}
 
 
-def refusals(loaded: LoadedCampaign, profile: Profile) -> Iterator[tuple[str, str, str | None]]:
-    """Each different request among the jobs of a campaign: what it asks for, for whom, and why Slurm refuses it (or None)."""
+def refusals(loaded: LoadedCampaign, profile: SnakemakeProfile) -> Iterator[tuple[str, str, str | None]]:
+    """Each different request among the jobs of a campaign: resources, jobs, and why Slurm refuses it (or None)."""
     wanted: dict[tuple[str, Job], list[str]] = {}
     for rule, request, name in requests(loaded):
         wanted.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)
@@ -27,7 +27,7 @@ def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str]]:
     """The rule, the request and the name of each job that measures."""
     resources = loaded.campaign.resources
     if resources.same_allocation:
-        yield "together", job_together(loaded.cells, resources), "all cells of a repeat"
+        yield "same_allocation", job_together(loaded.cells, resources), "all cells of a repeat"
     else:
         for cell in loaded.cells:
             yield "train", job(cell, resources), cell.slug
@@ -39,7 +39,13 @@ def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str]]:
 def as_sent(request: Job, replaced: dict[str, str]) -> Job:
     """A request with what the profile puts in its place."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
-    return replace(request, gres=replaced.get("gres", request.gres), **numbers)
+    return replace(
+        request,
+        gres=replaced.get("gres", request.gres),
+        mem_mb=numbers.get("mem_mb", request.mem_mb),
+        runtime=numbers.get("runtime", request.runtime),
+        cpus_per_task=numbers.get("cpus_per_task", request.cpus_per_task),
+    )
 
 
 def command(request: Job, resources: dict[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from scalebench.errors import UserError
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
 
 
-class Profile:
+class SnakemakeProfile:
     """The keys of the profile in `folder`. Raises UserError where there is none."""
 
     def __init__(self, folder: Path) -> None:

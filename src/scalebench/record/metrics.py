@@ -1,21 +1,24 @@
 """`training_metrics.json`, schema 3.1: what one run leaves behind, whether it worked or not.
 
 Names that the 2.0 files of the projects before this one used keep their meaning; what those files called an epoch is
-here the window, the only part of a run that is timed. Times are seconds, sizes bytes.
+here the window, the only part of a run that is timed. Times are seconds, sizes bytes. Inside the package a quantity in
+seconds ends in `_s`; what the 2.0 files call it stands here alone, as an alias.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-SCHEMA_VERSION = "3.1"  # 3.0 has no `validation`
+SCHEMA_VERSION: Literal["3.1"] = "3.1"  # 3.0 has no `validation`
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable"
 ]
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    """A section of the file. Fields are set by their names, read and written by their aliases."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
 
 class Failure(Part):
@@ -26,8 +29,6 @@ class Failure(Part):
     rank: int | None = Field(None, description="The rank that failed first, where known.")
     log_tail: list[str] = Field([], description="The last lines of the log.")
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True)
-
 
 class TrainingConfig(Part):
     """The run in the words of the 2.0 files."""
@@ -35,9 +36,9 @@ class TrainingConfig(Part):
     model_name: str
     model_size: str
     seq_len: int
-    micro_batch_size_per_gpu: int = Field(description="Samples per device, CPU devices included.")
-    grad_accum_steps: int
-    global_batch_size: int
+    micro_batch: int = Field(alias="micro_batch_size_per_gpu", description="Samples per device, CPU devices included.")
+    accumulation: int = Field(alias="grad_accum_steps")
+    global_batch: int = Field(alias="global_batch_size")
     lr: float
     optimizer: str
     precision: str
@@ -72,22 +73,26 @@ class Ledger(Part):
 class Window(Part):
     """The timed steps. A step's time is the maximum over ranks; rates are all tokens over all time."""
 
-    wall_time_sec: float = Field(description="Longest rank's time from the first step's start to the last step's end.")
+    wall_time_s: float = Field(
+        alias="wall_time_sec", description="Longest rank's time from the first step's start to the last step's end."
+    )
     optimizer_steps: int = Field(description="Updates that the optimizer itself has counted.")
     skipped_optimizer_steps: int = Field(description="Steps without an update: fp16 overflow.")
     micro_steps: int
-    tokens_processed_global: int = Field(description="From the ledger, not from the configuration.")
-    tokens_per_sec_global: float
-    tokens_per_sec_per_device: float
+    tokens: int = Field(alias="tokens_processed_global", description="From the ledger, not from the configuration.")
+    tokens_per_s: float = Field(alias="tokens_per_sec_global")
+    tokens_per_s_per_device: float = Field(alias="tokens_per_sec_per_device")
     step_time_n: int
-    step_time_mean_sec: float
-    step_time_p50_sec: float
-    step_time_p95_sec: float | None = Field(description="null below 20 steps.")
-    step_time_p99_sec: float | None = Field(description="null below 100 steps.")
-    step_time_min_sec: float
-    step_time_max_sec: float
-    dataload_time_mean_sec: float = Field(description="Per step: the longest rank's wait for data.")
-    train_loss_avg_global: float
+    step_time_mean_s: float = Field(alias="step_time_mean_sec")
+    step_time_p50_s: float = Field(alias="step_time_p50_sec")
+    step_time_p95_s: float | None = Field(alias="step_time_p95_sec", description="null below 20 steps.")
+    step_time_p99_s: float | None = Field(alias="step_time_p99_sec", description="null below 100 steps.")
+    step_time_min_s: float = Field(alias="step_time_min_sec")
+    step_time_max_s: float = Field(alias="step_time_max_sec")
+    data_wait_mean_s: float = Field(
+        alias="dataload_time_mean_sec", description="Per step: the longest rank's wait for data."
+    )
+    train_loss_mean: float = Field(alias="train_loss_avg_global")
     train_loss_first: float
     train_loss_last: float
     clock: Literal["monotonic", "cuda_events"]
@@ -102,16 +107,16 @@ class Validation(Part):
     loss: float = Field(description="Mean cross-entropy over all targets, in nats.")
     perplexity: float | None = Field(description="exp(loss); null for classes.")
     accuracy: float | None = Field(description="Part of the targets that the model thinks likeliest; null for tokens.")
-    wall_time_sec: float
+    wall_time_s: float = Field(alias="wall_time_sec")
 
 
 class Utilization(Part):
     """Model FLOPs utilization: how much of the device's peak the model's arithmetic is."""
 
     convention: str = Field(description="What counts as the model's arithmetic.")
-    flops_per_sec_per_device: float = Field(description="Full attention.")
-    peak_flops_per_sec: float | None = Field(
-        description="Dense peak of the device for the precision; null where unknown."
+    flops_per_s_per_device: float = Field(alias="flops_per_sec_per_device", description="Full attention.")
+    peak_flops_per_s: float | None = Field(
+        alias="peak_flops_per_sec", description="Dense peak of the device for the precision; null where unknown."
     )
     peak_source: str | None
     mfu: float | None = Field(description="Full attention, as the literature prints it.")
@@ -134,20 +139,26 @@ class Energy(Part):
 class Startup(Part):
     """Time outside the window."""
 
-    launch_sec: float = Field(description="From the launcher's start to the first line of the rank's program.")
-    setup_sec: float = Field(description="Imports, process group, model, data.")
-    warmup_sec: float = Field(description="Warm-up steps, with whatever is compiled, allocated or connected in them.")
-    first_step_sec: float = Field(description="The first of them, in which torch.compile compiles.")
+    launch_s: float = Field(
+        alias="launch_sec", description="From the launcher's start to the first line of the rank's program."
+    )
+    setup_s: float = Field(alias="setup_sec", description="Imports, process group, model, data.")
+    warmup_s: float = Field(
+        alias="warmup_sec", description="Warm-up steps, with whatever is compiled, allocated or connected in them."
+    )
+    first_step_s: float = Field(
+        alias="first_step_sec", description="The first of them, in which torch.compile compiles."
+    )
 
 
 class Memory(Part):
     """Peaks over the window, maximum over ranks; null where the device does not count."""
 
-    max_cuda_mem_allocated_bytes_global: int | None
-    max_cuda_mem_reserved_bytes_global: int | None
+    max_cuda_allocated_bytes: int | None = Field(alias="max_cuda_mem_allocated_bytes_global")
+    max_cuda_reserved_bytes: int | None = Field(alias="max_cuda_mem_reserved_bytes_global")
     cuda_alloc_retries: int | None
     state_bytes: int = Field(
-        description="Alive on a device just before an update: weights, gradients, optimizer state, buffers. Largest rank."
+        description="Alive on a device just before an update: weights, gradients, optimizer state, buffers. Maximum."
     )
     state_bytes_predicted: float = Field(
         description="Of weights, gradients and optimizer state, by the ZeRO paper's model."
@@ -164,14 +175,12 @@ class Model(Part):
     flops_per_token_causal: int | None
 
 
-class Metrics(Part):
-    """One run."""
+class Recorded(Part):
+    """What is known of every run, whether it has numbers or not."""
 
     schema_version: Literal["3.0", "3.1"] = SCHEMA_VERSION
     run_id: str
     timestamp_utc: str = Field(description="Start of the launcher.")
-    status: Literal["ok", "failed", "not_applicable"]
-    failure: Failure | None = None
     campaign: str
     cell: str
     repeat: int = Field(ge=1)
@@ -187,23 +196,68 @@ class Metrics(Part):
     scheduler: dict[str, str] | None = None
     data: dict[str, Any] = Field(description="tokens.json of the corpus, without its splits' paths.")
     training_config: TrainingConfig
-    model: Model | None = None
-    ledger: Ledger | None = None
-    window: Window | None = None
+    files: dict[str, str] = Field({}, description="sha256 of the run's other files.")
+
+
+class Measured(Recorded):
+    """A run with numbers."""
+
+    status: Literal["ok"] = "ok"
+    failure: None = None
+    model: Model
+    ledger: Ledger
+    window: Window
     validation: Validation | None = Field(None, description="null: validation_samples is 0, or nothing is held out.")
-    utilization: Utilization | None = None
-    energy: Energy | None = None
-    startup: Startup | None = None
-    memory: Memory | None = None
-    collectives: dict[str, dict[str, Any]] | None = Field(
-        None, description="Of one step on rank 0, counted in a probe during warm-up: calls, logical bytes, dtypes."
+    utilization: Utilization
+    energy: Energy
+    startup: Startup
+    memory: Memory
+    collectives: dict[str, dict[str, Any]] = Field(
+        description="Of one step on rank 0, counted in a probe during warm-up: calls, logical bytes, dtypes."
     )
-    dtypes: dict[str, str] | None = Field(
-        None, description="Of parameters, matrix products, gradients, optimizer state and reduced tensors, as found."
+    dtypes: dict[str, str] = Field(
+        description="Of parameters, matrix products, gradients, optimizer state and reduced tensors, as found."
     )
     engine_config: dict[str, Any] | None = Field(None, description="The effective DeepSpeed configuration.")
-    ranks: list[dict[str, Any]] | None = Field(
-        None, description="Of each rank: host, devices, cores, and what the hardware did during the window."
+    ranks: list[dict[str, Any]] = Field(
+        description="Of each rank: host, devices, cores, and what the hardware did during the window."
     )
-    total_wall_time_sec: float | None = Field(None, description="From the launcher's start to the metrics.")
-    files: dict[str, str] = Field({}, description="sha256 of the run's other files.")
+    total_wall_time_s: float = Field(
+        alias="total_wall_time_sec", description="From the launcher's start to the metrics."
+    )
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that came up; a rank of nn.DataParallel has several."""
+        return sum(len(rank["devices"]) for rank in self.ranks)
+
+
+class Failed(Recorded):
+    """A run without numbers, and why it has none. The sections of a measured run are null."""
+
+    status: Literal["failed", "not_applicable"] = "failed"
+    failure: Failure
+    model: None = None
+    ledger: None = None
+    window: None = None
+    validation: None = None
+    utilization: None = None
+    energy: None = None
+    startup: None = None
+    memory: None = None
+    collectives: None = None
+    dtypes: None = None
+    engine_config: None = None
+    ranks: None = None
+    total_wall_time_s: float | None = Field(
+        None, alias="total_wall_time_sec", description="From the launcher's start to the end."
+    )
+
+
+Metrics = Annotated[Measured | Failed, Field(discriminator="status")]
+_METRICS: TypeAdapter[Measured | Failed] = TypeAdapter(Metrics)
+
+
+def parse_metrics(data: bytes | str) -> Measured | Failed:
+    """The metrics in the JSON text `data`. Raises pydantic.ValidationError where they are not of schema 3."""
+    return _METRICS.validate_json(data)

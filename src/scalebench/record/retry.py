@@ -1,4 +1,4 @@
-"""Taking runs away, so that Snakemake makes them anew."""
+"""Removing runs, so that Snakemake runs them again."""
 
 import json
 import shutil
@@ -8,26 +8,33 @@ from pathlib import Path
 from scalebench.errors import UserError
 from scalebench.record.run import CAPTURE, METRICS, read_run
 
-MEASURED = ("runs", "together", "compare", "traces", "logs")  # folders of a campaign that nothing can compute anew
+MEASURED = (
+    "runs",
+    "together",
+    "compare",
+    "traces",
+    "reference",
+    "logs",
+)  # folders of a campaign that cannot be recomputed
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
-    """Remove the folders of failed or damaged runs and traces (all that are given, with `anyway`); returns what was removed.
+    """Remove the folders of failed or damaged runs and traces (with `anyway`, all of them); returns what was removed.
 
     Everything that was computed from them goes as well: Snakemake does not miss an input as long as the file made
     from it is there.
     """
-    gone = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
-    gone += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
-    for folder in gone:
+    removed = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
+    removed += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
+    for folder in removed:
         shutil.rmtree(folder)
-        # Made together with other cells: all of that repeat is made anew, so that it stays a pair.
+        # Run together with other cells: all of that repeat is run again, so that it stays a pair.
         shutil.rmtree(campaign / "together" / folder.name, ignore_errors=True)
-    for path in campaign.iterdir() if gone else ():
+    for path in campaign.iterdir() if removed else ():
         if path.name in MEASURED:
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return gone
+    return removed
 
 
 def _traced(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """Reading a run folder."""
 
 import hashlib
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +10,14 @@ import numpy as np
 from pydantic import ValidationError
 
 from scalebench.errors import UserError
-from scalebench.record.metrics import Metrics
+from scalebench.record.metrics import Failed, Measured, parse_metrics
 from scalebench.record.steps import read_steps, window_steps
 
-METRICS, STEPS, LAUNCHER, COMPLETE, LOG = (
-    "training_metrics.json", "steps.csv", "launcher_metadata.json", "RUN_COMPLETE.txt", "train.log",
-)  # fmt: skip
+METRICS = "training_metrics.json"
+STEPS = "steps.csv"
+LAUNCHER = "launcher_metadata.json"
+COMPLETE = "RUN_COMPLETE.txt"
+LOG = "train.log"
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
@@ -24,8 +26,8 @@ class Run:
     """One run: its folder, its metrics, and its raw series, read when asked for."""
 
     folder: Path
-    metrics: Metrics
-    label: str | None = None  # of an arm of a pair: both arms of a null pair have one cell and one number
+    metrics: Measured | Failed
+    label: str | None = None  # of an arm of a pair: both arms of an A/A pair have one cell and one number
 
     @property
     def name(self) -> str:
@@ -33,7 +35,7 @@ class Run:
 
     @property
     def ok(self) -> bool:
-        return self.metrics.status == "ok"
+        return isinstance(self, MeasuredRun)
 
     @cached_property
     def steps(self) -> np.ndarray:
@@ -43,7 +45,8 @@ class Run:
         if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
-                f"make it anew: scalebench retry config/campaigns/{self.metrics.campaign}.yaml --cell {self.metrics.cell}"
+                f"run it again: scalebench retry config/campaigns/{self.metrics.campaign}.yaml "
+                f"--cell {self.metrics.cell}"
             )
         return read_steps(data.decode())
 
@@ -52,14 +55,32 @@ class Run:
         return window_steps(self.steps)
 
 
+@dataclass(frozen=True)
+class MeasuredRun(Run):
+    """A run with numbers."""
+
+    metrics: Measured
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that came up, over all ranks."""
+        return self.metrics.n_devices
+
+
+def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
+    """Those of `runs` that have numbers, in their order."""
+    return [run for run in runs if isinstance(run, MeasuredRun)]
+
+
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     """The run in `folder`, which must be the one that was planned there. Raises UserError otherwise."""
     run = read_run(folder)
-    found = (run.metrics.cell, run.metrics.repeat, run.metrics.fingerprint)
-    if found != (cell, repeat, fingerprint):
-        what = f"{run.name}" if found[:2] != (cell, repeat) else "a run of another configuration"
+    metrics = run.metrics
+    if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
+        other = (metrics.cell, metrics.repeat) != (cell, repeat)
+        actual = run.name if other else "a run of another configuration"
         raise UserError(
-            f"{folder / METRICS} is {what}; the campaign plans {cell}/rep{repeat} there. Make it anew with snakemake"
+            f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Run it again with snakemake"
         )
     return run
 
@@ -68,11 +89,12 @@ def read_run(folder: Path) -> Run:
     """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3."""
     path = folder / METRICS
     try:
-        return Run(folder, Metrics.model_validate_json(path.read_bytes()))
+        metrics = parse_metrics(path.read_bytes())
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
-    except (ValidationError, json.JSONDecodeError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else None
-        place = ".".join(map(str, first["loc"])) if first else ""  # empty where the file is no JSON
-        detail = ": ".join(filter(None, [place, first["msg"]])) if first else str(error)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = ".".join(str(part) for part in first["loc"])  # empty where the file is no JSON
+        detail = ": ".join(filter(None, [location, first["msg"]]))
         raise UserError(f"{path} is not a metrics file of schema 3: {detail}") from None
+    return MeasuredRun(folder, metrics) if isinstance(metrics, Measured) else Run(folder, metrics)

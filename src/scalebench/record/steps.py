@@ -1,4 +1,4 @@
-"""`steps.csv`: the raw series of a run, one row per step and rank. In memory it is an array with a field for each column."""
+"""`steps.csv`: the raw series of a run, one row per step and rank; in memory an array with a field for each column."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ ROW = np.dtype(
         ("tokens", "i8"),
     ]
 )
-COLUMNS = ROW.names
+COLUMNS: tuple[str, ...] = ROW.names or ()
 FORMATS = {"U": "%s", "i": "%d", "f": "%.9g"}  # digits enough to compute what the metrics say
 
 
@@ -37,7 +37,7 @@ def read_steps(text: str) -> np.ndarray:
 
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns with one value a step of the window: time and data wait are maxima over ranks, loss the mean by samples."""
+    """Columns with one value a step of the window: times are maxima over ranks, the loss the mean by samples."""
     by_step = _ByStep(rows[_timed(rows)])
     samples = by_step.sum("samples")
     return {
@@ -57,7 +57,7 @@ def loss_series(rows: np.ndarray) -> np.ndarray:
 
 
 def elapsed(rows: np.ndarray) -> np.ndarray:
-    """Seconds since the window began at the end of each of its steps: each rank by its own clock, then the one that is behind."""
+    """Seconds since the window began at the end of each of its steps: by each rank's own clock, then the last one's."""
     window = _timed(rows)
     steps, place = np.unique(rows["step"][window], return_inverse=True)
     ranks = rows["rank"][window]

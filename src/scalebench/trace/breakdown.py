@@ -12,6 +12,7 @@ from scalebench.trace.kernel_classes import COMMUNICATION, UNCLASSIFIED, classif
 from scalebench.trace.profile_schema import Collective, Coverage, Kernel, Slowest, Step
 from scalebench.trace.ranges import tree
 from scalebench.trace.time_spans import Spans, union, within, without
+from scalebench.trace.top_entries import top_entries
 from scalebench.trace.waiting import Waiting, waiting
 
 MARK = 0.95  # share of device time that must be understood before anything is said about communication
@@ -32,7 +33,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Work:
-    """What one rank's device did: parallel arrays; `kind` and `collective` are places in the Summary's lists of names."""
+    """What one rank's device did, as parallel arrays; `kind` and `collective` index the breakdown's lists of names."""
 
     launched: np.ndarray
     start: np.ndarray
@@ -44,12 +45,13 @@ class Work:
         return union(self.start[chosen], self.end[chosen], pause)
 
 
-class Summary:
-    """What a trace says; `world` is how many ranks it should hold, where that is known."""
+class StepBreakdown:
+    """What a trace says; `world` and `n_devices` are the ranks and devices that it should hold, where they are known."""
 
-    def __init__(self, trace: Trace, world: int | None = None) -> None:
+    def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
+        self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
         # Names become small numbers at once: comparing text a million times takes longer than everything else.
         classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
@@ -68,9 +70,9 @@ class Summary:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> Work:
-        mine = (self.trace.work["rank"] == rank).to_numpy()
-        columns = (self.trace.work[name].to_numpy()[mine] for name in ("launched", "start", "end"))
-        return Work(*columns, kind[mine], collective[mine])
+        own = (self.trace.work["rank"] == rank).to_numpy()
+        launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
+        return Work(launched, start, end, kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
         return kind == self.kinds.index(name)
@@ -120,12 +122,14 @@ class Summary:
         """Why nothing is said about communication; None where the trace carries it."""
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
+        if self.shares_process:
+            return "a rank of nn.DataParallel drives several devices: what one computes while another copies is not overlap"
         share = self.coverage.classified_share
         if share is not None and share < MARK:
             names = ", ".join(self.coverage.unclassified_top)
             return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
         if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():
-            return f"no collective was found in a trace of {self.world} ranks; its kernels may have names that are not known"
+            return f"no collective was found in a trace of {self.world} ranks; its kernels may have unknown names"
         if self.trace.source.dropped:
             return f"{self.trace.source.tool} lost {self.trace.source.dropped:,} events"
         return None
@@ -169,7 +173,7 @@ class Summary:
             return []
         rows = []
         waited = self.waits.by_rank if isinstance(self.waits, Waiting) else None
-        recorded = self.trace.source.device != "none"
+        recorded = self.trace.source.device != "none" and not self.shares_process
         for rank in self.ranks:
             window = self.windows[rank]
             compute, talk = self._spans[rank]
@@ -215,7 +219,7 @@ class Summary:
     def _mean(self, spans: dict[int, Spans]) -> float:
         """Milliseconds per step and rank."""
         total = sum(int(within(s, self.windows[r].starts, self.windows[r].ends).sum()) for r, s in spans.items())
-        return total / 1e6 / (self.steps * len(self.ranks))
+        return total / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def classes(self) -> dict[str, float] | None:
         if not self.steps or not self.known:
@@ -275,7 +279,7 @@ class Summary:
             return None, None
         return total / 1e6, int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum()) / total if self.known else None
 
-    def fields(self) -> dict[str, Any]:
+    def profile_fields(self) -> dict[str, Any]:
         """The part of a Profile that the trace alone gives."""
         total, share = self.kernel_time()
         talking = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
@@ -300,7 +304,7 @@ class Summary:
             "slowest": self.slowest(),
             "ranges": tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
             "kernels_top": self.kernels(),
-            **tops(self.trace),
+            **top_entries(self.trace),
         }
 
 
@@ -309,31 +313,3 @@ def _gaps(busy: Spans, window: Windows) -> np.ndarray:
     begun, over = busy[1], np.append(busy[0][1:], window.ends[-1:])
     long = begun[(over - begun) > GAP_NS] if len(begun) else begun
     return np.searchsorted(long, window.ends) - np.searchsorted(long, window.starts)
-
-
-def tops(trace: Trace) -> dict[str, Any]:
-    """The five largest ranges and calls of the operating system, as `nsys stats` shows them: sums of nested ranges."""
-    ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
-    summed = ranges.groupby("name", observed=True)["total_ns"].sum()
-    host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]
-    nvtx, osrt = _top5("nvtx", summed), _top5("osrt", host)
-    large = [t for t in nvtx if "allreduce_gradients" in t["name"] and t["time_percent"] > 20]
-    bottleneck: dict[str, Any] = {"allreduce_gradients_over_20pct": bool(large)}
-    if large:
-        bottleneck["matched"] = {k: large[0][k] for k in ("name", "time_percent", "total_time")}
-    return {"nvtx_top5": nvtx, "osrt_top5": osrt, "likely_bottleneck": bottleneck}
-
-
-def _top5(kind: str, totals: pd.Series) -> list[dict[str, Any]]:
-    every = int(totals.sum())
-    return [
-        {
-            "kind": kind,
-            "name": str(name),
-            "time_percent": round(100 * int(ns) / every, 1),
-            "total_time": f"{int(ns)} ns",
-            "raw": "",
-        }
-        for name, ns in totals.nlargest(5).items()
-        if every
-    ]

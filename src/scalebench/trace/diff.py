@@ -5,16 +5,22 @@ from typing import Any
 from scalebench.errors import UserError
 from scalebench.trace.profile_schema import Profile, mean
 
-PARTS = {"step": "wall_ms", "computing": "compute_ms", "communication": "communication_ms", "exposed communication": "exposed_ms",
-         "waiting for ranks": "wait_ms", "neither": "idle_ms"}  # fmt: skip
-SAID = 0.01  # of A's step: smaller moves are in the table and not in the sentence
+PARTS = {
+    "step": "wall_ms",
+    "computing": "compute_ms",
+    "communication": "communication_ms",
+    "exposed communication": "exposed_ms",
+    "waiting for ranks": "wait_ms",
+    "idle": "idle_ms",
+}
+NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
 
 
 def diff(a: Profile, b: Profile) -> list[dict[str, Any]]:
     """Rows of name, a, b, and b - a; milliseconds (calls where the name says so), per optimizer step and rank.
 
-    A figure that one of the traces does not carry is None, and so is the difference. Raises UserError where the traces have
-    no steps: totals of runs of different lengths are not compared.
+    A figure that one of the traces does not have is None, and so is the difference. Raises UserError where the traces
+    have no steps: totals of runs of different lengths are not compared.
     """
     for name, profile in (("A", a), ("B", b)):
         if profile.status != "ok":
@@ -35,13 +41,13 @@ def diff(a: Profile, b: Profile) -> list[dict[str, Any]]:
     return rows
 
 
-def told(rows: list[dict[str, Any]]) -> str:
-    """Which parts moved, in a sentence; the largest first."""
+def summarise_diff(rows: list[dict[str, Any]]) -> str:
+    """Which parts moved, as a sentence; the largest first."""
     step = next((r for r in rows if r["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
-    moved = [r for r in rows if r["name"].startswith("class ") or r["name"] in ("exposed communication", "neither")]
-    moved = [r for r in moved if r["difference"] is not None and abs(r["difference"]) >= SAID * step["a"]]
+    moved = [r for r in rows if r["name"].startswith("class ") or r["name"] in ("exposed communication", "idle")]
+    moved = [r for r in moved if r["difference"] is not None and abs(r["difference"]) >= NOTABLE * step["a"]]
     moved.sort(key=lambda r: -abs(r["difference"]))
     parts = (
         ", ".join(f"{r['name'].removeprefix('class ')} {r['difference']:+.3g} ms" for r in moved[:5])

@@ -1,17 +1,17 @@
-"""`profile_summary.json`, schema 1.0: where the time of the traced steps went. Times in milliseconds unless a name says otherwise.
+"""`profile_summary.json`, schema 1.0: where the time of the traced steps went. In milliseconds unless named otherwise.
 
-Names that the summaries of earlier projects used keep their meaning. A figure that the trace does not carry is null, and
-`unknown` says why; it is never 0.
+Names that the summaries of earlier projects used keep their meaning. A figure that the trace does not have is null,
+and `unknown` says why; it is never 0.
 """
 
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from scalebench.errors import UserError
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION: Literal["1.0"] = "1.0"
 PROFILE = "profile_summary.json"
 
 
@@ -99,7 +99,8 @@ class Profile(Part):
     run_dir: str
     slurm_job_id: str | None = None
     hosts: list[str] = []
-    world_size: int | None = None
+    world_size: int | None = Field(None, description="Ranks.")
+    n_devices: int | None = Field(None, description="Devices of all ranks; a rank of nn.DataParallel has several.")
     gpu: str | None = None
     cuda: str | None = None
     torch: str | None = None
@@ -120,6 +121,7 @@ class Profile(Part):
     cell: str | None = None
     fingerprint: str | None = None
     strategy: str | None = None
+    precision: str | None = None
     tool: str | None = None
     tool_reason: str | None = Field(None, description="Why this tool and not the other.")
     device: Literal["gpu", "cpu", "none"] = "none"
@@ -146,7 +148,11 @@ class Profile(Part):
     slowest: Slowest | None = None
     ranges: list[Range] = []
     kernels_top: list[Kernel] = []
-    proof: dict[str, Any] = Field({}, description="What NCCL, nvidia-smi and ibstat said about the wires, by file.")
+    interconnect: dict[str, Any] = Field(
+        {},
+        validation_alias=AliasChoices("interconnect", "proof"),  # `proof`: its name in files of scalebench 3.1
+        description="What NCCL, nvidia-smi and ibstat report about the links between devices, by file.",
+    )
     step_time_ms: list[float] = Field([], description="Of the traced steps, by the trainer's clock, slowest rank.")
 
 

@@ -1,4 +1,4 @@
-"""Summaries of captures: our own, whose surroundings are known, and files of anybody else."""
+"""Summaries of captures: our own, whose conditions are known, and files of anybody else."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,16 +8,18 @@ import pandas as pd
 
 from scalebench.errors import UserError
 from scalebench.files import scrub, write_atomic, write_json
-from scalebench.trace.breakdown import Summary, tops
+from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.capture.capture_schema import RAW, Captured, read_capture
 from scalebench.trace.profile_schema import PROFILE, Profile
-from scalebench.trace.readers.interconnect import read_proof
+from scalebench.trace.readers.interconnect import read_interconnect
 from scalebench.trace.readers.nsys_stats import summarise_text
 from scalebench.trace.readers.open_trace import kind_of, read_trace
 from scalebench.trace.timeline import COLUMNS, timeline
+from scalebench.trace.top_entries import top_entries
 
 TIMELINE = "timeline.csv"
 PER_RANK = (".sqlite", ".json", ".json.gz")
+INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
@@ -26,15 +28,15 @@ def summarise_capture(folder: Path) -> Profile:
     known = _known(captured, folder)
     if captured.status == "ok":
         paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
-        summary = Summary(read_trace(paths), captured.world_size)
-        fields = known | summary.fields()
+        breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
+        fields = known | breakdown.profile_fields() | {"interconnect": _interconnect(folder, captured)}
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
         fields |= {
             "inputs": [p.name for p in paths],
             "nsys_report": reports[0] if len(reports) == 1 else reports or None,
         }
-        fields["per_file"] = {p.name: tops(read_trace([p])) for p in paths} if len(paths) > 1 else {}
-        profile, spans = _with_bandwidth(Profile(**fields), captured), timeline(summary)
+        fields["per_file"] = {p.name: top_entries(read_trace([p])) for p in paths} if len(paths) > 1 else {}
+        profile, spans = _with_bandwidth(Profile(**fields), captured), timeline(breakdown)
     else:
         profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
         spans = pd.DataFrame(columns=COLUMNS)
@@ -44,20 +46,21 @@ def summarise_capture(folder: Path) -> Profile:
 
 
 def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
-    """Bus bandwidth of each collective: full size x 2 (n-1)/n of an all-reduce, x (n-1)/n of a gather or a scatter, over its transfer.
+    """Bus bandwidth of each collective: full size x 2 (n-1)/n (all-reduce) or x (n-1)/n (others), by its transfer.
 
-    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks. The
-    size is that of the probed step; a collective that has another name in the trace, or whose transfer is unknown, has none.
+    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks.
+    The size is that of the probed step; a collective with another name in the trace, or of unknown transfer, has none.
     """
-    n, sizes = captured.world_size, {}
+    n = captured.world_size
+    sizes: dict[str, int] = {}
     for name, probed in (captured.collectives or {}).items():
         kind = name.removesuffix("_base").replace("_", "")
         sizes[kind] = sizes.get(kind, 0) + probed["bytes"]
-    for name, found in profile.collectives.items():
+    for name, collective in profile.collectives.items():
         size = sizes.get(name.replace("_", ""))
-        if size and found.transfer_ms and n > 1:
+        if size and collective.transfer_ms and n > 1:
             factor = (2 if name == "all_reduce" else 1) * (n - 1) / n
-            found.bus_gb_per_s = factor * size / (found.transfer_ms * 1e6)
+            collective.bus_gb_per_s = factor * size / (collective.transfer_ms * 1e6)
     return profile
 
 
@@ -69,21 +72,25 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
     kinds = {kind_of(path) for path in paths}
     if "text" in kinds and len(kinds) > 1:
         raise UserError("text reports and single events cannot be summarised together; give one kind of file")
-    fields = summarise_text(paths, ranks, steps) if kinds == {"text"} else Summary(read_trace(paths), ranks).fields()
+    fields = (
+        summarise_text(paths, ranks, steps)
+        if kinds == {"text"}
+        else StepBreakdown(read_trace(paths), ranks).profile_fields()
+    )
     return Profile(**_about(paths[0].parent) | {"inputs": [p.name for p in paths]} | fields)
 
 
-def _proof(folder: Path, captured: Captured) -> dict[str, Any]:
-    """What the optional texts about wires say, by file; a file that cannot be read says so."""
-    found: dict[str, Any] = {}
+def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
+    """What the optional texts about links report, by file; a file that cannot be read says so."""
+    evidence: dict[str, Any] = {}
     for name in captured.files:
-        if name.endswith((".log", ".xml", ".txt")):
+        if name.endswith(INTERCONNECT_FILES):
             try:
-                kind, said = read_proof(folder / RAW / name)
-                found[name] = {"kind": kind, "said": said}
+                kind, content = read_interconnect(folder / RAW / name)
+                evidence[name] = {"kind": kind, "content": content}
             except UserError as error:
-                found[name] = {"kind": "unknown", "said": scrub(str(error))}
-    return found
+                evidence[name] = {"kind": "unknown", "content": scrub(str(error))}
+    return evidence
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -97,6 +104,7 @@ def _known(captured: Captured, folder: Path) -> dict[str, Any]:
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),
         "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
         "world_size": captured.world_size,
+        "n_devices": sum(len(rank["devices"]) for rank in captured.ranks) or None,
         "gpu": next((p["device_name"] for p in captured.ranks if p["device_name"] != "cpu"), None),
         "torch": captured.env.get("torch_version"),
         "deepspeed": captured.env.get("deepspeed_version"),
@@ -108,6 +116,7 @@ def _known(captured: Captured, folder: Path) -> dict[str, Any]:
         "cell": captured.cell,
         "fingerprint": captured.fingerprint,
         "strategy": captured.strategy,
+        "precision": config.get("precision"),
         "tool_reason": captured.tool_reason,
         "expected_calls": {n: c["calls"] for n, c in captured.collectives.items()} if captured.collectives else None,
         "step_time_ms": [1e3 * s for s in captured.step_time_s],

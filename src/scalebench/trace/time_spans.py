@@ -1,5 +1,7 @@
 """Sets of time, as arrays. Durations of things that overlap are never added: their union is measured."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,12 +55,12 @@ def _until(spans: Spans, times: NDArray) -> NDArray[np.int64]:
     return before[begun] - unfinished
 
 
-def _where(a: Spans, b: Spans, wanted) -> Spans:
+def _where(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
     times = times[order]
     enters = np.repeat(np.array([1, -1, 0, 0], np.int8), [len(a[0])] * 2 + [len(b[0])] * 2)
     other = np.repeat(np.array([0, 0, 1, -1], np.int8), [len(a[0])] * 2 + [len(b[0])] * 2)
     # Between two times one is inside of as many intervals as were entered and not left before.
-    chosen = wanted(np.cumsum(enters[order]) > 0, np.cumsum(other[order]) > 0)[:-1]
+    chosen = chosen_by(np.cumsum(enters[order]) > 0, np.cumsum(other[order]) > 0)[:-1]
     return union(times[:-1][chosen], times[1:][chosen])

@@ -15,11 +15,11 @@ class Batches:
     """Hands out this rank's share of each step and remembers what it handed out."""
 
     def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, shares: range, device: torch.device) -> None:
-        """`shares`: the devices that this rank feeds, counted over the world; one, but all of them under nn.DataParallel."""
+        """`shares`: the devices that this rank feeds, counted over all ranks: one, all under DataParallel."""
         self.file, self.plan, self.batch, self.shares, self.device = file, plan, batch, shares, device
         self.taken: dict[int, list[np.ndarray]] = {}  # step -> sample ids of each micro-batch
         self.tokens: dict[int, int] = {}  # step -> tokens that are work: no padding
-        # Beside a GPU a thread reads the next micro-batch while this one is computed. A CPU device has no core to spare for it.
+        # Beside a GPU a thread reads the next micro-batch while this one is computed; a CPU has no core to spare.
         self._reader: ThreadPoolExecutor | None = None
         self._ahead: dict[tuple[int, int], Future] = {}
         if device.type == "cuda":
@@ -42,7 +42,7 @@ class Batches:
         return tokens.to(self.device, non_blocking=True)
 
     def _read(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Sample ids and tokens of one micro-batch; pinned for a GPU, so that the copy to it needs nobody's attention."""
+        """Sample ids and tokens of one micro-batch; pinned for a GPU, so that the copy to it is asynchronous."""
         ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if self.device.type == "cuda" else tokens

@@ -7,11 +7,11 @@ import os
 
 import numpy as np
 
-VARIABLE = "SCALEBENCH_PULSE"  # the file's path
+VARIABLE = "SCALEBENCH_HEARTBEAT"  # the file's path
 PHASES = 3  # marks per step: samples taken, gradients computed, weights updated
 
 
-def pulse(local_rank: int) -> np.ndarray:
+def heartbeat(local_rank: int) -> np.ndarray:
     """The rank's mark, int64 of shape (1,): PHASES x steps done + phases done of the next one."""
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks

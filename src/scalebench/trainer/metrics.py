@@ -19,8 +19,8 @@ from scalebench.model.peaks import peak
 from scalebench.record.metrics import (
     Energy,
     Ledger,
+    Measured,
     Memory,
-    Metrics,
     Model,
     Startup,
     Utilization,
@@ -35,7 +35,7 @@ from scalebench.trainer.timed_loop import Series
 
 
 @dataclass(frozen=True)
-class Seen:
+class RankRecord:
     """What one rank saw of a run."""
 
     series: list[Series]  # the warm-up in parts, then the window
@@ -59,9 +59,14 @@ class NotFinite(Exception):
 
 
 def summarise(
-    request: Request, plan: SamplePlan, file: TokenFile, ranks: list[Seen], began: float, validation: Validation | None
-) -> Metrics:
-    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is; the series is kept even then."""
+    request: Request,
+    plan: SamplePlan,
+    file: TokenFile,
+    ranks: list[RankRecord],
+    began: float,
+    validation: Validation | None,
+) -> Measured:
+    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is not finite."""
     cell = request.cell
     work = cell.work
     steps_file = Path(request.out) / STEPS
@@ -75,8 +80,7 @@ def summarise(
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
     per_sample = ledger.tokens_consumed / ledger.samples_consumed
     counts = count_cell(cell, len(request.description.get("classes", [])), per_sample)
-    return Metrics(
-        status="ok",
+    return Measured(
         **request.known(),
         model=Model(
             parameters=ranks[0].parameters,
@@ -87,31 +91,31 @@ def summarise(
         ledger=ledger,
         window=(window := _window(request, ranks, rows, ledger)),
         validation=validation,
-        utilization=utilization(cell, counts, window.tokens_per_sec_per_device, ranks[0].place["device_name"]),
+        utilization=utilization(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
         energy=_energy(ranks, ledger.tokens_consumed),
         startup=Startup(
-            launch_sec=began - request.started,
-            setup_sec=max(r.ready for r in ranks) - began,
-            warmup_sec=max(r.warm for r in ranks) - max(r.ready for r in ranks),
-            first_step_sec=max(r.series[0].wall for r in ranks),
+            launch_s=began - request.started,
+            setup_s=max(r.ready for r in ranks) - began,
+            warmup_s=max(r.warm for r in ranks) - max(r.ready for r in ranks),
+            first_step_s=max(r.series[0].wall for r in ranks),
         ),
         memory=_memory(cell, ranks),
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
         ranks=[r.place for r in ranks],
-        total_wall_time_sec=time.time() - request.started,
+        total_wall_time_s=time.time() - request.started,
         files={STEPS: sha256_of(steps_file)},
     )
 
 
-def _rows(ranks: list[Seen], warmup_steps: int) -> np.ndarray:
+def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
     parts = []
     for rank, seen in enumerate(ranks):
         for series in seen.series:
-            steps = np.arange(series.first, series.first + len(series.step_time))
+            steps = range(series.first, series.first + len(series.step_time))
             part = np.empty(len(steps), ROW)
-            part["phase"] = np.where(steps < warmup_steps, "warmup", "window")
+            part["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
             part["step"], part["rank"] = steps, rank
             part["step_time_s"], part["data_wait_s"], part["loss"] = series.step_time, series.data_wait, series.loss
             part["samples"] = [sum(len(ids) for ids in seen.taken[s]) for s in steps]
@@ -120,28 +124,28 @@ def _rows(ranks: list[Seen], warmup_steps: int) -> np.ndarray:
     return np.sort(np.concatenate(parts), order=["step", "rank"])
 
 
-def _window(request: Request, ranks: list[Seen], rows: np.ndarray, ledger: Ledger) -> Window:
+def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: Ledger) -> Window:
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
     n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
     return Window(
-        wall_time_sec=wall,
+        wall_time_s=wall,
         optimizer_steps=ranks[0].executed,
         skipped_optimizer_steps=n - ranks[0].executed,
         micro_steps=n * batch.accumulation,
-        tokens_processed_global=tokens,
-        tokens_per_sec_global=tokens / wall,
-        tokens_per_sec_per_device=tokens / wall / batch.world,
+        tokens=tokens,
+        tokens_per_s=tokens / wall,
+        tokens_per_s_per_device=tokens / wall / batch.n_devices,
         step_time_n=n,
-        step_time_mean_sec=float(times.mean()),
-        step_time_p50_sec=float(np.median(times)),
-        step_time_p95_sec=float(np.percentile(times, 95)) if n >= 20 else None,
-        step_time_p99_sec=float(np.percentile(times, 99)) if n >= 100 else None,
-        step_time_min_sec=float(times.min()),
-        step_time_max_sec=float(times.max()),
-        dataload_time_mean_sec=float(by_step["data_wait_s"].mean()),
-        train_loss_avg_global=float(losses.mean()),
+        step_time_mean_s=float(times.mean()),
+        step_time_p50_s=float(np.median(times)),
+        step_time_p95_s=float(np.percentile(times, 95)) if n >= 20 else None,
+        step_time_p99_s=float(np.percentile(times, 99)) if n >= 100 else None,
+        step_time_min_s=float(times.min()),
+        step_time_max_s=float(times.max()),
+        data_wait_mean_s=float(by_step["data_wait_s"].mean()),
+        train_loss_mean=float(losses.mean()),
         train_loss_first=float(losses[0]),
         train_loss_last=float(losses[-1]),
         clock="cuda_events" if ranks[0].cuda_memory else "monotonic",
@@ -158,25 +162,25 @@ def count_cell(cell: Cell, classes: int, tokens_per_sample: float) -> Counts:
 
 def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
     """Utilization of one device that processes `tokens_per_sec`."""
-    found = peak(device_name, cell.execution.precision)
+    device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        return flops_per_token * tokens_per_sec / found.flops if found and flops_per_token else None
+        return flops_per_token * tokens_per_sec / device_peak.flops if device_peak and flops_per_token else None
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
     recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
     return Utilization(
         convention=counts.source,
-        flops_per_sec_per_device=counts.flops_per_token * tokens_per_sec,
-        peak_flops_per_sec=found.flops if found else None,
-        peak_source=found.source if found else None,
+        flops_per_s_per_device=counts.flops_per_token * tokens_per_sec,
+        peak_flops_per_s=device_peak.flops if device_peak else None,
+        peak_source=device_peak.source if device_peak else None,
         mfu=share(counts.flops_per_token),
         mfu_causal=share(counts.flops_per_token_causal),
         hfu=share(recomputed),
     )
 
 
-def _energy(ranks: list[Seen], tokens: int) -> Energy:
+def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
     """Energy of all devices; withheld as a whole where it is for one of them."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     if not gpus:
@@ -189,17 +193,17 @@ def _energy(ranks: list[Seen], tokens: int) -> Energy:
     return Energy(joules=joules, joules_per_token=joules / tokens, withheld=None)
 
 
-def _memory(cell: Cell, ranks: list[Seen]) -> Memory:
+def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
     cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
     peaks = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
     execution = cell.execution
     return Memory(
-        max_cuda_mem_allocated_bytes_global=peaks["allocated"],
-        max_cuda_mem_reserved_bytes_global=peaks["reserved"],
+        max_cuda_allocated_bytes=peaks["allocated"],
+        max_cuda_reserved_bytes=peaks["reserved"],
         cuda_alloc_retries=peaks["retries"],
         state_bytes=max(r.state_bytes for r in ranks),
         state_bytes_predicted=state_bytes(
-            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.world
+            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.n_devices
         ),
         max_rss_bytes=max(r.max_rss for r in ranks),
     )

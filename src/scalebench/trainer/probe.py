@@ -1,4 +1,4 @@
-"""A look at one step from inside: its collectives, the dtypes that really ran, the state that is kept. Never in the window."""
+"""A look at one step from inside: its collectives, the dtypes that ran, the state that is kept. Never in the window."""
 
 import gc
 from collections import defaultdict
@@ -38,8 +38,8 @@ class Probe(TorchDispatchMode):
         parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
         self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
         # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
-        self.strategy.update = self._update
-        # Compiled code would be compiled anew under a dispatch mode; the program is the same when it runs as written.
+        self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
+        # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
         self.eager = torch.compiler.set_stance("force_eager")
         self.eager.__enter__()
         return super().__enter__()
@@ -69,12 +69,12 @@ class Probe(TorchDispatchMode):
             # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
             sizes = [t.numel() * t.element_size() for t in tensors]
             self.calls[name] += 1
-            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else max(sizes)
+            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
             for tensor, size in zip(tensors, sizes, strict=True):
                 self.moved[name][_name(tensor.dtype)] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Per collective and step: calls, logical bytes (full size of what is reduced, gathered or scattered), dtypes."""
+        """Per collective and step: calls, logical bytes (full size of what is reduced, gathered, scattered), dtypes."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
@@ -89,8 +89,8 @@ class Probe(TorchDispatchMode):
                     reduced[dtype] += size
         # Flags and norms are reduced too, in dtypes of their own; they are not what the gradients travel in.
         main = {dtype for dtype, size in reduced.items() if size > 0.01 * sum(reduced.values())}
-        found = {"products": self.products, "gradients": self.gradients, "reduced": main}
-        return {what: "+".join(sorted(names)) or "none" for what, names in found.items()}
+        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main}
+        return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
 
 
 def state_bytes(device: torch.device) -> int:
@@ -114,6 +114,11 @@ def _tensors(value: object) -> list[Tensor]:
     if isinstance(value, list | tuple):
         return [t for v in value for t in _tensors(v)]
     return []
+
+
+def _larger_side(args: tuple) -> int:
+    """Bytes of the larger of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
+    return max(sum(t.numel() * t.element_size() for t in _tensors(argument)) for argument in args)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -30,10 +30,12 @@ class Request:
     time_limit: float  # seconds for the whole run
     provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
+    gpus: int = 0  # CUDA devices that the launcher saw on its node
 
     @cached_property
     def cell(self) -> Cell:
-        return Cell(self.slug, **{name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()})
+        sections: dict[str, Any] = {name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()}
+        return Cell(self.slug, **sections)
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -62,16 +64,19 @@ class Request:
         shape, seq_len, strategy = shape_of(cell.workload.model), cell.workload.seq_len, cell.execution.strategy
         if isinstance(shape, EncoderShape):
             family = "encoder"
-            size = f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, dim_feedforward={shape.feed_forward}"
+            size = (
+                f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, "
+                f"dim_feedforward={shape.feed_forward}"
+            )
         else:
             family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig(
             model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
             model_size=size,
             seq_len=seq_len,
-            micro_batch_size_per_gpu=batch.micro,
-            grad_accum_steps=batch.accumulation,
-            global_batch_size=batch.global_,
+            micro_batch=batch.micro,
+            accumulation=batch.accumulation,
+            global_batch=batch.global_,
             lr=cell.work.optimizer.learning_rate,
             optimizer=cell.work.optimizer.name,
             precision=cell.execution.precision,

@@ -23,8 +23,8 @@ class Series:
     wall: float
 
 
-class Clock:
-    """Marks the ends of steps: a monotonic clock on the CPU, CUDA events on a GPU, which nobody waits for in the window."""
+class StepTimer:
+    """Marks the ends of steps: a monotonic clock on the CPU, CUDA events, never awaited in the window, on a GPU."""
 
     def __init__(self, device: torch.device) -> None:
         self.cuda = device.type == "cuda"
@@ -55,7 +55,7 @@ class Clock:
 
 
 def run_steps(
-    strategy: Strategy, batches: Batches, first: int, count: int, clock: Clock, pulse: np.ndarray | None = None
+    strategy: Strategy, batches: Batches, first: int, count: int, clock: StepTimer, heartbeat: np.ndarray | None = None
 ) -> Series:
     """Make `count` optimizer steps from step `first` on, and time each of them whole.
 
@@ -63,22 +63,24 @@ def run_steps(
     before it ended. Losses stay on the device until the last step is done.
     """
     accumulation = strategy.accumulation
-    pulse = np.zeros(1, dtype=np.int64) if pulse is None else pulse
-    waits, losses = np.zeros(count), []
+    heartbeat = np.zeros(1, dtype=np.int64) if heartbeat is None else heartbeat
+    waits = np.zeros(count)
+    losses: list[Tensor] = []
+    no_loss = torch.zeros((), device=batches.device)
     clock.start()
     for i in range(count):
-        total: Tensor | float = 0.0
+        total = no_loss
         for micro in range(accumulation):
-            asked = perf_counter()
+            requested = perf_counter()
             tokens = batches.take(first + i, micro)
-            waits[i] += perf_counter() - asked
-            pulse[0] = PHASES * (first + i) + 1
+            waits[i] += perf_counter() - requested
+            heartbeat[0] = PHASES * (first + i) + 1
             total = total + strategy.micro_step(tokens, boundary=micro == accumulation - 1)
-        pulse[0] = PHASES * (first + i) + 2
+        heartbeat[0] = PHASES * (first + i) + 2
         strategy.update(first + i)
         losses.append(total)
         clock.mark()
-        pulse[0] = PHASES * (first + i + 1)
+        heartbeat[0] = PHASES * (first + i + 1)
     step_time, wall = clock.stop()
     mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
     return Series(first, step_time, waits, mean_losses, wall)

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalebench.campaign.cells import Cell
+from scalebench.machine.network import short_host
 
 
 class WrongWorld(Exception):
     """Ranks, nodes or devices are not those of the cell: its numbers would be those of another geometry."""
+
+
+class NotApplicable(Exception):
+    """This machine cannot run the cell, which only a rank could find out."""
 
 
 def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()) -> None:
@@ -16,18 +21,18 @@ def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = (
 
     `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
     """
-    reason = reason_against(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
+    reason = world_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
     if reason:
         raise WrongWorld(reason)
 
 
-def reason_against(
+def world_mismatch(
     nodes: int, per_node: int, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
     """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each."""
     if len(places) != nodes * per_node:
         return f"{nodes * per_node} ranks were asked for, {len(places)} came up"
-    ranks = Counter(short(place["host"]) for place in places)
+    ranks = Counter(short_host(place["host"]) for place in places)
     if len(ranks) != nodes:
         return f"{nodes} nodes were asked for, the ranks are on {len(ranks)}: {', '.join(sorted(ranks))}"
     uneven = {host: n for host, n in ranks.items() if n != per_node}
@@ -35,7 +40,7 @@ def reason_against(
         return f"{per_node} ranks per node were asked for; there are " + ", ".join(
             f"{n} on {host}" for host, n in sorted(uneven.items())
         )
-    foreign = set(ranks) - {short(host) for host in hosts} if hosts else set()
+    foreign = set(ranks) - {short_host(host) for host in hosts} if hosts else set()
     if foreign:
         return f"ranks are on {', '.join(sorted(foreign))}, the allocation is {', '.join(hosts)}"
     devices = Counter(device for place in places for device in place["devices"] if device != "cpu")
@@ -43,8 +48,3 @@ def reason_against(
     if twice:
         return f"{twice[0]} is used by {devices[twice[0]]} ranks"
     return None
-
-
-def short(host: str) -> str:
-    """A host's name without its domain."""
-    return host.split(".", 1)[0]

@@ -1,9 +1,9 @@
-"""Texts about wires, written as NCCL, nvidia-smi and ibstat write them."""
+"""Texts about links between devices, written as NCCL, nvidia-smi and ibstat write them."""
 
 import pytest
 
 from scalebench.errors import UserError
-from scalebench.trace.readers.interconnect import read_proof
+from scalebench.trace.readers.interconnect import read_interconnect
 
 LOG = """node1:100:100 [0] NCCL INFO Bootstrap : Using ib0:10.0.0.1<0>
 node1:100:100 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.0.0.1<0>
@@ -57,15 +57,15 @@ IBSTAT = """CA 'mlx5_0'
     ],
 )
 def test_each_text_is_recognised_and_read(tmp_path, text, kind, said):
-    path = tmp_path / "proof"
+    path = tmp_path / "evidence"
     path.write_text(text)
-    assert read_proof(path) == (kind, said)
+    assert read_interconnect(path) == (kind, said)
 
 
 def test_what_a_log_does_not_say_is_left_out(tmp_path):
     path = tmp_path / "nccl.log"
     path.write_text("NCCL version 2.21.5\n")
-    assert read_proof(path) == ("nccl log", {"version": "2.21.5"})
+    assert read_interconnect(path) == ("nccl log", {"version": "2.21.5"})
 
 
 @pytest.mark.parametrize(
@@ -79,21 +79,64 @@ def test_what_a_log_does_not_say_is_left_out(tmp_path):
     ],
 )
 def test_other_files_get_one_message(tmp_path, text, message):
-    path = tmp_path / "proof"
+    path = tmp_path / "evidence"
     path.write_text(text)
     with pytest.raises(UserError, match=message):
-        read_proof(path)
+        read_interconnect(path)
 
 
 def test_a_traced_run_keeps_what_is_said_and_a_profile_tells_it(tmp_path, monkeypatch):
-    from scalebench.trace.capture.capture import _proof
+    from scalebench.trace.capture.capture import record_interconnect
 
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
     said = tmp_path / "bin/ibstat"
     said.write_text(f"#!/bin/sh\n/bin/cat <<'X'\n{IBSTAT}X\n")
     said.chmod(0o755)
-    variables = _proof(tmp_path)
+    variables = record_interconnect(tmp_path)
     assert variables["NCCL_DEBUG_FILE"] == f"{tmp_path}/nccl.%h.%p.log"
-    assert read_proof(tmp_path / "ibstat.txt")[1][0]["gbit_s"] == 100
+    assert read_interconnect(tmp_path / "ibstat.txt")[1][0]["gbit_s"] == 100
     assert not (tmp_path / "nvidia_topo.txt").exists(), "there is no nvidia-smi here"
+
+
+def test_the_evidence_of_a_capture_reaches_its_profile(tmp_path):
+    from scalebench.files import sha256_of, write_json
+    from scalebench.record.run import CAPTURE
+    from scalebench.trace.capture.capture_schema import RAW, Captured
+    from scalebench.trace.profile_schema import read_profile
+    from scalebench.trace.summarise import summarise_capture
+
+    raw = tmp_path / RAW
+    raw.mkdir()
+    contents = {"nccl.node1.7.log": LOG, "nccl_topo.xml": TOPOLOGY, "ibstat.txt": IBSTAT, "nvidia_topo.txt": "hello"}
+    events = '{"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 1, "dur": 5}'
+    contents["rank0.json"] = f'{{"traceEvents": [{events}], "distributedInfo": {{"rank": 0}}}}'
+    for name, text in contents.items():
+        (raw / name).write_text(text)
+    places = [{"host": "node1", "devices": ["GPU-a", "GPU-b"], "device_name": "NVIDIA L4"}]
+    captured = Captured(
+        status="ok", timestamp_utc="now", campaign="c", cell="dp-n1x2", fingerprint="f", strategy="dp",
+        tool="torch.profiler", tool_version=None, tool_reason=None, nodes="first", world_size=1, steps=1, ranks=places,
+        env={}, scheduler=None, code_sha256="0", total_wall_time_sec=1.0,
+        training_config={"seq_len": 8, "micro_batch_size_per_gpu": 1, "grad_accum_steps": 1},
+        files={name: sha256_of(raw / name) for name in contents},
+    )  # fmt: skip
+    write_json(tmp_path / CAPTURE, captured.model_dump(mode="json"))
+    summarise_capture(tmp_path)
+    profile = read_profile(tmp_path)
+    assert profile.interconnect["nccl.node1.7.log"]["content"]["network"] == "IB"
+    assert profile.interconnect["nccl_topo.xml"]["kind"] == "nccl topology"
+    assert "no line begins with GPU0" in profile.interconnect["nvidia_topo.txt"]["content"]
+    assert "rank0.json" not in profile.interconnect
+    assert (profile.world_size, profile.n_devices) == (1, 2), "a rank of nn.DataParallel has several devices"
+    former = profile.model_dump(mode="json")
+    former["proof"] = former.pop("interconnect")
+    write_json(tmp_path / "profile_summary.json", former)
+    assert read_profile(tmp_path).interconnect == profile.interconnect
+
+
+@pytest.mark.parametrize("name", ["interconnect", "proof"])
+def test_the_key_is_read_under_its_new_and_its_former_name(name):
+    from scalebench.campaign.config import Tracing
+
+    assert Tracing.model_validate({name: True}).interconnect is True

@@ -8,7 +8,7 @@ import numpy as np
 from scalebench.trainer import timed_loop
 from scalebench.trainer.__main__ import main
 
-right = timed_loop.Clock.stop
+right = timed_loop.StepTimer.stop
 
 
 def stop(self):
@@ -17,7 +17,7 @@ def stop(self):
     return np.array(since), wall
 
 
-timed_loop.Clock.stop = stop
+timed_loop.StepTimer.stop = stop
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

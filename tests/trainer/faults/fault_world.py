@@ -1,4 +1,4 @@
-"""A trainer whose ranks know nothing of each other, as where a launcher is started once per task: every one is a world of its own."""
+"""A trainer whose ranks know nothing of each other, as where a launcher is started per task: each is its own world."""
 
 import os
 import sys

@@ -1,19 +1,22 @@
 """Do the times, the rates and the work agree with each other, and was the machine free?"""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from scalebench.audit.finding import Finding, about
-from scalebench.record.run import Run
+from scalebench.audit.registry import Code, Flag, of_run
+from scalebench.audit.shared_codes import RATE_TIMES_TIME
+from scalebench.record.run import MeasuredRun
 from scalebench.record.steps import rank_totals
 
 SAME = 0.005  # relative difference of figures that are one figure computed twice
 FILLED = 0.02  # part of the window that may lie outside of the steps in it
 TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
-SHORTEST = 1.0  # seconds of a window
+SHORTEST_S = 1.0  # of a window
 THROTTLED = 0.05  # part of the samples of a GPU
 WAITING = 0.02  # part of a step that may go by waiting for tokens
+WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
 BUSY = 0.25  # part of the machine's CPU time that others may take before a run
 
 
@@ -22,187 +25,185 @@ def near(a: float, b: float) -> bool:
     return abs(a - b) <= SAME * abs(b)
 
 
-def rate_times_time(runs: list[Run]) -> list[Finding]:
+@of_run.check(RATE_TIMES_TIME)
+def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
     """tokens/s x wall time = tokens: those of the ledger, and those of the raw series."""
-    found = []
-    for run in runs:
-        window = run.metrics.window
-        product = window.tokens_per_sec_global * window.wall_time_sec
-        counts = {"the ledger": window.tokens_processed_global, "steps.csv": int(run.window["tokens"].sum())}
-        wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
-        if wrong:
-            found.append(
-                about(
-                    run,
-                    "rate-times-time",
-                    "invalid",
-                    f"{window.tokens_per_sec_global:,.0f} tokens/s x {window.wall_time_sec:.3f} s = {product:,.0f} tokens, "
-                    f"but {' and '.join(wrong)}",
-                    "The rate is not the work over the time; do not quote it.",
-                )
-            )
-    return found
-
-
-def steps_fill_window(runs: list[Run]) -> list[Finding]:
-    """The steps of the slowest rank add up to the wall time of the window: none is left out, none is counted twice."""
-    found = []
-    for run in runs:
-        wall = run.metrics.window.wall_time_sec
-        total = float(rank_totals(run.steps).max())
-        if not abs(total - wall) <= FILLED * wall:
-            found.append(
-                about(
-                    run,
-                    "steps-do-not-fill-window",
-                    "invalid",
-                    f"the steps add up to {total:.3f} s, but the window took {wall:.3f} s ({total / wall:.2f} times)",
-                    "The step timer misses time or counts it twice; trust neither step times nor their percentiles.",
-                )
-            )
-    return found
-
-
-def figures_are_the_series(runs: list[Run]) -> list[Finding]:
-    """Step statistics and rate of the summary, computed anew from the raw series."""
-    found = []
-    for run in runs:
-        window, times, losses = run.metrics.window, run.window["step_time_s"], run.window["loss"]
-        anew = {
-            "step_time_mean_sec": times.mean(),
-            "step_time_p50_sec": np.median(times),
-            "step_time_min_sec": times.min(),
-            "step_time_max_sec": times.max(),
-            "tokens_per_sec_global": run.window["tokens"].sum() / window.wall_time_sec,
-            "train_loss_first": losses[0],
-            "train_loss_last": losses[-1],
-        }
-        wrong = [
-            f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
-            for name, value in anew.items()
-            if not near(getattr(window, name), value)
-        ]
-        total, scored = run.metrics.total_wall_time_sec, run.metrics.validation
-        if total is not None and not total >= window.wall_time_sec:
-            wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_sec:.6g} s")
-        if scored and scored.perplexity is not None and not near(scored.perplexity, math.exp(scored.loss)):
-            wrong.append(
-                f"perplexity is {scored.perplexity:.6g}, that of a loss of {scored.loss:.6g} is {math.exp(scored.loss):.6g}"
-            )
-        if wrong:
-            found.append(
-                about(
-                    run,
-                    "figures-differ-from-series",
-                    "invalid",
-                    "; ".join(wrong),
-                    "The summary was not made from this series; one of the two is wrong, so quote neither.",
-                )
-            )
-    return found
-
-
-def ranks_take_turns(runs: list[Run]) -> list[Finding]:
-    """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
-    found = []
-    for run in runs:
-        wall, total = run.metrics.window.wall_time_sec, float(run.window["step_time_s"].sum())
-        if total > (1 + TURNS) * wall:
-            found.append(
-                about(
-                    run,
-                    "ranks-slow-by-turns",
-                    "suspect",
-                    f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s",
-                    "Another rank is the slow one in each step, as on a disturbed machine; the rate stands, step times overstate.",
-                )
-            )
-    return found
-
-
-def window_is_long_enough(runs: list[Run]) -> list[Finding]:
-    """A window of a few scheduler ticks measures the machine's mood."""
-    return [
-        about(
-            run,
-            "window-short",
-            "suspect",
-            f"the window took {run.metrics.window.wall_time_sec:.2f} s",
-            f"Raise work.steps until it takes {SHORTEST:g} s or more.",
+    window = run.metrics.window
+    product = window.tokens_per_s * window.wall_time_s
+    counts = {"the ledger": window.tokens, "steps.csv": int(run.window["tokens"].sum())}
+    wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
+    if wrong:
+        yield Flag(
+            f"{window.tokens_per_s:,.0f} tokens/s x {window.wall_time_s:.3f} s = {product:,.0f} tokens, "
+            f"but {' and '.join(wrong)}"
         )
-        for run in runs
-        if run.metrics.window.wall_time_sec < SHORTEST
+
+
+@of_run.check(
+    Code(
+        "steps-do-not-fill-window",
+        "invalid",
+        what="The steps of the window do not add up to its time: the timer leaves time out or counts it twice.",
+        detected="Sum of the slowest rank's steps against the wall time, 2 %.",
+        seen="ZeRO on one H100, with a timer that restarted every tenth step.",
+        repair="Trust neither step times nor percentiles of this run.",
+    )
+)
+def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
+    """The steps of the slowest rank add up to the wall time of the window: none is left out, none is counted twice."""
+    wall = run.metrics.window.wall_time_s
+    total = float(rank_totals(run.steps).max())
+    if not abs(total - wall) <= FILLED * wall:
+        yield Flag(f"the steps add up to {total:.3f} s, but the window took {wall:.3f} s ({total / wall:.2f} times)")
+
+
+@of_run.check(
+    Code(
+        "figures-differ-from-series",
+        "invalid",
+        what="The summary was not made from the series beside it.",
+        detected="Mean, median, extremes and rate computed again from steps.csv, 0.5 %.",
+        seen="Tables retyped by hand.",
+        repair="Quote neither until it is known which of the two is right.",
+    )
+)
+def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
+    """Step statistics and rate of the summary, computed again from the raw series."""
+    window = run.metrics.window
+    times = run.window["step_time_s"]
+    losses = run.window["loss"]
+    recomputed = {
+        "step_time_mean_s": times.mean(),
+        "step_time_p50_s": np.median(times),
+        "step_time_min_s": times.min(),
+        "step_time_max_s": times.max(),
+        "tokens_per_s": run.window["tokens"].sum() / window.wall_time_s,
+        "train_loss_first": losses[0],
+        "train_loss_last": losses[-1],
+    }
+    wrong = [
+        f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
+        for name, value in recomputed.items()
+        if not near(getattr(window, name), value)
     ]
+    total = run.metrics.total_wall_time_s
+    if total is not None and not total >= window.wall_time_s:
+        wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_s:.6g} s")
+    validation = run.metrics.validation
+    if validation and validation.perplexity is not None:
+        perplexity = math.exp(validation.loss)
+        if not near(validation.perplexity, perplexity):
+            wrong.append(
+                f"perplexity is {validation.perplexity:.6g}, that of a loss of {validation.loss:.6g} is {perplexity:.6g}"
+            )
+    if wrong:
+        yield Flag("; ".join(wrong))
 
 
-def data_never_limits(runs: list[Run]) -> list[Finding]:
+@of_run.check(
+    Code(
+        "ranks-slow-by-turns",
+        "suspect",
+        what="In each step another rank is the slow one, so that maxima over ranks add up to more than the window.",
+        detected="Sum of the steps' maxima against the wall time, 5 %.",
+        seen="Disturbed machines.",
+        repair="The rate stands; step times overstate. Run on a quiet machine.",
+    )
+)
+def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
+    """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
+    wall = run.metrics.window.wall_time_s
+    total = float(run.window["step_time_s"].sum())
+    if total > (1 + TURNS) * wall:
+        yield Flag(f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s")
+
+
+@of_run.check(
+    Code(
+        "window-short",
+        "suspect",
+        what="A window of a few scheduler ticks measures the machine's mood.",
+        detected="Less than a second.",
+        seen="marin issue 7981: 25-step windows mislead.",
+        repair=f"Raise work.steps until the window takes {SHORTEST_S:g} s or more.",
+    )
+)
+def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+    """The window takes a second or more."""
+    wall = run.metrics.window.wall_time_s
+    if wall < SHORTEST_S:
+        yield Flag(f"the window took {wall:.2f} s")
+
+
+@of_run.check(
+    Code(
+        "data-wait",
+        "suspect",
+        what="Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.",
+        detected="The wait for data that every rank measures, as a part of the step: more than 2 %, beside a GPU 5 %.",
+        seen="Four workers on four cores beside four GPUs; image pipelines everywhere.",
+        repair="Put results/corpora on a faster disk, or free a core for the reader.",
+    )
+)
+def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
     """The ranks do not wait for their tokens: the time from asking for them to having them is a small part of a step."""
-    found = []
-    for run in runs:
-        window = run.metrics.window
-        share = window.dataload_time_mean_sec / window.step_time_mean_sec
-        if share > WAITING:
-            found.append(
-                about(
-                    run,
-                    "data-wait",
-                    "suspect",
-                    f"{share:.1%} of a step ({window.dataload_time_mean_sec * 1e3:.3g} of {window.step_time_mean_sec * 1e3:.3g} ms) "
-                    "was waiting for tokens",
-                    "The rate is in part that of reading: put results/corpora on a faster disk, or free a core for the reader.",
-                )
-            )
-    return found
+    window = run.metrics.window
+    share = window.data_wait_mean_s / window.step_time_mean_s
+    if share > (WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING):
+        wait_ms = window.data_wait_mean_s * 1e3
+        step_ms = window.step_time_mean_s * 1e3
+        yield Flag(f"{share:.1%} of a step ({wait_ms:.3g} of {step_ms:.3g} ms) was waiting for tokens")
 
 
-def machine_was_free(runs: list[Run]) -> list[Finding]:
+@of_run.check(
+    Code(
+        "machine-busy",
+        "suspect",
+        what="Other programs took CPU time just before the run, and so from the run.",
+        detected="More than a quarter of the machine's CPU time.",
+        seen="Laptops; pollers of earlier runs.",
+        repair="Close them and run the cell again: they take time from some runs and not from others.",
+    ),
+    Code(
+        "cores-shared",
+        "suspect",
+        what="Ranks that share a core are not whole devices.",
+        detected="Core numbers that every rank is bound to.",
+        seen="Four ranks with four workers each on four cores.",
+        repair="Ask for fewer ranks, or lower execution.threads_per_device.",
+    ),
+)
+def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     """Others took little CPU time just before the run, and no two ranks share a core."""
-    found = []
-    for run in runs:
-        busy = run.metrics.host["cpu_busy_before"]
-        if busy > BUSY:
-            found.append(
-                about(
-                    run,
-                    "machine-busy",
-                    "suspect",
-                    f"other programs used {busy:.0%} of the CPU time just before the run",
-                    "Close them and run the cell again: they take time from some runs and not from others.",
-                )
-            )
-        places = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
-        if len(places) != len(set(places)):
-            found.append(
-                about(
-                    run,
-                    "cores-shared",
-                    "suspect",
-                    f"{len(run.metrics.ranks)} ranks share {len(set(places))} cores",
-                    "Devices that share a core are not whole devices; ask for fewer, or lower execution.threads_per_device.",
-                )
-            )
-    return found
+    busy = run.metrics.host["cpu_busy_before"]
+    if busy > BUSY:
+        yield Flag(f"other programs used {busy:.0%} of the CPU time just before the run", code="machine-busy")
+    places = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
+    if len(places) != len(set(places)):
+        yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(places))} cores", code="cores-shared")
 
 
-def devices_ran_free(runs: list[Run]) -> list[Finding]:
-    """No GPU was slowed down by heat or by its power supply for more than a moment; a power cap is told, not blamed."""
-    found = []
-    for run in runs:
-        for rank in run.metrics.ranks:
-            for gpu in rank.get("gpus") or []:
-                slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
-                if not slowed:
-                    continue
-                shares = ", ".join(f"{name} {share:.0%}" for name, share in slowed.items())
-                severity = "note" if set(slowed) == {"power_cap"} else "suspect"
-                advice = "Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks."
-                clock = (
-                    "clock unknown"
-                    if gpu["sm_clock_mhz_mean"] is None
-                    else f"{gpu['sm_clock_mhz_mean']:.0f} MHz on average"
-                )
-                evidence = (
-                    f"a device of rank {rank['rank']} was slowed down in the window: {shares} of the samples, {clock}"
-                )
-                found.append(about(run, "device-throttled", severity, evidence, advice))
-    return found
+@of_run.check(
+    Code(
+        "device-throttled",
+        "suspect",
+        what="A GPU slowed itself down because of heat or power, and the figures are those of a slower device.",
+        detected="NVML's reasons over the samples of the window, 5 %; a power cap alone is a `note`.",
+        seen="Dense nodes.",
+        repair="Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.",
+    )
+)
+def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
+    """No GPU was slowed down by heat or by its power supply for more than a moment; a power cap alone is a note."""
+    for rank in run.metrics.ranks:
+        for gpu in rank.get("gpus") or []:
+            slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
+            if not slowed:
+                continue
+            shares = ", ".join(f"{name} {share:.0%}" for name, share in slowed.items())
+            clock_mhz = gpu["sm_clock_mhz_mean"]
+            clock = "clock unknown" if clock_mhz is None else f"{clock_mhz:.0f} MHz on average"
+            yield Flag(
+                f"a device of rank {rank['rank']} was slowed down in the window: {shares} of the samples, {clock}",
+                severity="note" if set(slowed) == {"power_cap"} else "suspect",
+            )

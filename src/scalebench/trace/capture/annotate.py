@@ -1,6 +1,6 @@
 """Named ranges around the parts of a step: step, data, forward, backward, reduce, optimizer.
 
-They are put around the trainer's objects from outside while a trace is taken; a run that is not traced has no trace of them.
+They are put around the trainer's objects from outside while a trace is taken; a run that is not traced is untouched.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,8 @@ from typing import Any
 from scalebench.strategy import Strategy
 from scalebench.trainer.batches import Batches
 
-Push, Pop = Callable[[str], Any], Callable[[], Any]
+Push = Callable[[str], Any]
+Pop = Callable[[], Any]
 
 
 def of_profiler() -> tuple[Push, Pop]:
@@ -44,7 +45,7 @@ def of_nvtx() -> tuple[Push, Pop]:
 def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
     """Mark the parts of the steps that are made meanwhile.
 
-    `reduce` is there where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce while backward runs.
+    `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
     take, micro_step, update = batches.take, strategy.micro_step, strategy.update
 
@@ -74,8 +75,8 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
         pop()
         pop()
 
-    engine = getattr(strategy, "engine", None)
-    reduce = getattr(engine, "allreduce_gradients", None)
+    engine: Any = getattr(strategy, "engine", None)
+    reduce: Any = getattr(engine, "allreduce_gradients", None)
 
     def marked_reduce(*args: Any, **kwargs: Any) -> Any:
         push("reduce")
@@ -84,7 +85,12 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
         finally:
             pop()
 
-    batches.take, strategy.micro_step, strategy.update = marked_take, marked_micro_step, marked_update
+    for target, name, marked in (
+        (batches, "take", marked_take),
+        (strategy, "micro_step", marked_micro_step),
+        (strategy, "update", marked_update),
+    ):
+        setattr(target, name, marked)
     if reduce:
         engine.allreduce_gradients = marked_reduce
     hook = strategy.module.register_forward_hook(between)

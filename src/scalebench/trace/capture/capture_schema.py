@@ -11,7 +11,10 @@ from scalebench.record.run import CAPTURE
 from scalebench.trace.profile_schema import Part
 
 RAW = "raw"  # folder of the traces themselves
-SETTINGS, SEEN = "trace.json", "seen.json"  # beside a request: what is asked of the ranks, what rank 0 answers
+SETTINGS, RANK_RESULT = (
+    "trace.json",
+    "rank_result.json",
+)  # beside a request: what is asked of the ranks, what rank 0 answers
 NSYS, PROFILER = "nsys", "torch.profiler"
 
 
@@ -57,7 +60,9 @@ def read_capture(folder: Path) -> Captured:
     for name, sha256 in found.files.items():
         raw = folder / RAW / name
         if not raw.is_file():
-            raise UserError(f"{raw}: no such file, but {path} lists it; capture the trace anew")
+            raise UserError(f"{raw}: no such file, but {path} lists it; capture the trace again")
         if sha256_of(raw) != sha256:
-            raise UserError(f"{raw} is not the file that {path} describes (its sha256 differs); capture the trace anew")
+            raise UserError(
+                f"{raw} is not the file that {path} describes (its sha256 differs); capture the trace again"
+            )
     return found

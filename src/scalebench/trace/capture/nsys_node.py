@@ -1,4 +1,4 @@
-"""`python -m scalebench.trace.capture.nsys_node REQUEST COMMAND...`: a node's process tree under Nsight Systems, its report in the run's folder.
+"""A node's process tree under Nsight Systems: `python -m scalebench.trace.capture.nsys_node REQUEST COMMAND...`.
 
 nsys works in a folder of this node's own disk: its sockets need short paths, and SQLite needs locks that network file
 systems do not have. Report and export are copied to the run's folder when they are whole.
@@ -13,9 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from scalebench.machine.network import short_host
 from scalebench.trace.capture.capture_schema import RAW, SETTINGS
 from scalebench.trainer.request import Request
-from scalebench.trainer.world import short
 
 NO_IMPORTER = (
     "nsys left only {name}: its importer is missing. Debian splits Nsight Systems in two; "
@@ -34,22 +34,22 @@ def options(gpu: bool) -> list[str]:
 
 def main(request_path: Path, command: list[str]) -> int:
     """Run `command` under nsys, where this node is to be traced; returns its exit code."""
-    request, here = Request.read(request_path), short(socket.gethostname())
-    asked = json.loads((request_path.parent / SETTINGS).read_text())
-    if request.hosts and here != short(request.hosts[0]) and asked["nodes"] == "first":
+    request, here = Request.read(request_path), short_host(socket.gethostname())
+    settings = json.loads((request_path.parent / SETTINGS).read_text())
+    if request.hosts and here != short_host(request.hosts[0]) and settings["nodes"] == "first":
         os.execvp(command[0], command)
     with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
         work = Path(folder)
-        line = ["nsys", "profile", *options(asked["gpu"]), f"--output={work / here}", *command]
+        line = ["nsys", "profile", *options(settings["gpu"]), f"--output={work / here}", *command]
         code = subprocess.run(line, env=os.environ | {"TMPDIR": folder, "LC_ALL": "C"}).returncode
         report = work / f"{here}.nsys-rep"
         if not report.exists():
-            left = sorted(work.glob("*.qdstrm"))
-            print(NO_IMPORTER.format(name=left[0].name) if left else "nsys wrote no report", flush=True)
+            unfinished = sorted(work.glob("*.qdstrm"))
+            print(NO_IMPORTER.format(name=unfinished[0].name) if unfinished else "nsys wrote no report", flush=True)
             return code or 1
         export = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={work / here}.sqlite"]
-        quiet = {"stdout": subprocess.DEVNULL, "env": os.environ | {"TMPDIR": folder, "LC_ALL": "C"}}
-        subprocess.run([*export, str(report)], check=True, **quiet)
+        environment = os.environ | {"TMPDIR": folder, "LC_ALL": "C"}
+        subprocess.run([*export, str(report)], check=True, stdout=subprocess.DEVNULL, env=environment)
         for name in (f"{here}.sqlite", f"{here}.nsys-rep"):
             shutil.copyfile(work / name, request_path.parent / RAW / name)
     return code

@@ -50,7 +50,7 @@ def read_topology(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not a topology file of NCCL ({error}); take one with NCCL_TOPO_DUMP_FILE") from None
     if root.tag != "system":
         raise UserError(f"{path}: not a topology file of NCCL: its first element is {root.tag}, not system")
-    nics = [{"name": n.get("name"), "gbit_s": int(n.get("speed")) / 1000} for n in root.iter("net") if n.get("speed")]
+    nics = [{"name": n.get("name"), "gbit_s": int(speed) / 1000} for n in root.iter("net") if (speed := n.get("speed"))]
     links = [int(n.get("count", 1)) for gpu in root.iter("gpu") for n in gpu.iter("nvlink")]
     return {
         "gpus": len(list(root.iter("gpu"))),
@@ -91,7 +91,7 @@ READERS = {
 }
 
 
-def read_proof(path: Path) -> tuple[str, Any]:
+def read_interconnect(path: Path) -> tuple[str, Any]:
     """Which of the four a file is, and what it says. Raises UserError where it is none of them."""
     text = _text(path)
     if text.lstrip().startswith("<"):

@@ -63,7 +63,7 @@ def _load(path: Path) -> dict[str, Any]:
         data = json.loads(text)
     except (ValueError, EOFError, OSError, gzip.BadGzipFile) as error:
         cause = "it is empty" if path.exists() and not path.stat().st_size else f"it is cut off or damaged ({error})"
-        raise UserError(f"{path}: not a trace of torch's profiler: {cause}; capture it anew") from None
+        raise UserError(f"{path}: not a trace of torch's profiler: {cause}; capture it again") from None
     if not isinstance(data, dict) or not isinstance(data.get("traceEvents"), list):
         raise UserError(f"{path}: not a trace of torch's profiler: it has no traceEvents")
     return data

@@ -35,7 +35,7 @@ class Export:
         self.path = path
         self.address = f"file:{quote(path.resolve().as_posix())}?mode=ro&immutable=1"
         if not path.stat().st_size:
-            raise UserError(f"{path}: not an export of Nsight Systems: it is empty; export it anew")
+            raise UserError(f"{path}: not an export of Nsight Systems: it is empty; export it again")
         try:
             self.database = sqlite3.connect(self.address, uri=True)
             tables = [name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
@@ -46,7 +46,7 @@ class Export:
             raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
 
     def broken(self, error: Exception) -> UserError:
-        return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it anew")
+        return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
 
     def has(self, table: str, *columns: str) -> bool:
         return table in self.columns and all(c in self.columns[table] for c in columns)
@@ -116,7 +116,9 @@ def _read(export: Export, first_rank: int) -> Trace:
 
 def _work(export: Export) -> pd.DataFrame:
     """Kernels, copies and graphs: process, device, stream, name, launched, start, end."""
-    parts, texts, codes = [], [], []
+    parts: list[list[np.ndarray]] = []
+    texts: list[str] = []
+    codes: list[np.ndarray] = []
     for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
         if not export.has(table, "start", "end"):
             continue
@@ -240,7 +242,8 @@ def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) ->
         return frame(HOST)
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
-        where = f"WHERE start >= {steps['start'].min()} AND end <= {steps['end'].max()} AND globalTid & {PROCESS} IN ({processes})"
+        first, last = steps["start"].min(), steps["end"].max()
+        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS} IN ({processes})"
     summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
     found = export.database.execute(summed).fetchall()
     texts = export.strings(np.array([name for name, *_ in found], np.int64))

@@ -1,0 +1,167 @@
+"""The register of checks: a check is its codes, their severity, their page of explanation and its function, in one place.
+
+    @of_run.check(
+        Code(
+            "window-short",
+            "suspect",
+            what="A window of a few scheduler ticks measures the machine's mood.",
+            detected="Less than a second.",
+            seen="marin issue 7981: 25-step windows mislead.",
+            repair="Raise work.steps.",
+        )
+    )
+    def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+        \"\"\"The window takes a second or more.\"\"\"
+        if run.metrics.window.wall_time_s < SHORTEST_S:
+            yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
+
+The function sees one subject (a run, all runs, a scaling series, a traced cell; the context of an external audit) and
+yields one flag per fault. The register turns flags into findings.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from scalebench.audit.finding import Concern, Correction, Finding, Severity
+from scalebench.record.run import MeasuredRun, Run
+
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True)
+class Code:
+    """The name of a fault and its page: `what` is wrong and why it matters, how it is `detected`, where it was `seen`
+    in the wild, how to `repair` it. `severity` is the usual one; a flag may carry another."""
+
+    name: str
+    severity: Severity
+    what: str
+    detected: str
+    seen: str
+    repair: str
+
+
+class Named(Protocol):
+    """A run, ours or reported."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One fault that a check has seen. Only `evidence` is always needed.
+
+    `about`: the runs (or names) that it concerns; empty: the subject of the check. `code`: which of the check's codes,
+    where it has several. `severity` and `advice` replace those of the code. `cells`: where `about` does not tell them.
+    """
+
+    evidence: str
+    about: Sequence[Named | str] = ()
+    code: str = ""
+    severity: Severity | None = None
+    advice: str | None = None
+    corrected: Correction | None = None
+    cells: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Check(Generic[Subject]):
+    """A registered check; calling it with a subject gives its findings."""
+
+    name: str
+    codes: tuple[Code, ...]
+    function: Callable[[Subject], Iterable[Flag]]
+    register: "Register[Subject]"
+
+    def __call__(self, subject: Subject) -> list[Finding]:
+        return [self._finding(flag, subject) for flag in self.function(subject)]
+
+    def _finding(self, flag: Flag, subject: Subject) -> Finding:
+        code = self._code(flag.code)
+        about = flag.about or self.register.default_about(subject)
+        own_cells = {item.metrics.cell for item in about if isinstance(item, Run)}
+        return Finding(
+            code=code.name,
+            severity=flag.severity or code.severity,
+            cells=sorted(flag.cells or self.register.default_cells(subject) or own_cells),
+            runs=[item if isinstance(item, str) else item.name for item in about],
+            evidence=flag.evidence,
+            advice=code.repair if flag.advice is None else flag.advice,
+            corrected=flag.corrected,
+            concerns=self.register.concerns,
+        )
+
+    def _code(self, name: str) -> Code:
+        if not name and len(self.codes) == 1:
+            return self.codes[0]
+        for code in self.codes:
+            if code.name == name:
+                return code
+        raise ValueError(f"check {self.name} yields the code {name!r}, which it has not registered")
+
+
+class Register(Generic[Subject]):
+    """The checks of one kind of subject, in the order in which they were registered.
+
+    `default_about` and `default_cells`: the runs and the cells that a flag concerns when it names none. `concerns`:
+    which figures the findings are about.
+    """
+
+    def __init__(
+        self,
+        default_about: Callable[[Subject], Sequence[Named | str]],
+        default_cells: Callable[[Subject], Sequence[str]] = lambda subject: (),
+        concerns: Concern = "runs",
+    ) -> None:
+        self.default_about = default_about
+        self.default_cells = default_cells
+        self.concerns = concerns
+        self._checks: list[Check[Subject]] = []
+
+    def check(self, *codes: Code) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
+        """Decorator: registers a function that yields flags with these codes."""
+
+        def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
+            check = Check(function.__name__, codes, function, self)
+            self._checks.append(check)
+            return check
+
+        return register
+
+    def __iter__(self) -> Iterator[Check[Subject]]:
+        return iter(self._checks)
+
+    def findings(self, subjects: Iterable[Subject]) -> list[Finding]:
+        """All findings: check by check, within a check in the order of the subjects."""
+        subjects = list(subjects)
+        return [finding for check in self for subject in subjects for finding in check(subject)]
+
+
+def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:
+    """Every registered code by name. Raises ValueError where two checks explain one code differently."""
+    codes: dict[str, Code] = {}
+    for register in registers:
+        for check in register:
+            for code in check.codes:
+                if codes.setdefault(code.name, code) != code:
+                    raise ValueError(f"the code {code.name} is registered with two pages")
+    return codes
+
+
+def rules_version(codes: dict[str, Code]) -> str:
+    """Version of a set of rules: "2" and a digest of its codes and severities, so that it cannot go stale."""
+    text = "\n".join(f"{name} {codes[name].severity}" for name in sorted(codes))
+    return f"2-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Invalid first, then suspect, then notes; otherwise in the given order."""
+    return sorted(findings, key=lambda f: ("invalid", "suspect", "note").index(f.severity))
+
+
+# Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
+of_run: Register[MeasuredRun] = Register(lambda run: [run])
+of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)

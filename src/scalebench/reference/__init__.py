@@ -1,0 +1,1 @@
+"""An independent replay of the first steps of a workload: what every run's losses are compared with."""

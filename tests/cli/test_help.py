@@ -1,0 +1,81 @@
+"""The command line: every option explained, an example for each command, short answers to wrong words."""
+
+import argparse
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from scalebench.cli import parser
+
+
+def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Name -> parser of every command that does something."""
+    groups = [action for action in top._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        return {top.prog: top}
+    return {name: leaf for sub in groups[0].choices.values() for name, leaf in leaves(sub).items()}
+
+
+COMMANDS = leaves(parser())
+FOR_PEOPLE = [name for name in COMMANDS if not name.startswith("scalebench stage ")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_argument_is_explained(name):
+    assert COMMANDS[name].description
+    for action in COMMANDS[name]._actions:
+        assert action.help, f"{name}: {action.option_strings or action.dest} has no help"
+
+
+@pytest.mark.parametrize("name", FOR_PEOPLE)
+def test_a_command_for_people_has_an_example_that_parses(name):
+    epilog = COMMANDS[name].epilog or ""
+    lines = [line.partition("#")[0].strip() for line in epilog.splitlines()]
+    examples = [shlex.split(line.partition(">")[0]) for line in lines if line.startswith(name)]
+    assert examples, f"{name} has no example"
+    for words in examples:
+        parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["campaing"], 'Did you mean "campaign"?'),
+        (["campaign", "vaildate"], 'Did you mean "validate"?'),
+        (["audit", "results", "--jsno"], 'Did you mean "--json"?'),
+        (["stage", "train", "x.yaml", "c", "--tokens", "t", "--out", "o", "--repeat", "0"], "1 to 1000000"),
+        (["audit", ""], "a path is empty"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_nearest(words, hint):
+    done = subprocess.run([sys.executable, "-m", "scalebench", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_explain_prints_an_index_then_a_page():
+    index = subprocess.run([sys.executable, "-m", "scalebench", "explain"], capture_output=True, text=True)
+    assert len(index.stdout.splitlines()) < 150
+    assert "super-linear" in index.stdout
+    page = subprocess.run(
+        [sys.executable, "-m", "scalebench", "explain", "super-linear"], capture_output=True, text=True
+    )
+    assert page.stdout.startswith("## super-linear")
+
+
+def test_a_closed_pipe_ends_quietly(repository):
+    command = f"{shlex.quote(sys.executable)} -m scalebench explain --all | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=repository)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_a_copy_of_nothing_is_refused(tmp_path):
+    words = ["stage", "copy_run", str(tmp_path / "nothing"), "--out", str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-m", "scalebench", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "there is no run in this folder" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -62,6 +62,7 @@ localrules:
     trace_report,
     trace_chart,
     report,
+    pdf,
 
 
 include: "workflow/rules/common.smk"

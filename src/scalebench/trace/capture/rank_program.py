@@ -27,7 +27,7 @@ def traced(request: Request) -> Any:
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
-    _, probe = warm_up(run, warmup)
+    _, probe, _ = warm_up(run, warmup)
     push, pop = of_nvtx() if asked["tool"] == NSYS else of_profiler()
     if asked["tool"] == NSYS:
         push(f"rank {session.rank}")  # the report knows processes; this says which rank each is

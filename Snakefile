@@ -16,7 +16,7 @@ from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.errors import UserError, nearest
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
-from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
+from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
 
@@ -72,7 +72,7 @@ include: "workflow/rules/same_allocation.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
-include: "workflow/rules/five.smk"
+include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, sources
+from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, closure
 from scalebench.cli import parser
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
@@ -36,7 +36,7 @@ EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
-    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
+    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py", "report/charts/catalog.py",
 }  # fmt: skip
 
 # Programs that a command starts as processes of their own.
@@ -56,7 +56,7 @@ def listed(rule: str) -> set[str]:
     pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
     entries = re.search(pattern, text, re.DOTALL)[1]
     named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
-    found = sources(*(MEASURING if "MEASURING" in entries else ()), *named)
+    found = closure(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
 
 
@@ -75,7 +75,7 @@ def used(rule: str) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 wanted.append(functions[node.func.id])
     return {
-        str(Path(p).resolve().relative_to(PACKAGE)) for p in sources(*(str(e.relative_to(PACKAGE)) for e in entries))
+        str(Path(p).resolve().relative_to(PACKAGE)) for p in closure(*(str(e.relative_to(PACKAGE)) for e in entries))
     }
 
 
@@ -113,8 +113,8 @@ RULES = [
     "report",
     "pairs",
     "comparison",
-    "rebuild",
-    "five",
+    "write_case_studies",
+    "audit_case_studies",
     "trace_capture",
     "trace_summary",
     "trace_report",

@@ -12,9 +12,10 @@ from synthetic import cells, write_run
 
 from scalebench.audit.audit_paths import Audit, audit_paths
 from scalebench.audit.external import all_checks
+from scalebench.audit.registry import Code, Register
 from scalebench.errors import UserError
 from scalebench.importers import text_files
-from scalebench.importers.case_studies import write_benchmark
+from scalebench.importers.case_studies import write_case_study
 from scalebench.report.audit_page import audit_page
 from scalebench.report.audit_text import audit_text
 
@@ -67,8 +68,8 @@ def originals(tmp_path_factory, request) -> list[bytes]:
     root = tmp_path_factory.mktemp("originals")
     for i, writer in enumerate(WRITERS):
         writer(root / str(i), random.Random(i))
-    for source in (Path(__file__).parents[2] / "config/five").glob("*.yaml"):
-        write_benchmark(source, root / source.stem)
+    for source in (Path(__file__).parents[2] / "config/case_studies").glob("*.yaml"):
+        write_case_study(source, root / source.stem)
     write_run(root / "own", cells()[0])
     return [p.read_bytes()[:20000] for p in sorted(root.rglob("*")) if p.is_file()]
 
@@ -237,15 +238,19 @@ def test_rows_in_disorder_take_no_longer(tmp_path):
 
 
 def test_a_check_that_breaks_does_not_end_the_audit(tmp_path, monkeypatch):
+    register = Register(lambda context: [])
+
+    @register.check(Code("file-unreadable", "note", "", "", "", ""))
     def broken(context):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(all_checks, "CHECKS", (broken, *all_checks.CHECKS))
+    monkeypatch.setattr(all_checks, "of_evidence", [broken, *all_checks.of_evidence])
     (tmp_path / "training_metrics.json").write_text(
         json.dumps(metrics(1, random.Random(0)) | {"summary": {"best_val_loss": 0.0}})
     )
-    found = audit_paths([tmp_path]).findings
-    assert {f.code for f in found if f.severity != "note"} == {"validation-zero", "file-unreadable"}
+    findings = audit_paths([tmp_path]).findings
+    assert {f.code for f in findings if f.severity != "note"} == {"validation-zero"}
+    assert ["broken"] in [f.runs for f in findings if f.code == "file-unreadable"]
 
 
 def test_a_step_of_four_hundred_digits_is_no_step(tmp_path):

@@ -42,9 +42,9 @@ def test_a_log_is_read(tmp_path, writer, wanted, rows):
 def test_speed_is_of_all_devices_together(tmp_path):
     """torchtitan prints the rate of one; nanoGPT prints no rate, but the tokens and the time of a step."""
     titan, nano = read(tmp_path / "a", write_torchtitan), read(tmp_path / "b", write_nanogpt)
-    rates = sorted(row.tokens_per_s for row in titan.rows)
+    rates = sorted(row.tokens_per_s for row in titan.logged_steps)
     assert speed(titan).value == rates[len(rates) // 2] * 8
-    seconds = sorted(row.seconds for row in nano.rows)
+    seconds = sorted(row.seconds for row in nano.logged_steps)
     assert speed(nano).value == pytest.approx(491_520 / seconds[len(seconds) // 2])
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
@@ -12,9 +13,9 @@ from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import waterfall_report
 from scalebench.audit.campaign.all_checks import audit
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
-from scalebench.report.charts.catalog import GALLERY
+from scalebench.report.charts.catalog import CATALOG
 from scalebench.report.charts.losses import AGAINST
-from scalebench.report.page import write_page
+from scalebench.report.page import PageInputs, write_page
 from scalebench.report.read_results import read_inputs, read_losses
 from scalebench.report.tables.cells import write_tables
 
@@ -43,20 +44,31 @@ class Results:
             draw_losses(against, *read_losses(self.folder), self.folder / "charts")
         return self.folder / "charts"
 
-    def page(self, comparisons: list | None = None) -> Path:
+    def page(self, comparisons: list | None = None, **more: Any) -> Path:
         self.charts()
         out = self.folder / "report.html"
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
         inputs = read_inputs(self.folder)
         drawn = [
-            name for name in GALLERY if name not in ("batch_size", "seq_len")
+            name for name in CATALOG if name not in ("batch_size", "seq_len")
         ]  # what the workflow draws for a campaign of sizes
         lost = waterfall_report("synthetic", inputs[1], inputs[2], {})["cells"]
         draw_waterfall(lost, self.folder / "charts")
-        write_page(
-            self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out, None, (), lost
+        page = PageInputs(
+            runs=self.runs,
+            runs_table=inputs[0],
+            cells=inputs[1],
+            report=inputs[2],
+            findings=self.findings,
+            charts=self.folder / "charts",
+            drawn=drawn,
+            campaign_file="config/campaigns/synthetic.yaml",
+            comparisons=comparisons or [],
+            waterfall=lost,
+            **more,
         )
+        write_page(page, out)
         return out
 
 

@@ -10,6 +10,7 @@ from external_files import metrics
 from scalebench import cli
 from scalebench.audit.audit_paths import audit_paths
 from scalebench.audit.catalog import OWN_ONLY
+from scalebench.importers.published_claims import FACTS, KINDS
 from scalebench.report.audit_page import audit_page
 from scalebench.report.audit_text import PAGES, audit_text, explained
 
@@ -30,7 +31,13 @@ def scalebench(monkeypatch, *arguments) -> int:
 
 
 def test_the_document_is_what_explain_prints(repository):
-    assert (repository / "docs/audit.md").read_text() == explained(), "run: scalebench explain --all > docs/audit.md"
+    assert (repository / "docs/findings.md").read_text() == explained(), "scalebench explain --all > docs/findings.md"
+
+
+def test_the_keys_of_a_claims_file_are_documented(repository):
+    text = (repository / "docs/audit.md").read_text()
+    assert [key for key in FACTS if f"`{key}`" not in text] == []
+    assert [kind for kind, keys in KINDS.items() if not all(f"`{key}`" in text for key in (kind, *keys))] == []
 
 
 def test_every_code_of_our_own_checks_has_a_page(repository):

@@ -68,8 +68,16 @@ def test_touching_does_nothing(built):
     ],
 )
 def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):
-    edit(f"src/scalebench/{file}", append="\n# edited\n" if file.endswith(".py") else "<!-- edited -->\n")
+    edit(f"src/scalebench/{file}", append="\nEDITED = True\n" if file.endswith(".py") else "<!-- edited -->\n")
     assert built.planned(REPORT) == expected
+
+
+def test_comments_and_docstrings_re_run_nothing(built, edit):
+    path = "src/scalebench/trainer/timed_loop.py"
+    text = (built.root / path).read_text()
+    assert text.startswith('"""')
+    edit(path, '"""Another docstring. ' + text[3:], append="\n# edited\n")
+    assert built.planned(REPORT) == Counter()
 
 
 def test_reformatting_the_campaign_runs_nothing(built, edit):

@@ -52,7 +52,7 @@ rule comparison:
         "Compare the pairs of {wildcards.campaign}"
     input:
         pairs=lambda w: [RESULTS / w.campaign / "compare" / name / "pairs.json" for name in of_campaign(w).comparisons],
-        code=sources("analysis/ab_comparison.py", "report/tables/cells.py", "report/charts/__init__.py"),
+        code=sources("analysis/ab_comparison.py", "report/tables/comparison.py", "report/charts/__init__.py"),
     output:
         json="results/{campaign}/comparison.json",
         csv="results/{campaign}/tables/comparison.csv",

@@ -5,7 +5,7 @@ from pathlib import Path
 from scalebench.analysis.compare_runs import Compared, field_error
 from scalebench.analysis.confidence import rate, ratio
 from scalebench.audit.audit_paths import audit_paths
-from scalebench.audit.external.context import speed
+from scalebench.audit.external.speeds import speed
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
 from scalebench.importers.reported import ReportedRun, TimedSpan

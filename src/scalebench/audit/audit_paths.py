@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from scalebench.audit.campaign.all_checks import audit, check_names
-from scalebench.audit.external.all_checks import CHECKS as FOREIGN
-from scalebench.audit.external.all_checks import audit_evidence, gravest_first
-from scalebench.audit.external.context import named
+from scalebench.audit.external.all_checks import audit_evidence, check_failed
+from scalebench.audit.external.context import of_evidence
 from scalebench.audit.finding import Finding
+from scalebench.audit.registry import by_severity
 from scalebench.errors import UserError
 from scalebench.importers.discover import BREAKS, gather
 from scalebench.importers.reported import Evidence, Unread
@@ -46,40 +46,29 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
 
 
 def audit_gathered(evidence: Evidence, place: str) -> Audit:
+    """The audit of what was read. Raises UserError where none of it is a result."""
     names, own, formats = _own(evidence)
-    something = (
-        evidence.runs
-        or names
-        or evidence.operator_tables
-        or evidence.gpu_logs
-        or evidence.scaling_reports
-        or evidence.unread
-    )
-    if not something:
+    if not names and not evidence.anything:
         seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
         files = len(evidence.ignored) + len(evidence.traces)
         raise UserError(f"{place}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
-    formats += Counter(c.format for c in evidence.runs)
-    for kind, items in (
-        ("profiler table", evidence.operator_tables),
-        ("nvidia-smi log", evidence.gpu_logs),
-        ("scaling report", evidence.scaling_reports),
-    ):
-        formats += Counter({kind: len(items)})
+    formats += Counter(run.format for run in evidence.runs)
+    formats["profiler table"] += len(evidence.operator_tables)
+    formats["nvidia-smi log"] += len(evidence.gpu_logs)
+    formats["scaling report"] += len(evidence.scaling_reports)
     return Audit(
-        runs=[*names, *(c.name for c in evidence.runs)],
-        formats=dict(formats),
+        runs=[*names, *(run.name for run in evidence.runs)],
+        formats={name: count for name, count in formats.items() if count},
         traces=evidence.traces,
         not_recognised=evidence.ignored,
-        checks=[*(check_names() if names else []), *(c.__name__ for c in FOREIGN)],
-        findings=gravest_first([*own, *audit_evidence(evidence)]),
+        checks=[*(check_names() if names else []), *(check.name for check in of_evidence)],
+        findings=by_severity([*own, *audit_evidence(evidence)]),
     )
 
 
-def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter]:
+def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
     """Runs of schema 3.0 with their raw series, campaign by campaign; what cannot be read goes to the unread."""
-    grouped: dict[tuple[str, str], list[Run]] = defaultdict(list)
-    found, formats = [], Counter()
+    campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for folder in evidence.own_runs:
         place = Path(folder)
         name = printable("/".join(place.parts[-2:]))
@@ -87,16 +76,17 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter]:
             run = read_run(place)
             if run.ok:
                 run.window  # noqa: B018  (reads the series, which must be the metrics' own)
-            grouped[(run.metrics.campaign, str(place.parent.parent))].append(run)
+            campaigns[(run.metrics.campaign, str(place.parent.parent))].append(run)
         except UserError as error:
             evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
         except (*BREAKS, OSError) as error:
             evidence.unread.append(Unread(name, f"its series is not one of schema 3.0 ({type(error).__name__})"))
-    for (campaign, _), runs in grouped.items():
-        formats["metrics JSON 3 with its series"] += len(runs)
+    findings: list[Finding] = []
+    for (campaign, _), runs in campaigns.items():
         try:
-            found += audit(campaign, runs).findings
+            findings += audit(campaign, runs).findings
         except BREAKS as error:
-            reason = f"{len(runs)} runs hold what schema 3.0 does not ({type(error).__name__}: {str(error)[:80]})"
-            found.append(named("file-unreadable", "suspect", [r.name for r in runs], reason))
-    return [run.name for runs in grouped.values() for run in runs], found, formats
+            findings.append(check_failed(f"checks of campaign {campaign}", error))
+    names = [run.name for runs in campaigns.values() for run in runs]
+    formats = Counter({"metrics JSON 3 with its series": len(names)}) if names else Counter()
+    return names, findings, formats

@@ -13,7 +13,7 @@ from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
-RESERVED = ("corpora", "downloads", "published", "slurm-logs", "five-benchmarks")
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies")
 
 
 class LoadedCampaign:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
-from scalebench.errors import UserError, damaged, missing, nearest
+from scalebench.errors import damaged, missing
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -49,7 +49,7 @@ def comparison(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
     from scalebench.report.charts import draw_comparison
-    from scalebench.report.tables.cells import write_comparison
+    from scalebench.report.tables.comparison import write_comparison
 
     loaded = LoadedCampaign(args.campaign)
     folder = args.results / loaded.name
@@ -91,10 +91,11 @@ def table(args: argparse.Namespace) -> None:
 
 def chart(args: argparse.Namespace) -> None:
     from scalebench.report.charts import CHARTS, draw
+    from scalebench.report.charts.catalog import unknown_chart
     from scalebench.report.read_results import read_inputs
 
     if args.chart not in CHARTS:
-        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+        raise unknown_chart(args.chart, CHARTS)
     draw(args.chart, *read_inputs(args.folder), args.folder / "charts")
 
 
@@ -107,22 +108,31 @@ def loss_chart(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     from scalebench.report.charts.catalog import charts_of
-    from scalebench.report.page import write_page
+    from scalebench.report.page import PageInputs, write_page
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
     from scalebench.report.sentences.answer import answer
     from scalebench.trace.profile_schema import PROFILE, read_profile
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
-    comparisons = read_comparisons(folder) if loaded.comparisons else []
-    traces = read_traces(folder)[0] if loaded.traced else None
-    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
-    inputs = read_inputs(folder)
+    runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
-    lost = read_waterfall(folder) if "waterfall" in drawn else []
-    out = folder / "report.html"
-    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", out, traces, profiles, lost)
-    print(answer(inputs[-1], comparisons))
+    inputs = PageInputs(
+        runs=runs,
+        runs_table=runs_table,
+        cells=cells,
+        report=scaling,
+        findings=_findings(folder),
+        charts=folder / "charts",
+        drawn=drawn,
+        campaign_file=str(args.campaign),
+        comparisons=read_comparisons(folder) if loaded.comparisons else [],
+        traces=read_traces(folder)[0] if loaded.traced else None,
+        profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
+        waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
+    )
+    write_page(inputs, folder / "report.html")
+    print(answer(scaling, list(inputs.comparisons)))
 
 
 def compare(args: argparse.Namespace) -> None:

@@ -48,19 +48,19 @@ def explain(args: argparse.Namespace) -> None:
         raise UserError(f'there is no page "{args.code}".{nearest(args.code, PAGES)} Pages: {", ".join(PAGES)}')
 
 
-def rebuild(args: argparse.Namespace) -> None:
-    from scalebench.importers.case_studies import write_benchmark
+def write_case_studies(args: argparse.Namespace) -> None:
+    from scalebench.importers.case_studies import write_case_study
 
-    write_benchmark(args.source, args.folder)
+    write_case_study(args.source, args.folder)
 
 
-def five(args: argparse.Namespace) -> None:
+def audit_case_studies(args: argparse.Namespace) -> None:
     from scalebench.files import write_atomic
-    from scalebench.report.case_studies import five_html, five_markdown, read_benchmark
+    from scalebench.report.case_studies import case_studies_html, case_studies_markdown, read_case_study
 
-    benchmarks = [read_benchmark(source, args.folder / "files" / source.stem) for source in args.sources]
-    write_atomic(args.folder / "five-benchmarks.html", five_html(benchmarks))
-    write_atomic(args.folder / "five-benchmarks.md", five_markdown(benchmarks))
+    studies = [read_case_study(source, args.folder / "files" / source.stem) for source in args.sources]
+    write_atomic(args.folder / "case-studies.html", case_studies_html(studies))
+    write_atomic(args.folder / "case-studies.md", case_studies_markdown(studies))
 
 
 def _given(key: str, text: str) -> tuple[str, int]:
@@ -90,13 +90,15 @@ def add(commands: Group) -> None:
     doc = "what a finding means, how it is detected, how to fix it; without CODE, an index"
     page = command(commands, "explain", explain, doc, "scalebench explain\nscalebench explain super-linear")
     page.add_argument("code", nargs="?", metavar="CODE", help="code of a finding")
-    page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/audit.md)")
+    page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")
 
 
 def add_stages(stages: Group) -> None:
-    made = command(stages, "rebuild", rebuild, "write the files of a published benchmark from its figures")
-    made.add_argument("source", type=path, help="config/five/<name>.yaml")
+    doc = "write the files of a published benchmark from its figures"
+    made = command(stages, "write_case_studies", write_case_studies, doc)
+    made.add_argument("source", type=path, help="config/case_studies/<name>.yaml")
     made.add_argument("folder", type=path, help="where to write; emptied by the rule")
-    page = command(stages, "five", five, "the page of five published benchmarks, audited")
-    page.add_argument("folder", type=path, help="results/five-benchmarks, with the rebuilt files in it")
-    page.add_argument("sources", type=path, nargs="+", help="config/five/*.yaml, in the order of the page")
+    doc = "the page of five published benchmarks, audited"
+    page = command(stages, "audit_case_studies", audit_case_studies, doc)
+    page.add_argument("folder", type=path, help="results/case-studies, with the reconstructed files in it")
+    page.add_argument("sources", type=path, nargs="+", help="config/case_studies/*.yaml, in the order of the page")

@@ -1,7 +1,7 @@
-"""Writes the files of a benchmark from `config/five/<name>.yaml`, so that the audit reads what the benchmark's own programs would have left.
+"""Writes the files of a published benchmark from its figures in config/case_studies/, as its own programs would.
 
-Figures are the published ones; what was not published and is needed to fill a file (single steps around a published mean, losses) is made
-up, and said to be in the YAML file. The same data give the same bytes.
+Figures are the published ones; what was not published and is needed to fill a file (single steps around a published
+mean, losses) is made up, and named in the YAML file. The same data give the same bytes.
 """
 
 import json
@@ -15,13 +15,19 @@ import yaml
 
 from scalebench.files import write_atomic
 
-STEPS_PER_EPOCH, PRINT_EVERY, EPOCHS, TOKENS = 63, 10, 3, 32 * 128  # of the step logs
-LOGGED, WINDOW = (15, 30), 15  # steps at which the text logs have a block
+# Of the step logs.
+STEPS_PER_EPOCH = 63
+PRINT_EVERY = 10
+EPOCHS = 3
+TOKENS = 32 * 128
+# Of the text logs: steps at which they have a block, and the distance between those.
+LOGGED = (15, 30)
+WINDOW = 15
 BATCH = 8  # samples that the loader of the text logs feeds
 
 
-def write_benchmark(source: Path, folder: Path) -> None:
-    """All files of one benchmark, and beside them `claims.yaml`: what was said about them."""
+def write_case_study(source: Path, folder: Path) -> None:
+    """All files of one benchmark, and beside them `claims.yaml`: what was claimed about them."""
     data = yaml.safe_load(source.read_text())
     for kind, writer in WRITERS.items():
         for name, figures in data.get(kind, {}).items():
@@ -30,8 +36,8 @@ def write_benchmark(source: Path, folder: Path) -> None:
     write_atomic(folder / "claims.yaml", yaml.safe_dump(claims, sort_keys=False, allow_unicode=True))
 
 
-def metrics(folder: Path, name: str, m: dict[str, Any], data: dict) -> None:
-    """training_metrics.json 2.0 with its mark of completion; the launcher's record and a capture where there were any."""
+def metrics(folder: Path, name: str, m: dict[str, Any], data: dict[str, Any]) -> None:
+    """training_metrics.json 2.0 with its completion marker; the launcher's record and a capture, if there were any."""
     batch = m["micro"] * m["accumulation"] * m["world"]
     tokens = m["micro"] * m["world"] * m["seq_len"] * m["micro_steps"]
     mean, middle, high = m["step"]
@@ -93,7 +99,10 @@ def metrics(folder: Path, name: str, m: dict[str, Any], data: dict) -> None:
     if "hosts" in m:
         record["scheduler"] = {"type": "slurm", "nodelist": m["hosts"]}
     _json(folder / name / "training_metrics.json", record)
-    mark = f"[Rank 0] RUN_COMPLETE checkpoint_path=out world_size={m['world']} tokens_per_sec={m['rate']} total_wall_time_sec={m['wall']} timestamp_utc=2026-01-08T01:00:00Z\n"
+    mark = (
+        f"[Rank 0] RUN_COMPLETE checkpoint_path=out world_size={m['world']} tokens_per_sec={m['rate']} "
+        f"total_wall_time_sec={m['wall']} timestamp_utc=2026-01-08T01:00:00Z\n"
+    )
     write_atomic(folder / name / "RUN_COMPLETE.txt", mark)
     if "environment" in m:
         launcher = {
@@ -107,7 +116,7 @@ def metrics(folder: Path, name: str, m: dict[str, Any], data: dict) -> None:
         write_atomic(folder / name / "profiles/nsys_stats_node.txt", "\n ** NVTX Range Summary (nvtx_sum):\n\n")
 
 
-def report(folder: Path, name: str, rows: dict[str, list[float]], data: dict) -> None:
+def report(folder: Path, name: str, rows: dict[str, list[float]], data: dict[str, Any]) -> None:
     """scaling_report.json: a standard deviation of 0.0 for each single run."""
     runs = {
         n: {
@@ -122,11 +131,11 @@ def report(folder: Path, name: str, rows: dict[str, list[float]], data: dict) ->
     _json(folder / name, {"status": "ok", "protocol": {"seq_len": 512}, "runs": runs})
 
 
-def legacy(folder: Path, name: str, figures: list[list[float] | None], data: dict) -> None:
+def legacy(folder: Path, name: str, figures: list[list[float] | None], data: dict[str, Any]) -> None:
     """The per-epoch JSON; [first, others] are 30 epochs."""
     times, rates, losses, val = figures
     chance = random.Random(name)
-    if len(times) == 2:
+    if times is not None and len(times) == 2:
         times = [times[0], *(round(times[1] * chance.uniform(0.99, 1.01), 4) for _ in range(29))]
     record = {
         "train_time_per_epoch": times,
@@ -137,14 +146,14 @@ def legacy(folder: Path, name: str, figures: list[list[float] | None], data: dic
     _json(folder / name, record)
 
 
-def steps(folder: Path, name: str, figures: list[float], data: dict) -> None:
+def steps(folder: Path, name: str, figures: list[float], data: dict[str, Any]) -> None:
     """step_log.csv of three runs, timed by a clock that starts again every tenth step and at each epoch."""
     rate, spread, _, memory = figures
     for repeat, apart in enumerate((-spread, 0, spread), start=1):
-        base = (
-            TOKENS / (rate + apart) / 5
-        )  # of steps 21 to 63 of an epoch, the middle one is five steps after a restart
-        rows, stamp = ["timestamp,global_step,step_time_s,loss,tokens_per_sec,gpu_max_mem_mb"], 1_760_000_000.0
+        # Of steps 21 to 63 of an epoch, the median one is five steps after a restart.
+        base = TOKENS / (rate + apart) / 5
+        rows = ["timestamp,global_step,step_time_s,loss,tokens_per_sec,gpu_max_mem_mb"]
+        stamp = 1_760_000_000.0
         for _ in range(EPOCHS):
             for step in range(1, STEPS_PER_EPOCH + 1):
                 seconds = base * ((step - 1) % PRINT_EVERY + 1)
@@ -153,7 +162,7 @@ def steps(folder: Path, name: str, figures: list[float], data: dict) -> None:
         write_atomic(folder / name / f"run{repeat}" / "step_log.csv", "\n".join(rows) + "\n")
 
 
-def epochs(folder: Path, name: str, figures: list[Any], data: dict) -> None:
+def epochs(folder: Path, name: str, figures: list[Any], data: dict[str, Any]) -> None:
     """metrics.csv, one row an epoch; of two runs in one file, rows in turn."""
     mean, spread, second_loss, ranges = figures
     chance = random.Random(name)
@@ -173,25 +182,26 @@ def epochs(folder: Path, name: str, figures: list[Any], data: dict) -> None:
     write_atomic(folder / name, "\n".join(rows) + "\n")
 
 
-def logs(folder: Path, name: str, figures: list[Any], data: dict) -> None:
+def logs(folder: Path, name: str, figures: list[Any], data: dict[str, Any]) -> None:
     """A text log: arguments, blocks of every rank at two steps, GPUtil's table, tqdm's bar."""
     strategy, n, seconds, flops, torch_mb, used_mb, bar = figures
     zero = strategy.startswith("zero")
     lines = [f"framework: {strategy}", f"num_gpus: {n}", f"micro_batch_size: {BATCH}"]
     if zero:
         lines += [
-            f"[INFO] [config.py:1003:print]   train_micro_batch_size_per_gpu  {BATCH // n}".replace("gpu  ", "gpu = "),
-            f"[INFO] [config.py:1003:print]   zero_config .... {{'stage': {strategy[-1]}, 'offload_optimizer': {{'device': 'cpu', 'pin_memory': True}}}}",
+            f"[INFO] [config.py:1003:print]   train_micro_batch_size_per_gpu = {BATCH // n}",
+            f"[INFO] [config.py:1003:print]   zero_config .... {{'stage': {strategy[-1]}, "
+            "'offload_optimizer': {'device': 'cpu', 'pin_memory': True}}",
         ]
     elapsed = 0.0
     for i, step in enumerate(LOGGED):
         elapsed += seconds[i] * step  # the interval's time was divided by all steps
         if bar:
             whole = round(elapsed)
-            lines.append(
-                f"{step * 100 // 31:3d}%|###   | {step}/31 [{whole // 60:02d}:{whole % 60:02d}<00:20, {seconds[i] * step / WINDOW:5.2f}s/it]"
-            )
-        loss = data["losses"][strategy] if i == 1 and not (zero and n == 1) else 3.1 + 0.01 * n if zero else 3.2
+            clock = f"{whole // 60:02d}:{whole % 60:02d}<00:20, {seconds[i] * step / WINDOW:5.2f}s/it"
+            lines.append(f"{step * 100 // 31:3d}%|###   | {step}/31 [{clock}]")
+        made_up = 3.1 + 0.01 * n if zero else 3.2
+        loss = data["losses"][strategy] if i == 1 and not (zero and n == 1) else made_up
         for _ in range(1 if strategy == "dp" else n):
             lines += [
                 f"Step {step}: loss {loss!r}",
@@ -206,7 +216,7 @@ def logs(folder: Path, name: str, figures: list[Any], data: dict) -> None:
     write_atomic(folder / "logs" / f"{name}.out", "\n".join(lines) + "\n")
 
 
-def profiles(folder: Path, name: str, figures: list[float], data: dict) -> None:
+def profiles(folder: Path, name: str, figures: list[float], data: dict[str, Any]) -> None:
     """A table of operators; one row stands for all."""
     inclusive, own, count = figures
     columns = [
@@ -230,7 +240,7 @@ def _json(path: Path, record: dict[str, Any]) -> None:
     write_atomic(path, json.dumps(record, indent=2) + "\n")
 
 
-Writer = Callable[[Path, str, Any, dict], None]
+Writer = Callable[[Path, str, Any, dict[str, Any]], None]
 WRITERS: dict[str, Writer] = {
     "metrics": metrics,
     "report": report,

@@ -267,3 +267,9 @@ class Evidence:
     traced_folders: list[str] = field(default_factory=list)  # folders of `traces`
     named_files: set[Path] = field(default_factory=set)  # files that were named one by one
     bytes_read: int = 0
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is a result, or a file that should have been one."""
+        kinds = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.unread)
+        return any(kinds)

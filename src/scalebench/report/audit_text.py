@@ -12,7 +12,7 @@ NAMES = 3  # runs that a finding is headed with
 
 
 def audit_text(audit: Audit) -> str:
-    """What was read, then the findings, those of one kind together, the gravest first."""
+    """What was read, then the findings, those of one kind together, most severe first."""
     lines = [summary(audit)]
     for (severity, code), found in grouped(audit.findings).items():
         lines += ["", f"{severity} {code}" + (f" ({len(found)} times)" if len(found) > 1 else "")]
@@ -39,11 +39,11 @@ def names_of(finding: Finding) -> str:
 def _labelled(label: str, text: str, indent: int) -> list[str]:
     first = f"{' ' * indent}{label}: "
     return textwrap.wrap(
-        shown_line(first + text), WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
+        one_line(first + text), WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
     )
 
 
-def shown_line(text: object) -> str:
+def one_line(text: object) -> str:
     """One line without control characters, whatever a file had in it."""
     return "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
@@ -60,53 +60,31 @@ def index() -> str:
     lines = []
     for title, codes in (("Anybody's results:", ANYBODYS), ("Runs of scalebench only:", OWN_ONLY)):
         width = max(map(len, codes))
-        texts = {code: shown_line(PAGES[code].what).partition(". ")[0].rstrip(".") for code in sorted(codes)}
+        texts = {code: one_line(PAGES[code].what).partition(". ")[0].rstrip(".") for code in sorted(codes)}
         lines += [title, *(f"  {code:<{width}}  {text}" for code, text in texts.items()), ""]
     return "\n".join([*lines, "scalebench explain CODE prints a page; scalebench explain --all prints all of them."])
 
 
-HEADER = """# What the audit looks for
+HEADER = """# Findings
 
-`scalebench audit PATH...` reads results, ours or anybody's, and names what is wrong with them. This page is `scalebench explain --all`;
-one entry of it is `scalebench explain CODE`. First what is found in anybody's results, then what only runs of scalebench itself can be asked.
+One entry for each finding of `scalebench audit` and of a campaign: what is wrong and why it matters, how it is
+detected, where it was seen, how to repair it. This page is `scalebench explain --all`; one entry of it is
+`scalebench explain CODE`. First what is found in anybody's results, then what only runs of scalebench itself can show.
+[audit.md](audit.md) says what is read and how to use it.
 
-Severities: `invalid`, the number is wrong or answers another question; `suspect`, it may be; `note`, worth knowing. The exit code is 1 where anything
-is above `note`, 2 where nothing could be read.
-
-What is read, each told by its contents: metrics JSON 2.0 and 3.0, the per-epoch JSON before them, step logs and per-epoch logs in CSV, logs of nvidia-smi, torch.profiler
-tables, text logs in blocks with tqdm and GPUtil, logs of nanoGPT, llm.c, torchtitan and Megatron-LM, `trainer_state.json` of the Hugging Face Trainer,
-scaling reports, and the completion marks and launcher's records beside metrics. Of a log 64 MiB are read, of other files up to 32 MiB. Captures of Nsight Systems are named, not read.
-
-What a file does not say can be given (`--world-size 4`, `--world-size NAME=4` for runs whose path has NAME in it), or written beside the files together with what was
-published about them, in any YAML file that begins so:
-
-```yaml
-scalebench_claims: "1.0"
-title: AG News on 4 GPUs
-runs:                      # NAME: part of a path
-  exp042: {world_size: 4}
-claims:
-  - {kind: speedup, value: 0.46, of: exp042, over: exp041, source: README}
-```
-
+Severities: `invalid`, the number is wrong or answers another question; `suspect`, it may be; `note`, worth knowing.
+A code has its usual severity; a finding may have another where the files prove more or less.
 """
-
 
 OURS = """# Runs of scalebench
 
-They know more than any file tells: the samples of each rank, the traffic and dtypes of a step, every step of every rank.
+They know more than any file says: the samples of each rank, the traffic and dtypes of a step, every step of every rank.
 """
 
 
 def explained() -> str:
-    """All pages: docs/audit.md."""
-    from scalebench.importers.published_claims import FACTS, KINDS
-
-    kinds = "; ".join(f"`{k}` ({', '.join(keys)})" for k, keys in KINDS.items())
-    grammar = (
-        f"Keys of `runs`: {', '.join(FACTS)}. Kinds of `claims`, with their keys (`?`: may be left out): {kinds}.\n\n"
-    )
-    return HEADER + grammar + "\n".join([*map(page_text, ANYBODYS), OURS, *map(page_text, OWN_ONLY)]).rstrip() + "\n"
+    """All pages: docs/findings.md."""
+    return "\n".join([HEADER, *map(page_text, ANYBODYS), OURS, *map(page_text, OWN_ONLY)]).rstrip() + "\n"
 
 
 def page_text(code: str) -> str:

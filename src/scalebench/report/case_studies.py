@@ -1,51 +1,57 @@
-"""Five published benchmarks: what was claimed, what the files say, figure by figure."""
+"""Published benchmarks as case studies: what was claimed, what the files say, figure by figure."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from scalebench.audit.audit_paths import Audit, audit_gathered
+from scalebench.audit.catalog import PAGES
 from scalebench.audit.external.context import AuditContext
-from scalebench.audit.external.published_claims import data_say
-from scalebench.audit.finding import Finding
+from scalebench.audit.external.published_claims import recomputed
+from scalebench.audit.finding import Correction, Finding
 from scalebench.importers.discover import gather
 from scalebench.importers.reported import PublishedClaim
-from scalebench.report.audit_text import PAGES, grouped, names_of, shown_line
+from scalebench.report.audit_text import grouped, names_of, one_line
 from scalebench.report.html import environment
 
 TITLE = "Five benchmarks, audited"
 INTRODUCTION = (
-    "Five public projects measured how GPT-2-class training scales, and published tables. Their figures, in files of the formats that "
-    "their own programs write (config/five/ has the figures and says what had to be made up to fill a file, such as single steps around a "
-    "published mean), were given to scalebench audit. This page is its output. The point is not that these authors were careless: "
-    "every one of these faults looks like a result until somebody multiplies a rate by its time."
+    "Five public projects measured how GPT-2-class training scales, and published tables. Their files are "
+    "reconstructed here: written from the published figures in the formats of the projects' own programs "
+    "(config/case_studies/ has the figures and says what had to be made up to fill a file, such as single steps "
+    "around a published mean). This page is the output of scalebench audit on them. Each project is named and "
+    "linked; `scalebench audit CLONE` audits the real files in a clone of it. The point is not that these authors "
+    "were careless: every one of these faults looks like a result until somebody multiplies a rate by its time."
 )
 # Findings that put another figure in the place of the published one.
 REPLACING = {
     "speedup": ("each-rank-trained-on-everything", "batch-multiplied", "claim-not-in-data"),
     "throughput": ("sawtooth-timer", "rate-of-one-rank", "rate-multiplied"),
 }
-SHOWN = 4  # findings of one kind
+PER_CODE = 4  # findings of one kind that are printed
+HEADINGS = ("claim", "published", "its files say", "corrected", "findings about these runs")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A claim: what was published, what the files give, the findings about the runs behind it, what they make of the figure."""
+    """A claim: what was published, what the files give, what a finding makes of it, the findings about its runs."""
 
     claim: str
     published: str
     files: str
+    corrected: str
     findings: list[str]
-    corrected: str = ""
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class CaseStudy:
     name: str
     title: str
     about: str
+    project: str  # owner/name on GitHub
     rows: list[Row]
     audit: Audit
 
@@ -54,118 +60,157 @@ class Benchmark:
         return grouped(self.audit.findings)
 
 
-def read_benchmark(source: Path, folder: Path) -> Benchmark:
+def read_case_study(source: Path, folder: Path) -> CaseStudy:
     """The audit of the files in `folder`, which were written from `source`."""
     data = yaml.safe_load(source.read_text())
     evidence = gather([folder])
     audit = audit_gathered(evidence, source.stem)
     context = AuditContext(evidence)
-    rows = [
-        replace(_row(context, s, audit), corrected=_corrected(context, s, audit)) for s in evidence.published_claims
-    ]
-    return Benchmark(source.stem, data["title"], data["about"], rows, audit)
+    written = [claim for claim in evidence.published_claims if claim.kind in SENTENCES]
+    rows = [_row(context, claim, audit.findings) for claim in written]
+    return CaseStudy(source.stem, data["title"], data["about"], data["project"], rows, audit)
 
 
-def _row(context: AuditContext, statement: PublishedClaim, audit: Audit) -> Row:
-    values, here = statement.values, data_say(context, statement)
-    kind = statement.kind
-    about = {c.name for key in ("of", "run") if key in values for c in context.of(values[key])} | {
-        values.get("of"),
-        values.get("run"),
-        statement.source,
-    }
-    codes = sorted({f.code for f in audit.findings if f.severity != "note" and about & set(f.runs)})
-    if kind == "speedup":
-        return Row(
-            f"speed-up of {values['of']} over {values['over']}", f"{values['value']:g}", _figure(here, ".3f"), codes
-        )
-    if kind == "change":
-        return Row(f"{values['of']} over {values['over']}", f"{values['value']:+.1%}", _figure(here, "+.2%"), codes)
-    if kind == "throughput":
-        return Row(f"tokens/s of {values['of']}", f"{values['value']:,.2f}", _figure(here, ",.2f"), codes)
-    if kind == "share":
-        return Row(
-            f"share of {values['what']} in {values['run']}",
-            f"{values['percent']:g} % of {values['of_total']}",
-            "not in these files",
-            codes,
-        )
-    if kind == "total_time":
-        return Row(f"device time of {values['of']}", f"{values['value']:g} s", f"{_figure(here, '.1f')} s of own time", sorted({f.code for f in audit.findings if any(values["of"] in r for r in f.runs) and f.code.startswith("inclusive")}))  # fmt: skip
-    if kind == "step_parts":
-        return Row(f"computing and communication in a step of {values['of']}", f"{values['compute'] * 1e3:g} + {values['communication'] * 1e3:g} ms", f"{(here or 0) * 1e3:.1f} ms in all" if here else "unknown", codes)  # fmt: skip
-    if kind == "amdahl":
-        return Row(
-            "parallel fraction by Amdahl's law",
-            f"{values['parallel_fraction']:g}",
-            f"{_figure(here, '.2f')} by the formula",
-            codes,
-        )
-    if kind == "parameters":
-        return Row(
-            "parameters",
-            f"{values['value'] / 1e6:g}M",
-            next((f.corrected for f in audit.findings if f.code == "parameter-count"), "the same"),
-            codes,
-        )
-    return Row(f"{kind.replace('_', ' ')} of {values['of']}", f"{values['value']:g} s", "unknown", codes)
+def _row(context: AuditContext, claim: PublishedClaim, findings: list[Finding]) -> Row:
+    sentence, published, files = SENTENCES[claim.kind](claim.values, recomputed(context, claim))
+    runs = {run.name for key in ("of", "run") if key in claim.values for run in context.runs_named(claim.values[key])}
+    about = runs | {claim.values.get("of"), claim.values.get("run"), claim.source}
+    concerning = [f for f in findings if about & set(f.runs)]
+    return Row(
+        claim=sentence,
+        published=published,
+        files=files,
+        corrected=_corrected(runs, claim, concerning),
+        findings=sorted({f.code for f in concerning if f.severity != "note"}),
+    )
 
 
-def _corrected(context: AuditContext, statement: PublishedClaim, audit: Audit) -> str:
-    """The figure that a finding about the run puts in the place of the published one; of several runs the middle one's."""
-    if statement.kind not in ("speedup", "throughput"):
-        return ""
-    about = {c.name for c in context.of(statement.values["of"])}
-    for code in REPLACING[statement.kind]:
-        found = [f.corrected for f in audit.findings if f.code == code and f.runs[0] in about and f.corrected]
-        if found:
-            return found[len(found) // 2].split(":")[0]
+def _corrected(runs: set[str], claim: PublishedClaim, findings: list[Finding]) -> str:
+    """The figure that a finding about the runs puts in the place of the published one; of several runs the median's."""
+    for code in REPLACING.get(claim.kind, ()):
+        about = runs | ({claim.values["of"]} if code == "claim-not-in-data" else set())
+        figures = [
+            f.corrected.figure
+            for f in findings
+            if f.code == code and f.runs[0] in about and isinstance(f.corrected, Correction)
+        ]
+        if figures:
+            return figures[len(figures) // 2]
     return ""
 
 
-def _figure(value: Any, form: str) -> str:
+Sentence = tuple[str, str, str]  # claim, published, what the files say
+Values = dict[str, Any]
+
+
+def _speedup(values: Values, here: float | None) -> Sentence:
+    return f"speed-up of {values['of']} over {values['over']}", f"{values['value']:g}", _figure(here, ".3f")
+
+
+def _change(values: Values, here: float | None) -> Sentence:
+    return f"{values['of']} over {values['over']}", f"{values['value']:+.1%}", _figure(here, "+.2%")
+
+
+def _throughput(values: Values, here: float | None) -> Sentence:
+    return f"tokens/s of {values['of']}", f"{values['value']:,.2f}", _figure(here, ",.2f")
+
+
+def _share(values: Values, here: float | None) -> Sentence:
+    published = f"{values['percent']:g} % of {values['of_total']}"
+    return f"share of {values['what']} in {values['run']}", published, "not in these files"
+
+
+def _total_time(values: Values, here: float | None) -> Sentence:
+    return f"device time of {values['of']}", f"{values['value']:g} s", f"{_figure(here, '.1f')} s of own time"
+
+
+def _step_parts(values: Values, here: float | None) -> Sentence:
+    published = f"{values['compute'] * 1e3:g} + {values['communication'] * 1e3:g} ms"
+    files = "unknown" if here is None else f"{here * 1e3:.1f} ms in all"
+    return f"computing and communication in a step of {values['of']}", published, files
+
+
+def _amdahl(values: Values, here: float | None) -> Sentence:
+    return "parallel fraction by Amdahl's law", f"{values['parallel_fraction']:g}", f"{_figure(here, '.2f')} by formula"
+
+
+def _parameters(values: Values, here: float | None) -> Sentence:
+    return "parameters", f"{values['value'] / 1e6:g}M", "not in these files"
+
+
+def _communication_time(values: Values, here: float | None) -> Sentence:
+    return f"communication time of {values['of']}", f"{values['value']:g} s", "unknown"
+
+
+# Kind of a claim -> what the page says of it.
+SENTENCES: dict[str, Callable[[Values, float | None], Sentence]] = {
+    "speedup": _speedup,
+    "change": _change,
+    "throughput": _throughput,
+    "share": _share,
+    "total_time": _total_time,
+    "step_parts": _step_parts,
+    "amdahl": _amdahl,
+    "parameters": _parameters,
+    "communication_time": _communication_time,
+}
+
+
+def _figure(value: float | None, form: str) -> str:
     return "unknown" if value is None else format(value, form)
 
 
-def five_html(benchmarks: list[Benchmark]) -> str:
-    template = environment(line=shown_line, names=names_of).get_template("five.html.j2")
-    return template.render(title=TITLE, introduction=INTRODUCTION, benchmarks=benchmarks, pages=PAGES)
+def case_studies_html(studies: list[CaseStudy]) -> str:
+    template = environment(line=one_line, names=names_of).get_template("case_studies.html.j2")
+    return template.render(
+        title=TITLE, introduction=INTRODUCTION, studies=studies, pages=PAGES, headings=HEADINGS, per_code=PER_CODE
+    )
 
 
-def five_markdown(benchmarks: list[Benchmark]) -> str:
+def case_studies_markdown(studies: list[CaseStudy]) -> str:
     """docs/five-benchmarks.md."""
     lines = [f"# {TITLE}", "", INTRODUCTION, ""]
-    for b in benchmarks:
-        counts = ", ".join(f"{n} {s}" for s in ("invalid", "suspect", "note") if (n := b.audit.count(s)))
-        lines += [f"## {b.title}", "", b.about, "", f"{len(b.audit.runs)} runs; {counts}.", ""]
-        lines += [
-            "| claim | published | its files say | corrected | findings about these runs |",
-            "|---|---|---|---|---|",
-        ]
-        for row in b.rows:
-            codes = " ".join(f"[{code}](audit.md#{code})" for code in row.findings)
-            lines.append(
-                "| "
-                + " | ".join(_cell(v) for v in (row.claim, row.published, row.files, row.corrected))
-                + f" | {codes} |"
-            )
-        lines.append("")
-        for (severity, code), found in b.groups.items():
-            lines.append(
-                f"- **{severity}** [{code}](audit.md#{code})" + (f" ({len(found)} times)" if len(found) > 1 else "")
-            )
-            for f in found[:SHOWN]:
-                corrected = f" **Corrected:** {shown_line(f.corrected)}" if f.corrected else ""
-                lines.append(f"  - `{names_of(f)}`: {shown_line(f.evidence)}.{corrected}")
-            if len(found) > SHOWN:
-                lines.append(f"  - and {len(found) - SHOWN} more like these")
-        lines.append("")
-    lines += [
-        "These files are written and audited by `snakemake --cores 1 results/five-benchmarks/five-benchmarks.html`; "
-        "`scalebench audit results/five-benchmarks/files/v100` asks again."
-    ]
+    for study in studies:
+        lines += _study_markdown(study)
+    lines.append(
+        "These files are written and audited by `snakemake --cores 1 results/case-studies/case-studies.html`; "
+        "`scalebench audit results/case-studies/files/v100` audits them again."
+    )
     return "\n".join(lines) + "\n"
 
 
+def _study_markdown(study: CaseStudy) -> list[str]:
+    counts = ", ".join(f"{n} {s}" for s in ("invalid", "suspect", "note") if (n := study.audit.count(s)))
+    lines = [
+        f"## {study.title}",
+        "",
+        f"Project: [{study.project}](https://github.com/{study.project}); files reconstructed from published figures.",
+        "",
+        study.about,
+        "",
+        f"{len(study.audit.runs)} runs; {counts}.",
+        "",
+        _table_row(HEADINGS),
+        "|---|---|---|---|---|",
+    ]
+    for row in study.rows:
+        codes = " ".join(f"[{code}](findings.md#{code})" for code in row.findings)
+        lines.append(_table_row([_cell(v) for v in (row.claim, row.published, row.files, row.corrected)] + [codes]))
+    lines.append("")
+    for (severity, code), findings in study.groups.items():
+        times = f" ({len(findings)} times)" if len(findings) > 1 else ""
+        lines.append(f"- **{severity}** [{code}](findings.md#{code}){times}")
+        for finding in findings[:PER_CODE]:
+            corrected = f" **Corrected:** {one_line(finding.corrected)}." if finding.corrected else ""
+            lines.append(f"  - `{names_of(finding)}`: {one_line(finding.evidence)}.{corrected}")
+        if len(findings) > PER_CODE:
+            lines.append(f"  - and {len(findings) - PER_CODE} more like these")
+    return [*lines, ""]
+
+
+def _table_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def _cell(text: str) -> str:
-    return shown_line(text).replace("|", "\\|")
+    return one_line(text).replace("|", "\\|")

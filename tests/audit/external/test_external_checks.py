@@ -9,7 +9,7 @@ import pytest
 from external_files import metrics, write_blocks, write_llmc, write_megatron, write_nanogpt, write_torchtitan
 
 from scalebench.audit.audit_paths import audit_paths
-from scalebench.audit.external.pages import PAGES
+from scalebench.audit.external.all_checks import CODES
 from scalebench.audit.finding import Finding
 
 
@@ -84,6 +84,25 @@ def beside(name: str, text: str):
 
 def claimed(*claims: str):
     return beside("claims.yaml", 'scalebench_claims: "1.0"\nclaims:\n' + "".join(f"  - {c}\n" for c in claims))
+
+
+def published(make):
+    """The same, and a claim that compares the two runs."""
+
+    def make_with_claim(root: Path) -> None:
+        make(root)
+        claim = "{kind: speedup, value: 3.0, of: second, over: first}"
+        file("claims.yaml", f'scalebench_claims: "1.0"\nclaims:\n  - {claim}\n')(root)
+
+    return make_with_claim
+
+
+def two_baselines(root: Path) -> None:
+    """Two precisions on one device, and a run on four that does not state its own."""
+    for name, world, kind in (("a/1gpu", 1, "fp32"), ("b/1gpu", 1, "bf16"), ("4gpu", 4, None)):
+        data = run(world)
+        data["training_config"]["precision"] = kind
+        put(root / name, data)
 
 
 def times(**factors: float):
@@ -178,28 +197,28 @@ FAULTS = {
     "each-rank-trained-on-everything": (one(everything_each), "invalid", "2.00 times all of it"),
     "mean-of-rates": (one(two_epochs), "note", "all tokens over all time"),
     "files-disagree": (beside("RUN_COMPLETE.txt", "[Rank 0] RUN_COMPLETE world_size=8 tokens_per_sec=1 total_wall_time_sec=1"), "suspect", "world is 2 in the metrics and 8"),
-    "sawtooth-timer": (sawtooth, "invalid", "true step 100.00 ms, 10,000 tokens/s"),
-    "interval-over-cumulative": (cumulative, "invalid", "1.9999 s an iteration"),
+    "sawtooth-timer": (sawtooth, "invalid", "10,000 tokens/s: true step 100.00 ms"),
+    "interval-over-cumulative": (cumulative, "invalid", "2 s: an iteration takes 0.2857 x 70 / 10"),
     "sampled-steps-miss-update": (one(lambda d, e, c: (c.update(grad_accum_steps=2, micro_batch_size_per_gpu=c["micro_batch_size_per_gpu"] // 2), times(micro_steps=2, step_time_mean_sec=0.3)(d, e, c))), "invalid", "never the same one"),
     "percentile-of-few": (one(lambda d, e, c: (times(micro_steps=0.02, optimizer_steps=0.02, tokens_processed_global=0.02, epoch_wall_time_sec=0.02)(d, e, c))), "suspect", "sampled micro-step"),
-    "warmup-in-window": (file("metrics.csv", "epoch,train_time\n1,20\n2,10\n3,10\n4,10\n"), "note", "10.00 s an epoch, without the first"),
-    "identical-losses": (alike, "suspect", "all 2 ranks print the loss 3.25"),
-    "batch-multiplied": (dp_twice, "invalid", "2.22x is 1.11x"),
+    "warmup-in-window": (file("metrics.csv", "epoch,train_time\n1,20\n2,10\n3,10\n4,10\n"), "note", "10 s: an epoch, without the first"),
+    "identical-losses": (alike, "suspect", "2 ranks print the loss 3.25"),
+    "batch-multiplied": (dp_twice, "invalid", "1.111x: not 2.22x"),
     "super-linear": (pair(lambda a, b: times(tokens_per_sec_global=2, epoch_wall_time_sec=0.5, step_time_mean_sec=0.5)(b, b["epochs"][0], 0)), "suspect", "with 4 times the devices"),
-    "slower-with-more": (pair(lambda a, b: times(tokens_per_sec_global=0.1, epoch_wall_time_sec=10)(b, b["epochs"][0], 0)), "suspect", "times as fast"),
+    "slower-with-more": (pair(lambda a, b: times(tokens_per_sec_global=0.1, epoch_wall_time_sec=10)(b, b["epochs"][0], 0)), "note", "times as fast"),
     "runs-interleaved": (repeated, "invalid", "2 runs: 3 epochs (1 to 3)"),
-    "baseline-other-program": (pair(precision), "invalid", "precision: bf16 | fp32"),
-    "baseline-other-surroundings": (pair(lambda a, b: b["env"].update(torch_version="2.10")), "suspect", "torch_version: 2.9.1 | 2.10"),
-    "arms-differ": (pair(lambda a, b: (precision(a, b), b.update(git_commit="b" * 40)), (2, 2)), "suspect", "differ in precision: bf16 | fp32; commit"),
+    "baseline-other-program": (published(pair(precision)), "invalid", "precision: bf16 | fp32"),
+    "baseline-other-surroundings": (published(pair(lambda a, b: b["env"].update(torch_version="2.10"))), "suspect", "torch_version: 2.9.1 | 2.10"),
+    "arms-differ": (published(pair(lambda a, b: (precision(a, b), b.update(git_commit="b" * 40)), (2, 2))), "suspect", "differ in precision: bf16 | fp32; commit"),
     "single-run": (one(lambda d, e, c: None), "note", "n=1"),
     "run-counted-twice": (pair(lambda a, b: None, (2, 2)), "note", "is in first, second"),
     "spread-of-one-run": (file("r.json", json.dumps(REPORT)), "suspect", "from one run at 4 devices"),
     "report-differs-from-runs": (file("r.json", json.dumps(REPORT)), "invalid", "200.00 / 100.00 = 2.000"),
     "comparison-refused": (file("r.json", json.dumps(REPORT)), "suspect", "precision"),
     "sharding-one-device": (one(lambda d, e, c: c.update(zero_stage=2), 1), "note", "one device"),
-    "fp32-without-tf32": (pair(lambda a, b: (precision(a, b), b["hardware"].update(gpu_name="NVIDIA H100 PCIe"), a["hardware"].update(gpu_name="NVIDIA H100 PCIe")), (1, 1)), "suspect", "TF32"),
+    "fp32-without-tf32": (pair(lambda a, b: (precision(a, b), b["hardware"].update(gpu_name="NVIDIA H100 PCIe"), a["hardware"].update(gpu_name="NVIDIA H100 PCIe")), (1, 1)), "note", "TF32"),
     "offload-undisclosed": (log(write_blocks, ("micro_batch_size: 8", "zero_config: {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}")), "suspect", "on cpu"),
-    "engine-batch-differs": (log(write_blocks, ("micro_batch_size: 8", "micro_batch_size: 8\ntrain_micro_batch_size_per_gpu: 4")), "suspect", "told 4 samples"),
+    "engine-batch-differs": (log(write_blocks, ("micro_batch_size: 8", "micro_batch_size: 8\ntrain_micro_batch_size_per_gpu: 4")), "suspect", "configured for 4 samples"),
     "hash-of-the-file": (pair(lambda a, b: (a["deepspeed_config"].update(sha256="x" * 64), b["deepspeed_config"].update(sha256="x" * 64))), "note", "stands for"),
     "profiled-run": (one(lambda d, e, c: d.update(command_line="nsys profile train.py")), "suspect", "nsys"),
     "validation-zero": (one(lambda d, e, c: e.update(val_loss_avg_global=0.0)), "invalid", "0.0"),
@@ -223,7 +242,9 @@ FAULTS = {
     "shares-of-different-totals": (claimed("{kind: share, what: x, percent: 40, of_total: p, run: a}", "{kind: share, what: x, percent: 16, of_total: q, run: b}"), "invalid", "40 % of p (a) and 16 % of q (b)"),
     "shares-contradict": (claimed("{kind: share, what: x, percent: 40, of_total: p, run: a}", "{kind: share, what: x, percent: 16, of_total: q, run: a}"), "invalid", "40 % of p"),
     "parts-exceed-step": (lambda root: (file("a/metrics.csv", "epoch,train_time\n1,10\n2,10\n")(root), file("c.yml", 'scalebench_claims: "1.0"\nclaims:\n  - {kind: step_parts, compute: 0.1, communication: 0.1, of: a, steps_per_epoch: 100}\n')(root)), "invalid", "100.0 ms"),
-    "file-unreadable": (beside("scaling_report.json", '{"status": '), "suspect", "cut off or no JSON"),
+    "file-unreadable": (beside("scaling_report.json", '{"status": '), "note", "cut off or no JSON"),
+    "baseline-ambiguous": (two_baselines, "note", "a/1gpu, b/1gpu would do as its baseline; precision would settle it"),
+    "devices-unknown": (lambda root: [file(f"{n}/metrics.csv", "epoch,train_time\n1,10\n2,10\n")(root) for n in "ab"], "note", "--world-size NAME=N"),
     "run-failed": (one(lambda d, e, c: d.update(status="failed", epochs=[])), "note", "failed: a"),
 }  # fmt: skip
 
@@ -251,8 +272,8 @@ def test_a_fault_is_found_and_named(tmp_path, code):
     assert text in f"{found[code].evidence} {found[code].corrected}"
 
 
-def test_every_page_is_of_a_finding_that_is_seen_here():
-    assert set(PAGES) == set(FAULTS)
+def test_every_code_is_of_a_finding_that_is_seen_here():
+    assert set(CODES) == set(FAULTS)
 
 
 def test_steps_that_do_not_fall_with_the_ranks(tmp_path):
@@ -260,7 +281,7 @@ def test_steps_that_do_not_fall_with_the_ranks(tmp_path):
     pair(same_steps)(tmp_path)
     finding = findings(tmp_path)["each-rank-trained-on-everything"]
     assert finding.severity == "suspect"
-    assert finding.corrected == "0.83x is 3.33x, if each rank trained on all data"
+    assert str(finding.corrected).startswith("3.333x: not 0.83x, if each rank trained on all of the data")
 
 
 def test_as_many_steps_as_somebody_wanted_are_no_epoch(tmp_path):
@@ -312,7 +333,16 @@ def test_a_published_mfu_over_the_peak_of_another_device(tmp_path):
     found = findings(tmp_path)
     assert "128%" in found["mfu-impossible"].evidence
     assert "the peak of A100" in found["peak-of-another-device"].evidence
-    assert "52.9%" in found["peak-of-another-device"].corrected
+    assert found["peak-of-another-device"].corrected.figure == "52.9 %"
+
+
+@pytest.mark.parametrize("code", ["baseline-other-program", "baseline-other-surroundings", "arms-differ"])
+def test_a_comparison_that_nobody_published_is_no_fault(tmp_path, code):
+    """Runs lie beside each other that differ in more than one thing; nobody says that they are compared."""
+    make, _, _ = FAULTS[code]
+    make(tmp_path)
+    (tmp_path / "claims.yaml").unlink()
+    assert findings(tmp_path)[code].severity == "note"
 
 
 def test_what_a_file_does_not_say_can_be_given(tmp_path):
@@ -320,8 +350,8 @@ def test_what_a_file_does_not_say_can_be_given(tmp_path):
         file(f"{name}.json", json.dumps({"train_time_per_epoch": [seconds], "train_throughput": [rate]}))(tmp_path)
     assert "rate-of-one-rank" not in findings(tmp_path)
     found = audit_paths([tmp_path], {"one": {"world_size": 1}, "four": {"world_size": 4}}).findings
-    assert [f.corrected[:39] for f in found if f.code == "rate-of-one-rank"] == [
-        "2,500.00 tokens/s, 2.500 times the base"
+    assert [str(f.corrected)[:50] for f in found if f.code == "rate-of-one-rank"] == [
+        "2,500 tokens/s: the rate x 4; 2.500 times the base"
     ]
 
 

@@ -1,33 +1,37 @@
 """All checks on other people's results, and running them."""
 
 from scalebench.audit.external import comparability, execution, published_claims, scaling, timing, work
-from scalebench.audit.external.context import AuditContext, Check, named
+from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Finding
+from scalebench.audit.registry import by_severity, codes_of
 from scalebench.importers.discover import BREAKS
 from scalebench.importers.reported import Evidence
 
-CHECKS: tuple[Check, ...] = (
-    *work.CHECKS,
-    *timing.CHECKS,
-    *scaling.CHECKS,
-    *comparability.CHECKS,
-    *execution.CHECKS,
-    *published_claims.CHECKS,
-)
-ORDER = ("invalid", "suspect", "note")
+# Importing a module registers its checks, in this order.
+MODULES = (work, timing, scaling, comparability, execution, published_claims)
+CODES = codes_of(of_evidence)
 
 
 def audit_evidence(evidence: Evidence) -> list[Finding]:
-    """All findings, the gravest first. A check that these files break is told, and the others go on."""
-    context, found = AuditContext(evidence), []
-    for check in CHECKS:
+    """All findings, most severe first. A check that these files break is reported, and the others go on."""
+    context = AuditContext(evidence)
+    findings: list[Finding] = []
+    for check in of_evidence:
         try:
-            found += check(context)
+            findings += check(context)
         except BREAKS as error:
-            reason = f"the check could not be made on these files ({type(error).__name__}: {str(error)[:80]})"
-            found.append(named("file-unreadable", "suspect", [check.__name__], reason))
-    return gravest_first(found)
+            findings.append(check_failed(check.name, error))
+    return by_severity(findings)
 
 
-def gravest_first(found: list[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda f: ORDER.index(f.severity))
+def check_failed(name: str, error: Exception) -> Finding:
+    """A note: these files broke a check, which says nothing against the files."""
+    code = execution.FILE_UNREADABLE
+    return Finding(
+        code=code.name,
+        severity=code.severity,
+        cells=[],
+        runs=[name],
+        evidence=f"the check could not be made on these files ({type(error).__name__}: {str(error)[:80]})",
+        advice="Report it as a defect of scalebench, with the file.",
+    )

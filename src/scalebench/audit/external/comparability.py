@@ -1,104 +1,145 @@
 """Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
 
-from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
+from scalebench.audit.external.baselines import CONDITIONS, DISTINCT, configuration
 from scalebench.audit.external.context import (
-    CONDITIONS,
-    DISTINCT,
     AuditContext,
     differences,
-    identity,
+    grouped_by,
     listed,
-    named,
     near,
+    of_evidence,
+    plural,
 )
-from scalebench.audit.finding import Finding
-from scalebench.importers.reported import ReportedRun
+from scalebench.audit.registry import Code, Flag
+from scalebench.audit.shared_codes import SINGLE_RUN
+from scalebench.importers.reported import ReportedRun, ScalingReport
 
 PROGRAM = ("engine", "precision")
-SURROUNDINGS = ("commit", "launcher", "device")
+ENVIRONMENT = ("commit", "launcher", "device")
 TF32_DEVICES = ("A100", "H100", "H200", "B200", "L4", "L40", "A10", "A30", "A40", "RTX 30", "RTX 40")
 NO_TF32 = ("V100", "T4", "P100", "K80", "RTX 20")
 LOW = ("fp16", "bf16", "float16", "bfloat16")
+NO_NUMBERS = ("failed", "not_applicable")
 
 
-def baseline_is_the_same_program(context: AuditContext) -> list[Finding]:
+@of_evidence.check(
+    Code(
+        "baseline-other-program",
+        "note",
+        what="The run with the fewest devices used another engine or precision, so that a speed-up over it is of the "
+        "program and of the devices at once. `invalid` where such a speed-up was published.",
+        detected="Engine or precision differ between a run and the most similar baseline among the files.",
+        seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
+        "both.",
+        repair="Run the same program at every number of devices; show the best single-device program in a column of "
+        "its "
+        "own.",
+    )
+)
+def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
     """A speed-up over another engine or precision mixes that with scaling."""
-    return _baselines(context, "baseline-other-program", "invalid", PROGRAM)
+    for base, run, different in _baselines(context, PROGRAM):
+        if different:
+            published = context.is_published(base, run)
+            yield Flag(_differ(base, run, different), [base, run], severity="invalid" if published else "note")
 
 
-def baseline_has_the_same_surroundings(context: AuditContext) -> list[Finding]:
+@of_evidence.check(
+    Code(
+        "baseline-other-surroundings",
+        "note",
+        what="Baseline and run come from different commits, versions, launchers or devices. `suspect` where a speed-up "
+        "over it was published.",
+        detected="These fields differ between a run and its baseline.",
+        seen="GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.",
+        repair="Run all sizes from one commit in one environment.",
+    )
+)
+def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
     """A speed-up over a run of another commit, launcher or device."""
-    return _baselines(context, "baseline-other-surroundings", "suspect", SURROUNDINGS)
+    for base, run, different in _baselines(context, ENVIRONMENT):
+        shared = base.versions.keys() & run.versions.keys()
+        versions = {key: (base.versions[key], run.versions[key]) for key in sorted(shared)}
+        apart = different | {key: pair for key, pair in versions.items() if pair[0] != pair[1]}
+        if apart:
+            published = context.is_published(base, run)
+            yield Flag(_differ(base, run, apart), [base, run], severity="suspect" if published else "note")
 
 
-def _baselines(context: AuditContext, code: str, severity: Any, names: tuple[str, ...]) -> list[Finding]:
-    found = []
-    for base, claim in context.scalings:
-        different = differences(base, claim, names)
-        versions = {}
-        if names == SURROUNDINGS:
-            versions = {
-                k: (base.versions[k], v)
-                for k, v in claim.versions.items()
-                if k in base.versions and base.versions[k] != v
-            }
-        if different or versions:
-            what = [f"{name}: {a} | {b}" for name, (a, b) in {**different, **versions}.items()]
-            evidence = f"{base.world_size} device{'s' * (base.world_size > 1)} ({base.name}) and {claim.world_size} ({claim.name}) differ in {'; '.join(what)}"
-            found.append(named(code, severity, [base, claim], evidence))
-    return found
+Differences = dict[str, tuple[Any, Any]]
 
 
-def arms_differ_in_one_thing(context: AuditContext) -> list[Finding]:
+def _baselines(context: AuditContext, names: tuple[str, ...]) -> Iterator[tuple[ReportedRun, ReportedRun, Differences]]:
+    for scaling in context.scalings:
+        yield scaling.base, scaling.run, differences(scaling.base, scaling.run, names)
+
+
+def _differ(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
+    what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
+    sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
+    return f"{sizes} differ in {what}"
+
+
+@of_evidence.check(
+    Code(
+        "arms-differ",
+        "note",
+        what="Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` "
+        "where the comparison was published.",
+        detected="Runs of equal work on equally many devices, where no other run differs in one recorded condition "
+        "only.",
+        seen="GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.",
+        repair="Change one thing; run both arms from one commit, in turn, several times.",
+    )
+)
+def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
     """Runs of equal work on equally many devices differ in one thing, or their difference has no one cause."""
-    grouped: dict[Any, list[ReportedRun]] = defaultdict(list)
-    for claim in context.runs:
-        if (
-            claim.world_size
-            and claim.seq_len
-            and claim.tokens
-            and sum(getattr(claim, n) is not None for n in CONDITIONS) >= 3
-        ):
-            grouped[(claim.format, claim.world_size, claim.model, claim.dataset, claim.seq_len, claim.tokens)].append(
-                claim
-            )
-    found = []
-    for group in grouped.values():
-        arms = list({repr((c.debug_settings, identity(c))): c for c in reversed(group)}.values())[::-1]
-        reported: set[frozenset[str]] = set()
-        for arm in arms if 2 <= len(arms) <= DISTINCT else ():
-            apart = {other.name: _apart(arm, other) for other in arms if other is not arm}
-            nearest = min(apart, key=lambda name: _weight(apart[name]))
-            if _weight(apart[nearest]) > 1 and frozenset((arm.name, nearest)) not in reported:
-                reported.add(frozenset((arm.name, nearest)))
-                what = [f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in apart[nearest].items()]
-                found.append(
-                    named(
-                        "arms-differ",
-                        "suspect",
-                        [arm.name, nearest],
-                        f"they differ in {'; '.join(what)}",
-                    )
-                )
-    return found
+    recorded = (
+        run
+        for run in context.runs
+        if run.world_size and run.seq_len and run.tokens and sum(getattr(run, n) is not None for n in CONDITIONS) >= 3
+    )
+    groups = grouped_by(recorded, "format", "world_size", "model", "dataset", "seq_len", "tokens")
+    for group in groups.values():
+        distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
+        arms = list(distinct.values())[::-1]
+        if 2 <= len(arms) <= DISTINCT:
+            yield from _arms(context, arms)
 
 
-def _weight(apart: dict) -> int:
-    """Differences; other nodes of the same cluster are told, but are none by themselves."""
+def _arms(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
+    reported: set[frozenset[str]] = set()
+    for arm in arms:
+        apart = {other.name: (other, _apart(arm, other)) for other in arms if other is not arm}
+        if not apart:
+            continue
+        nearest = min(apart, key=lambda name: _weight(apart[name][1]))
+        other, different = apart[nearest]
+        if _weight(different) <= 1 or frozenset((arm.name, nearest)) in reported:
+            continue
+        reported.add(frozenset((arm.name, nearest)))
+        what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
+        published = context.is_published(arm, other)
+        yield Flag(f"they differ in {what}", [arm, other], severity="suspect" if published else "note")
+
+
+def _weight(apart: Differences) -> int:
+    """Differences; other nodes of the same cluster are named, but are none by themselves."""
     return len(apart.keys() - {"hosts"})
 
 
-def _apart(a: ReportedRun, b: ReportedRun) -> dict[str, tuple[Any, Any]]:
-    found = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
+def _apart(a: ReportedRun, b: ReportedRun) -> Differences:
+    apart = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
     if a.debug_settings != b.debug_settings:
-        found["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
-    if {"micro_batch", "accumulation"} <= set(found) and a.global_batch == b.global_batch:
-        del found["micro_batch"]  # one follows from the other
-    if {"zero_stage", "strategy"} <= set(found):
-        del found["zero_stage"]
-    return found
+        apart["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
+    if {"micro_batch", "accumulation"} <= set(apart) and a.global_batch == b.global_batch:
+        del apart["micro_batch"]  # one follows from the other
+    if {"zero_stage", "strategy"} <= set(apart):
+        del apart["zero_stage"]
+    return apart
 
 
 def _short(value: Any) -> str:
@@ -106,167 +147,193 @@ def _short(value: Any) -> str:
     return text[:12] if len(text) >= 40 and " " not in text else text[:60]
 
 
-def repeated_enough(context: AuditContext) -> list[Finding]:
+@of_evidence.check(SINGLE_RUN)
+def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     """One run says nothing about its own spread."""
-    grouped: dict[Any, list[ReportedRun]] = defaultdict(list)
-    for claim in context.runs:
-        if claim.details.get("status") not in ("failed", "not_applicable"):
-            grouped[
-                (claim.name_without_repeat, claim.world_size, claim.precision, claim.micro_batch, claim.accumulation)
-            ].append(claim)
-    alone = [group[0] for group in grouped.values() if len(group) == 1]
-    if not alone:
-        return []
-    return [
-        named(
-            "single-run",
-            "note",
-            alone,
-            f"n=1 in {len(alone):,} configuration{'s' * (len(alone) > 1)}: there is no interval",
-        )
-    ]
+    measured = (run for run in context.runs if run.details.get("status") not in NO_NUMBERS)
+    groups = grouped_by(
+        measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
+    ).values()
+    alone = [group[0] for group in groups if len(group) == 1]
+    if alone:
+        yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
 
 
-def runs_are_counted_once(context: AuditContext) -> list[Finding]:
+@of_evidence.check(
+    Code(
+        "run-counted-twice",
+        "note",
+        what="The same run lies in several folders; counted as repeats, its copies make a spread that is too small.",
+        detected="Equal run_id and equal rate.",
+        seen="Repositories that keep curated copies beside the folders of their runs.",
+        repair="Audit one of the copies; repeats are runs of their own.",
+    )
+)
+def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
     """A run is one run, however often its file was copied."""
-    grouped: dict[Any, list[ReportedRun]] = defaultdict(list)
-    for claim in context.runs:
-        if claim.run_id and claim.tokens_per_s:
-            grouped[(claim.run_id, claim.tokens_per_s)].append(claim)
-    return [
-        named(
-            "run-counted-twice",
-            "note",
-            copies,
-            f"one run, {copies[0].run_id[:60]}, is in {listed(c.name for c in copies)}",
-            "n is smaller by the copies",
-        )
-        for copies in grouped.values()
-        if len(copies) > 1
-    ]
+    identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
+    for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
+        if len(copies) > 1:
+            names = listed(run.name for run in copies)
+            yield Flag(f"one run, {str(copies[0].run_id)[:60]}, is in {names}: n is smaller by the copies", copies)
 
 
-def shards_need_devices(context: AuditContext) -> list[Finding]:
+@of_evidence.check(
+    Code(
+        "sharding-one-device",
+        "note",
+        what="ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is "
+        "their overhead.",
+        detected="World size 1 with a sharding strategy.",
+        seen="ZeRO stages and precisions on one H100: read as a result about ZeRO.",
+        repair="Label it overhead only, or use two devices and more.",
+    )
+)
+def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
     """ZeRO and FSDP on one device have nothing to shard."""
+    sharded = ("fsdp", "zero1", "zero2", "zero3")
     alone = [
-        c
-        for c in context.runs
-        if c.world_size == 1 and ((c.zero_stage or 0) >= 1 or c.strategy in ("fsdp", "zero1", "zero2", "zero3"))
+        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in sharded)
     ]
-    if not alone:
-        return []
-    return [
-        named(
-            "sharding-one-device",
-            "note",
-            alone,
-            f"one device: {listed(dict.fromkeys(c.name_without_repeat for c in alone))}",
-        )
-    ]
+    if alone:
+        yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)
 
 
-def tf32_was_on(context: AuditContext) -> list[Finding]:
+@of_evidence.check(
+    Code(
+        "fp32-without-tf32",
+        "note",
+        what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using "
+        "them.",
+        detected="fp32 runs beside 16-bit runs, none of them TF32.",
+        seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
+        repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
+    )
+)
+def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     """fp32 without TF32 leaves the tensor cores idle: 16-bit over that is not the gain of 16 bits."""
-    low = [c for c in context.runs if c.precision and any(p in c.precision for p in LOW)]
-    strict = [c for c in context.runs if c.precision in ("fp32", "float32")]
-    able = [c for c in strict if c.device and any(d in c.device for d in TF32_DEVICES)]
-    beside = [c for c in able or strict if any(c.world_size == other.world_size for other in low)]
-    unable = all(c.device and any(d in c.device for d in NO_TF32) for c in strict)
-    if not beside or unable or any(c.precision == "tf32" for c in context.runs):
-        return []
-    evidence = f"{len(beside)} fp32 runs stand beside {len(low)} in 16 bits; nothing says that TF32 was on"
-    return [named("fp32-without-tf32", "suspect" if able else "note", beside, evidence)]
+    low = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
+    strict = [run for run in context.runs if run.precision in ("fp32", "float32")]
+    able = [run for run in strict if run.device and any(d in run.device for d in TF32_DEVICES)]
+    sizes = {run.world_size for run in low}
+    beside = [run for run in able or strict if run.world_size in sizes]
+    unable = all(run.device and any(d in run.device for d in NO_TF32) for run in strict)
+    if not beside or unable or any(run.precision == "tf32" for run in context.runs):
+        return
+    verb = "stands" if len(beside) == 1 else "stand"
+    yield Flag(
+        f"{plural(len(beside), 'fp32 run')} {verb} beside {len(low)} in 16 bits; nothing says that TF32 was on", beside
+    )
 
 
-def offload_is_disclosed(context: AuditContext) -> list[Finding]:
+@of_evidence.check(
+    Code(
+        "offload-undisclosed",
+        "suspect",
+        what="With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.",
+        detected="offload_optimizer in a log's configuration, and no word of it in the run's name.",
+        seen="GPT-2 on L4: ZeRO-2 and ZeRO-3.",
+        repair="Name it in the row, or switch it off.",
+    )
+)
+def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
     """Optimizer state on the CPU measures the bus and the CPU's Adam."""
-    return [
-        named(
-            "offload-undisclosed",
-            "suspect",
-            [c],
-            f"the log's configuration has offload_optimizer on {c.offload}; the name of the run does not",
-        )
-        for c in context.runs
-        if c.offload and "offload" not in f"{c.name} {c.strategy}".lower()
-    ]
-
-
-def engine_was_told_the_batch(context: AuditContext) -> list[Finding]:
-    """The micro-batch of the engine's configuration is the one that the loader feeds."""
-    return [
-        named(
-            "engine-batch-differs",
-            "suspect",
-            [c],
-            f"the engine was told {c.engine_batch} samples, the program's own argument is {c.micro_batch}",
-        )
-        for c in context.runs
-        if c.engine_batch and c.micro_batch and c.engine_batch != c.micro_batch
-    ]
-
-
-def hash_is_of_what_ran(context: AuditContext) -> list[Finding]:
-    """One hash for two different batches is a hash of the file, not of what ran."""
-    grouped: dict[str, list[ReportedRun]] = defaultdict(list)
-    for claim in context.runs:
-        if claim.config_sha256:
-            grouped[claim.config_sha256].append(claim)
-    found = []
-    for sha, claims in grouped.items():
-        ran = {(c.micro_batch, c.accumulation) for c in claims if c.micro_batch and c.accumulation}
-        if len(ran) > 1:
-            pairs = listed(f"micro-batch {m} x accumulation {a}" for m, a in sorted(ran))
-            found.append(named("hash-of-the-file", "note", claims, f"sha256 {sha[:12]} stands for {pairs}"))
-    return found
-
-
-def report_is_its_runs(context: AuditContext) -> list[Finding]:
-    """A table of speed-ups follows from its own rates; its spread is of more than one run."""
-    found = []
-    for report in context.evidence.scaling_reports:
-        first = report.rows[min(report.rows)]["rate"] if report.rows else None
-        wrong, zero = [], []
-        for devices, row in sorted(report.rows.items()):
-            if row["rate"] and first and row["speedup"] and not near(row["speedup"], row["rate"] / first):
-                wrong.append(
-                    f"{devices}: speed-up {row['speedup']:.3f}, but {row['rate']:,.2f} / {first:,.2f} = {row['rate'] / first:.3f}"
-                )
-            ratio = devices / min(report.rows)
-            if row["speedup"] and row["efficiency"] and not near(row["efficiency"], row["speedup"] / ratio):
-                wrong.append(
-                    f"{devices}: efficiency {row['efficiency']:.3f}, but {row['speedup']:.3f} / {ratio:g} = {row['speedup'] / ratio:.3f}"
-                )
-            if row["spread"] == 0 and row["runs"] <= 1:
-                zero.append(devices)
-        if wrong:
-            found.append(named("report-differs-from-runs", "invalid", [report], "; ".join(wrong)))
-        if zero:
-            found.append(
-                named(
-                    "spread-of-one-run",
-                    "suspect",
-                    [report],
-                    f"a standard deviation of 0.0 from one run at {listed(zero)} devices",
-                    "n=1: unknown",
-                )
+    for run in context.runs:
+        if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
+            yield Flag(
+                f"the log's configuration has offload_optimizer on {run.offload}; the name of the run does not", [run]
             )
+
+
+@of_evidence.check(
+    Code(
+        "engine-batch-differs",
+        "suspect",
+        what="The engine scales losses and counts steps by a batch that it does not get.",
+        detected="train_micro_batch_size_per_gpu in a log differs from the program's own micro-batch.",
+        seen="GPT-2 on L4: configured 4 and 2, fed 8; ZeRO on one H100: configured 4, fed 32.",
+        repair="Let one number feed both.",
+    )
+)
+def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
+    """The micro-batch of the engine's configuration is the one that the loader feeds."""
+    for run in context.runs:
+        if run.engine_batch and run.micro_batch and run.engine_batch != run.micro_batch:
+            yield Flag(
+                f"the engine is configured for {plural(run.engine_batch, 'sample')}, the program's own argument is "
+                f"{run.micro_batch}",
+                [run],
+            )
+
+
+@of_evidence.check(
+    Code(
+        "hash-of-the-file",
+        "note",
+        what="A hash of the configuration file does not change when the command line overrides it.",
+        detected="One hash beside different batches.",
+        seen="GPT-2 on V100: one sha256 for accumulation 2 and 1.",
+        repair="Hash the configuration that the engine reports after start.",
+    )
+)
+def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
+    """One hash for two different batches is a hash of the file, not of what ran."""
+    hashed = (run for run in context.runs if run.config_sha256)
+    for (sha,), runs in grouped_by(hashed, "config_sha256").items():
+        batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}
+        if len(batches) > 1:
+            pairs = listed(f"micro-batch {m} x accumulation {a}" for m, a in sorted(batches))
+            yield Flag(f"sha256 {sha[:12]} stands for {pairs}", runs)
+
+
+@of_evidence.check(
+    Code(
+        "report-differs-from-runs",
+        "invalid",
+        what="A table's speed-ups do not follow from its own rates.",
+        detected="speed-up against rate / first rate, efficiency against speed-up / N: more than 1 % apart.",
+        seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
+        repair="Compute tables from files, in one place.",
+    ),
+    Code(
+        "spread-of-one-run",
+        "suspect",
+        what="A standard deviation of 0.0 from one run reads as perfect repeatability.",
+        detected="Spread 0.0 beside one file of metrics.",
+        seen="GPT-2 on 1, 2 and 4 V100, its scaling report.",
+        repair="Print n=1 and no spread.",
+    ),
+    Code(
+        "comparison-refused",
+        "suspect",
+        what="The program that made this table found that its runs are not comparable.",
+        detected="Status invalid_comparison, or a list of mismatches.",
+        seen="GPT-2 on V100: its own check rejects the table in its README.",
+        repair="Run the sizes with equal settings.",
+    ),
+)
+def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
+    """A table of speed-ups follows from its own rates; its spread is of more than one run."""
+    for report in context.evidence.scaling_reports:
+        wrong = list(_wrong_ratios(report))
+        if wrong:
+            yield Flag("; ".join(wrong), [report], "report-differs-from-runs")
+        zero = [n for n, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
+        if zero:
+            evidence = f"a standard deviation of 0.0 from one run at {listed(zero)} devices: n=1, unknown"
+            yield Flag(evidence, [report], "spread-of-one-run")
         if report.status == "invalid_comparison" or report.mismatches:
             evidence = f"its own program marks it {report.status}: {listed(report.mismatches)}"
-            found.append(named("comparison-refused", "suspect", [report], evidence))
-    return found
+            yield Flag(evidence, [report], "comparison-refused")
 
 
-CHECKS = (
-    baseline_is_the_same_program,
-    baseline_has_the_same_surroundings,
-    arms_differ_in_one_thing,
-    repeated_enough,
-    runs_are_counted_once,
-    shards_need_devices,
-    tf32_was_on,
-    offload_is_disclosed,
-    engine_was_told_the_batch,
-    hash_is_of_what_ran,
-    report_is_its_runs,
-)
+def _wrong_ratios(report: ScalingReport) -> Iterator[str]:
+    fewest = min(report.rows, default=1)
+    first = report.rows[fewest]["rate"] if report.rows else None
+    for devices, row in sorted(report.rows.items()):
+        rate, speedup, efficiency = row["rate"], row["speedup"], row["efficiency"]
+        if rate and first and speedup and not near(speedup, rate / first):
+            yield f"{devices}: speed-up {speedup:.3f}, but {rate:,.2f} / {first:,.2f} = {rate / first:.3f}"
+        ratio = devices / fewest
+        if speedup and efficiency and not near(efficiency, speedup / ratio):
+            yield f"{devices}: efficiency {efficiency:.3f}, but {speedup:.3f} / {ratio:g} = {speedup / ratio:.3f}"

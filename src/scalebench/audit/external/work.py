@@ -1,218 +1,297 @@
-"""Do the figures of one file agree with each other? Rate and time with the tokens, tokens and steps with the batches."""
+"""Do the figures of one file agree: rate and time with the tokens, tokens and steps with the batches?"""
 
 from collections.abc import Iterator
 from statistics import median
 
-from scalebench.audit.external.context import SAME, AuditContext, named, near
-from scalebench.audit.finding import Finding
+from scalebench.audit.external.context import SAME, AuditContext, near, of_evidence, plural
+from scalebench.audit.external.speeds import tokens_per_step
+from scalebench.audit.finding import Correction
+from scalebench.audit.registry import Code, Flag
+from scalebench.audit.shared_codes import BATCH_ARITHMETIC, RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
 from scalebench.importers.reported import ReportedRun, TimedSpan
 
 SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 SMOOTHED = 0.15  # of rates that a program prints as a moving average
 
+RATE_OF_ONE_RANK = Code(
+    "rate-of-one-rank",
+    "invalid",
+    what="The rate is that of one rank, where the reader takes it for all: N devices look slower than one.",
+    detected="Rate x time is exactly 1/N of the tokens, or of the single run's rate x time over the same epoch.",
+    seen="GPT-2 on 1, 2 and 4 V100 with a fixed global batch, its T4 runs: 11,213 tokens/s on four devices after "
+    "12,915 "
+    "on one; all four made 44,854.",
+    repair="Add the tokens of all ranks before dividing, and name the figure global or per device.",
+)
+RATE_MULTIPLIED = Code(
+    "rate-multiplied",
+    "invalid",
+    what="A rate that already counted all ranks was multiplied by their number again.",
+    detected="Rate x time is exactly N times the tokens.",
+    seen="huggingface/optimum-benchmark issue 29 asks whether to multiply.",
+    repair="Multiply a per-rank rate once, a global rate never.",
+)
+EACH_RANK_EVERYTHING = Code(
+    "each-rank-trained-on-everything",
+    "suspect",
+    what="Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow "
+    "scaling.",
+    detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss "
+    "per "
+    "epoch falls much faster with N ranks while an epoch takes as long or longer.",
+    seen="a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off; "
+    "0.46x and 0.80x were 1.85x and 3.20x.",
+    repair="Give each rank its share (DistributedSampler with set_epoch) and assert that the ranks' sample ids are "
+    "disjoint; run again.",
+)
 
-def rate_times_time(context: AuditContext) -> list[Finding]:
+
+@of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
+def rate_times_time(context: AuditContext) -> Iterator[Flag]:
     """tokens/s x time = tokens, epoch by epoch. A factor of exactly the world size has a name of its own."""
-    found = []
-    for claim in context.runs:
-        for window in claim.timed_spans:
-            if not (window.tokens_per_s and window.seconds and window.tokens):
-                continue
-            product, n = window.tokens_per_s * window.seconds, claim.world_size or 1
-            arithmetic = f"{_which(claim, window)}{window.tokens_per_s:,.1f} tokens/s x {window.seconds:,.2f} s = {product:,.0f} tokens"
-            if near(product, window.tokens):
-                continue
-            if n > 1 and near(product * n, window.tokens):
-                found.append(
-                    named("rate-of-one-rank", "invalid", [claim], f"{arithmetic}, 1/{n} of the {window.tokens:,} that {n} ranks processed",
-                          f"{window.tokens_per_s * n:,.2f} tokens/s: the rate x {n} ranks")
-                )  # fmt: skip
-            elif n > 1 and near(product, window.tokens * n):
-                found.append(
-                    named("rate-multiplied", "invalid", [claim], f"{arithmetic}, {n} times the {window.tokens:,} that were processed by all {n} ranks",
-                          f"{window.tokens_per_s / n:,.2f} tokens/s: tokens over time")
-                )  # fmt: skip
-            else:
-                found.append(
-                    named("rate-times-time", "suspect", [claim], f"{arithmetic}, but {window.tokens:,} were processed",
-                          f"{window.tokens / window.seconds:,.2f} tokens/s, if tokens and time are right")
-                )  # fmt: skip
-            break
-        found += _rows(claim)
-    return found
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _span(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
+        yield from _logged_steps(run)
 
 
-def _rows(claim: ReportedRun) -> Iterator[Finding]:
-    """The same for a log of steps: the middle of rate x step time, and the tokens of a step where they are known."""
-    products = [row.tokens_per_s * row.seconds for row in claim.logged_steps if row.tokens_per_s and row.seconds]
-    tokens = claim.details.get("tokens_per_step")
-    if not tokens and claim.global_batch and claim.seq_len:
-        tokens = claim.global_batch * claim.seq_len
-    if len(products) < 5 or not tokens:
-        per_second, runtime = (
-            claim.details.get("steps_per_second"),
-            claim.timed_spans[0].seconds if claim.timed_spans else None,
+def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    rate, seconds, tokens = span.tokens_per_s, span.seconds, span.tokens
+    if not (rate and seconds and tokens) or near(rate * seconds, tokens):
+        return None
+    ranks = run.world_size or 1
+    product = rate * seconds
+    sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {product:,.0f} tokens"
+    if ranks > 1 and near(product * ranks, tokens):
+        return Flag(
+            f"{sentence}, 1/{ranks} of the {tokens:,} that {ranks} ranks processed",
+            [run],
+            RATE_OF_ONE_RANK.name,
+            corrected=Correction(value=rate * ranks, unit="tokens/s", derivation=f"the rate x {ranks} ranks"),
         )
-        steps = claim.timed_spans[0].optimizer_steps if claim.timed_spans else None
-        if per_second and runtime and steps and abs(per_second * runtime - steps) > 0.0006 * runtime + SAME * steps:
-            yield named(
-                "rate-times-time", "suspect", [claim],
-                f"{per_second:g} steps/s x {runtime:,.1f} s = {per_second * runtime:,.0f} steps, but {steps:,} were made",
-                f"{steps / runtime:.3f} steps/s",
-            )  # fmt: skip
+    if ranks > 1 and near(product, tokens * ranks):
+        return Flag(
+            f"{sentence}, {ranks} times the {tokens:,} that were processed by all {ranks} ranks",
+            [run],
+            RATE_MULTIPLIED.name,
+            corrected=Correction(value=rate / ranks, unit="tokens/s", derivation="tokens over time"),
+        )
+    return Flag(
+        f"{sentence}, but {tokens:,} were processed",
+        [run],
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+        corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="if tokens and time are right"),
+    )
+
+
+def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
+    """The same for a log of steps: the median of rate x step time, and the tokens of a step where they are known."""
+    products = [step.tokens_per_s * step.seconds for step in run.logged_steps if step.tokens_per_s and step.seconds]
+    tokens = tokens_per_step(run)
+    if len(products) < 5 or not tokens:
+        yield from _steps_per_second(run)
         return
     middle = median(products)
     if near(middle, tokens, SMOOTHED):
         return
-    n = claim.world_size or 1
-    evidence = (
-        f"tokens/s x step time is {middle:,.0f} in the middle of {len(products):,} steps; a step has {tokens:,} tokens"
+    ranks = run.world_size or 1
+    sentence = (
+        f"tokens/s x step time is {middle:,.0f} in the median of {len(products):,} steps; a step has {tokens:,} tokens"
     )
-    if n > 1 and near(middle * n, tokens, SMOOTHED):
-        yield named("rate-of-one-rank", "invalid", [claim], evidence, f"the printed rate x {n} ranks")
-    elif n > 1 and near(middle, tokens * n, SMOOTHED):
-        yield named("rate-multiplied", "invalid", [claim], evidence, f"the printed rate / {n}")
+    rate = median(step.tokens_per_s for step in run.logged_steps if step.tokens_per_s)
+    if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
+        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
+            return
+        correction = Correction(value=rate * ranks, unit="tokens/s", derivation=f"the printed rate x {ranks} ranks")
+        yield Flag(sentence, [run], RATE_OF_ONE_RANK.name, corrected=correction)
+    elif ranks > 1 and near(middle, tokens * ranks, SMOOTHED):
+        correction = Correction(value=rate / ranks, unit="tokens/s", derivation=f"the printed rate / {ranks}")
+        yield Flag(sentence, [run], RATE_MULTIPLIED.name, corrected=correction)
     else:
-        yield named("rate-times-time", "suspect", [claim], evidence)
+        yield Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 
-def tokens_are_the_batches(context: AuditContext) -> list[Finding]:
-    """tokens = micro-batch x world x seq_len x micro-steps; the last micro-step of an epoch may be smaller."""
-    found = []
-    for claim in context.runs:
-        for window in claim.timed_spans:
-            if not (claim.samples_per_micro_step and claim.seq_len and window.micro_steps and window.tokens):
-                continue
-            ranks = 1 if _total_batch(claim, window) else claim.world_size
-            step = claim.micro_batch * ranks * claim.seq_len
-            expected = step * window.micro_steps
-            if expected - step < window.tokens <= expected or near(window.tokens, expected, 1e-3):
-                continue
-            factors = f"{claim.micro_batch} x {ranks} x {claim.seq_len} x {window.micro_steps:,}"
-            evidence = f"{_which(claim, window)}{factors} = {expected:,} tokens, {window.tokens:,} stated"
-            whole = claim.world_size > 1 and any(
-                near(window.tokens * f, expected, 1e-3) for f in (claim.world_size, 1 / claim.world_size)
-            )
-            found.append(named("tokens-differ-from-batches", "invalid" if whole else "suspect", [claim], evidence))
-            break
-    return found
-
-
-def _total_batch(claim: ReportedRun, window: TimedSpan) -> bool:
-    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices."""
-    if (claim.strategy or "").lower() not in SPLIT or not (claim.seq_len and window.tokens):
-        return False
-    return near(window.tokens, claim.micro_batch * claim.seq_len * window.micro_steps, 1e-3)
-
-
-def batch_arithmetic(context: AuditContext) -> list[Finding]:
-    """global batch = micro-batch x accumulation x world size."""
-    found = []
-    for c in context.runs:
-        if c.micro_batch and c.accumulation and c.world_size and c.global_batch:
-            product = c.micro_batch * c.accumulation * c.world_size
-            split = (c.strategy or "").lower() in SPLIT and c.micro_batch * c.accumulation == c.global_batch
-            if product != c.global_batch and not split:
-                evidence = f"{c.micro_batch} x {c.accumulation} x {c.world_size} = {product}, but the global batch is given as {c.global_batch}"
-                # Ranks that share a model (tensor or pipeline parallel) share a batch too.
-                shared = product % c.global_batch == 0 and 1 < product // c.global_batch < c.world_size
-                if c.micro_batch * c.accumulation == c.global_batch:
-                    evidence += ", which is that of one rank"
-                elif shared:
-                    evidence += f": right only if {product // c.global_batch} ranks share each copy of the model"
-                found.append(named("batch-arithmetic", "suspect" if shared else "invalid", [c], evidence))
-    return found
-
-
-def steps_are_the_batches(context: AuditContext) -> list[Finding]:
-    """optimizer steps = micro-steps / accumulation, rounded either way."""
-    found = []
-    for claim in context.runs:
-        for window in claim.timed_spans:
-            if window.optimizer_steps is None or not (window.micro_steps and claim.accumulation):
-                continue
-            least = window.micro_steps // claim.accumulation
-            if not least <= window.optimizer_steps <= least + 1:
-                evidence = f"{_which(claim, window)}{window.micro_steps:,} micro-steps / {claim.accumulation} = {least:,} steps, {window.optimizer_steps:,} stated"
-                found.append(named("steps-differ-from-batches", "suspect", [claim], evidence))
-                break
-    return found
-
-
-def epoch_is_the_data(context: AuditContext) -> list[Finding]:
-    """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
-    found = []
-    for claim in context.runs:
-        for window in claim.timed_spans:
-            if (
-                not (claim.samples_per_micro_step and window.micro_steps and claim.dataset_samples)
-                or claim.world_size < 2
-            ):
-                continue
-            samples = claim.micro_batch * window.micro_steps * (1 if _total_batch(claim, window) else claim.world_size)
-            if near(samples, claim.world_size * claim.dataset_samples, 0.03):
-                evidence = (
-                    f"{_which(claim, window)}{claim.micro_batch} x {claim.world_size} ranks x {window.micro_steps:,} micro-steps = {samples:,} samples "
-                    f"in one epoch over a data set of {claim.dataset_samples:,}: {samples / claim.dataset_samples:.2f} times all of it"
-                )
-                found.append(
-                    named("each-rank-trained-on-everything", "invalid", [claim], evidence, _times(claim, window))
-                )
-                break
-    return found
-
-
-def _times(claim: ReportedRun, window: TimedSpan) -> str:
-    return (
-        f"an epoch's share would take {window.seconds / claim.world_size:,.2f} s: the time / {claim.world_size}"
-        if window.seconds
-        else ""
+def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
+    """steps/s x time = steps, where a program prints these three."""
+    span = run.timed_spans[0] if run.timed_spans else TimedSpan()
+    rate, seconds, steps = run.details.get("steps_per_second"), span.seconds, span.optimizer_steps
+    if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
+        return
+    yield Flag(
+        f"{rate:g} steps/s x {seconds:,.1f} s = {rate * seconds:,.0f} steps, but {steps:,} were made",
+        [run],
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+        corrected=Correction(value=steps / seconds, unit="steps/s", derivation="steps over time"),
     )
 
 
-def mean_of_rates(context: AuditContext) -> list[Finding]:
-    """A mean over epochs is all tokens over all time."""
-    found = []
-    for claim in context.runs:
-        stated, seconds, tokens = claim.details.get("mean_rate"), claim.seconds, claim.tokens
-        if stated and seconds and tokens and len(claim.timed_spans) > 1 and not near(stated, tokens / seconds):
-            evidence = f"the mean of the epochs' rates is {stated:,.2f} tokens/s, all tokens over all time {tokens / seconds:,.2f}"
-            found.append(named("mean-of-rates", "note", [claim], evidence, f"{tokens / seconds:,.2f} tokens/s"))
-    return found
+@of_evidence.check(TOKENS_DIFFER_FROM_BATCHES)
+def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
+    """tokens = micro-batch x world x seq_len x micro-steps; the last micro-step of an epoch may be smaller."""
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _tokens(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
 
 
-def files_agree(context: AuditContext) -> list[Finding]:
-    """The marker of completion and the launcher's record say what the metrics beside them say."""
-    found = []
-    for claim in context.runs:
-        wrong = []
-        for mark in context.evidence.completions:
-            if mark["folder"] == claim.details.get("folder") and claim.rate_scope == "global" and claim.timed_spans:
-                for what, here in (
-                    ("world", claim.world_size),
-                    ("rate", claim.details.get("mean_rate")),
-                    ("wall", claim.details.get("wall")),
-                ):
-                    if mark[what] and here and not near(mark[what], here, 1e-3):
-                        wrong.append(f"{what} is {here:g} in the metrics and {mark[what]:g} in {mark['name']}")
-        launched = claim.details.get("launcher_world")
-        if launched and claim.world_size and launched != claim.world_size:
-            wrong.append(f"world size is {claim.world_size} in the metrics and {launched} in the launcher's record")
-        if wrong:
-            found.append(named("files-disagree", "suspect", [claim], "; ".join(wrong)))
-    return found
+def _tokens(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    micro, world, seq_len = run.micro_batch, run.world_size, run.seq_len
+    if not (micro and world and seq_len and span.micro_steps and span.tokens):
+        return None
+    ranks = 1 if _total_batch(run, span) else world
+    step = micro * ranks * seq_len
+    expected = step * span.micro_steps
+    if expected - step < span.tokens <= expected or near(span.tokens, expected, 1e-3):
+        return None
+    factors = f"{micro} x {ranks} x {seq_len} x {span.micro_steps:,}"
+    whole = world > 1 and any(near(span.tokens * f, expected, 1e-3) for f in (world, 1 / world))
+    return Flag(
+        f"{_which(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated",
+        [run],
+        severity="invalid" if whole else "suspect",
+    )
 
 
-def _which(claim: ReportedRun, window: TimedSpan) -> str:
-    return f"epoch {window.index}: " if len(claim.timed_spans) > 1 and window.index is not None else ""
+def _total_batch(run: ReportedRun, span: TimedSpan) -> bool:
+    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices."""
+    if (run.strategy or "").lower() not in SPLIT or not (run.seq_len and span.tokens):
+        return False
+    return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)
 
 
-CHECKS = (
-    rate_times_time,
-    tokens_are_the_batches,
-    batch_arithmetic,
-    steps_are_the_batches,
-    epoch_is_the_data,
-    mean_of_rates,
-    files_agree,
+@of_evidence.check(BATCH_ARITHMETIC)
+def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
+    """global batch = micro-batch x accumulation x world size."""
+    for run in context.runs:
+        micro, accumulation, world, stated = run.micro_batch, run.accumulation, run.world_size, run.global_batch
+        if not (micro and accumulation and world and stated):
+            continue
+        product = micro * accumulation * world
+        split = (run.strategy or "").lower() in SPLIT and micro * accumulation == stated
+        if product == stated or split:
+            continue
+        sentence = f"{micro} x {accumulation} x {world} = {product}, but the global batch is given as {stated}"
+        # Ranks that share a model (tensor or pipeline parallel) share a batch too.
+        shared = product % stated == 0 and 1 < product // stated < world
+        if micro * accumulation == stated:
+            sentence += ", which is that of one rank"
+        elif shared:
+            sentence += f": right only if {product // stated} ranks share each copy of the model"
+        yield Flag(sentence, [run], severity="suspect" if shared else "invalid")
+
+
+@of_evidence.check(
+    Code(
+        "steps-differ-from-batches",
+        "suspect",
+        what="Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by "
+        "another rule.",
+        detected="Optimizer steps outside of floor and ceiling of micro-steps / accumulation.",
+        seen="DeepSpeed issues 2165 and 2498: the throughput timer is wrong with accumulation.",
+        repair="Read how often the optimizer has updated; do not compute it.",
+    )
 )
+def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
+    """optimizer steps = micro-steps / accumulation, rounded either way."""
+    for run in context.runs:
+        for span in run.timed_spans:
+            if span.optimizer_steps is None or not (span.micro_steps and run.accumulation):
+                continue
+            least = span.micro_steps // run.accumulation
+            if not least <= span.optimizer_steps <= least + 1:
+                division = f"{span.micro_steps:,} micro-steps / {run.accumulation} = {plural(least, 'step')}"
+                yield Flag(f"{_which(run, span)}{division}, {span.optimizer_steps:,} stated", [run])
+                break
+
+
+@of_evidence.check(EACH_RANK_EVERYTHING)
+def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
+    """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _epoch(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
+
+
+def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    micro, world, data = run.micro_batch, run.world_size, run.dataset_samples
+    if not (micro and world and span.micro_steps and data) or world < 2:
+        return None
+    samples = micro * span.micro_steps * (1 if _total_batch(run, span) else world)
+    if not near(samples, world * data, 0.03):
+        return None
+    correction = None
+    if span.seconds:
+        derivation = f"an epoch in which each rank takes its share: the time / {world}"
+        correction = Correction(value=span.seconds / world, unit="s", derivation=derivation)
+    return Flag(
+        f"{_which(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps = {samples:,} samples in one "
+        f"epoch over a data set of {data:,}: {samples / data:.2f} times all of it",
+        [run],
+        severity="invalid",
+        corrected=correction,
+    )
+
+
+@of_evidence.check(
+    Code(
+        "mean-of-rates",
+        "note",
+        what="A mean of rates weighs a short epoch like a long one.",
+        detected="The stated mean differs from all tokens over all time by more than 1 %.",
+        seen="Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).",
+        repair="Divide the sum of the tokens by the sum of the times.",
+    )
+)
+def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
+    """A mean over epochs is all tokens over all time."""
+    for run in context.runs:
+        stated, seconds, tokens = run.details.get("mean_rate"), run.seconds, run.tokens
+        if stated and seconds and tokens and len(run.timed_spans) > 1 and not near(stated, tokens / seconds):
+            yield Flag(
+                f"the mean of the epochs' rates is {stated:,.2f} tokens/s, all tokens over all time "
+                f"{tokens / seconds:,.2f}",
+                [run],
+                corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="all tokens over all time"),
+            )
+
+
+@of_evidence.check(
+    Code(
+        "files-disagree",
+        "suspect",
+        what="Two files of one run state different figures; one of them is of another run.",
+        detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
+        "more than 0.1 %.",
+        seen="none yet",
+        repair="Write every run into a folder of its own, and the completion marker last.",
+    )
+)
+def files_agree(context: AuditContext) -> Iterator[Flag]:
+    """The completion marker and the launcher's record say what the metrics beside them say."""
+    for run in context.runs:
+        wrong = [text for mark in context.evidence.completions for text in _contradictions(run, mark)]
+        launched = run.details.get("launcher_world")
+        if launched and run.world_size and launched != run.world_size:
+            wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
+        if wrong:
+            yield Flag("; ".join(wrong), [run])
+
+
+def _contradictions(run: ReportedRun, mark: dict) -> Iterator[str]:
+    if mark["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
+        return
+    here = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
+    for name, value in here.items():
+        if mark[name] and value and not near(mark[name], value, 1e-3):
+            yield f"{name} is {value:g} in the metrics and {mark[name]:g} in {mark['name']}"
+
+
+def _which(run: ReportedRun, span: TimedSpan) -> str:
+    return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

@@ -1,0 +1,75 @@
+"""How fast an external run says it was, in whatever unit its file allows."""
+
+from dataclasses import dataclass
+from statistics import fmean, median_high
+
+from scalebench.importers.reported import ReportedRun, TimedSpan
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Work per second. Speeds of different units are not compared."""
+
+    value: float
+    unit: str
+
+
+def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
+    """The epochs of a file by run: epochs that follow each other are of one run, a repeated epoch begins another."""
+    parts: list[list[TimedSpan]] = []
+    ends: dict[int, list[TimedSpan]] = {}  # last epoch of a part -> the part
+    latest: set[int | None] = set()  # epochs of the part that began last
+    for span in run.timed_spans:
+        index = span.index
+        home = ends.pop(index - 1, None) if index is not None else None
+        if home is None and parts and index not in latest and (index is None or index > (parts[-1][-1].index or 0)):
+            home = parts[-1]
+        if home is None:
+            home = []
+            parts.append(home)
+            latest = set()
+        if home is parts[-1]:
+            latest.add(index)
+        home.append(span)
+        if index is not None:
+            ends[index] = home
+    return parts
+
+
+def epoch_seconds(run: ReportedRun) -> float | None:
+    """Mean time of an epoch. Of three epochs and more the first is left out, of each run in the file."""
+    times: list[float] = []
+    for part in epochs_apart(run):
+        steady = part[1:] if len(part) >= 3 else part
+        times += [span.seconds for span in steady if span.seconds]
+    return fmean(times) if times else None
+
+
+def speed(run: ReportedRun) -> Speed | None:
+    """How fast the run says it was, all ranks together: tokens/s, else FLOP/s, else epochs/s; of logged rates the
+    median. None where the file does not say."""
+    if run.tokens_per_s is not None:
+        return Speed(run.tokens_per_s, "tokens/s")
+    rates = [step.tokens_per_s for step in run.logged_steps if step.tokens_per_s]
+    if rates:
+        ranks = run.world_size if run.rate_scope == "rank" else 1
+        return Speed(median_high(rates) * ranks, "tokens/s") if ranks else None
+    flops = [step.flops_per_s for step in run.logged_steps if step.flops_per_s]
+    if flops and run.world_size:
+        return Speed(flops[-1] * run.world_size, "FLOP/s")
+    seconds = [step.seconds for step in run.logged_steps if step.seconds]
+    tokens = tokens_per_step(run)
+    if seconds and tokens:
+        return Speed(tokens / median_high(seconds), "tokens/s")
+    epoch_s = epoch_seconds(run)
+    if run.format.startswith("epoch log") and epoch_s:
+        return Speed(1 / epoch_s, "epochs/s")
+    return None
+
+
+def tokens_per_step(run: ReportedRun) -> int | None:
+    """Tokens of one optimizer step on all ranks: as the file counts them, or global batch x sequence length."""
+    stated = run.details.get("tokens_per_step")
+    if stated:
+        return int(stated)
+    return run.global_batch * run.seq_len if run.global_batch and run.seq_len else None

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
+from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.loss_curves import curves_of, losses_table
 from scalebench.analysis.run_tables import cells_table, measured_by_cell, runs_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import waterfall_report
-from scalebench.audit.campaign.all_checks import audit
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
 from scalebench.report.charts.catalog import CATALOG
 from scalebench.report.charts.losses import AGAINST
@@ -25,12 +25,15 @@ class Results:
 
     def __init__(self, folder: Path, runs: list) -> None:
         self.folder, self.runs = folder, runs
-        self.findings = audit("synthetic", runs)
+        self.findings = campaign_findings("synthetic", runs)
         self.report = scaling_report("synthetic", "Does it scale?", runs, self.findings)
         runs_table(runs).to_csv(folder / "runs.csv", index=False)
         cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
         losses_table(curves_of(measured_by_cell(runs))).to_csv(folder / "losses.csv", index=False)
         (folder / "scaling_report.json").write_text(json.dumps(self.report))
+
+    def findings_json(self) -> None:
+        (self.folder / "findings.json").write_text(self.findings.model_dump_json())
 
     def tables(self) -> Path:
         _, cell_rows, report = read_inputs(self.folder)
@@ -86,6 +89,14 @@ def broken(tmp_path):
     """As above with two sizes, but one run's rate is not its work over its time."""
     runs = [write_run(tmp_path / "runs", c, k, 0.1 / c.batch.n_devices) for c in cells() for k in (1, 2)]
     runs[-1] = rewrite(runs[-1], lambda d: d["window"].update(tokens_per_sec_global=1e9))
+    return Results(tmp_path, runs)
+
+
+@pytest.fixture
+def impossible(tmp_path):
+    """Two devices are two and a half times as fast as one."""
+    times = {1: 0.1, 2: 0.04}
+    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.n_devices]) for c in cells() for k in (1, 2, 3)]
     return Results(tmp_path, runs)
 
 

@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 import pytest
 from playwright.sync_api import sync_playwright
 
+from scalebench.audit.finding import Finding
+
 # Chromium without its background services: the tests have no network, and it would try.
 QUIET = [
     "--no-sandbox",
@@ -136,20 +138,27 @@ def test_findings_mark_the_number_and_take_the_answer_away(broken, show):
     assert page.locator(f"{target} .invalid").inner_text() == "invalid"
 
 
+def test_a_finding_of_a_curve_marks_the_cell_in_the_main_table(impossible, show):
+    page = show(impossible.page())
+    assert "super-linear" in page.inner_text("table >> nth=0")
+    assert page.locator("table >> nth=0").locator("a", has_text="super-linear").count() == 1
+
+
 def test_findings_of_pairs_are_told_where_the_pairs_are(results, show):
-    finding = {
-        "code": "machine-busy",
-        "severity": "suspect",
-        "cells": ["x"],
-        "runs": ["fused/pair1/a"],
-        "evidence": "other programs used 97% of the CPU time just before the run",
-        "advice": "Close them.",
-        "corrected": "",
-    }
+    finding = Finding(
+        code="machine-busy",
+        severity="suspect",
+        cells=["fused"],
+        runs=["fused/pair1/a"],
+        evidence="other programs used 97% of the CPU time just before the run",
+        advice="Close them.",
+        concerns="comparison",
+    )
+    results.findings = results.findings.model_copy(update={"findings": [finding]})
     estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "detectable": 0.03, "claim": "faster"}
     estimate |= {"more_pairs": 0, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
     entry = {"name": "fused", "a": "x", "b": "y", "declared": {}, "status": "ok", "why": None, "pairs": 4}
-    text = show(results.page([entry | {"estimate": estimate, "findings": [finding]}])).inner_text("body")
+    text = show(results.page([entry | {"estimate": estimate, "findings": ["machine-busy"]}])).inner_text("body")
     assert "fused/pair1/a: other programs used 97%" in text
     assert "machine-busy" in text.split("Findings")[0], "the table names it"
 

@@ -89,7 +89,7 @@ rule loss_chart:
 
 rule report:
     message:
-        "Write the report of {wildcards.campaign}: {output}"
+        "Write the report of {wildcards.campaign}: {output.page}"
     input:
         metrics=run_files("training_metrics.json"),
         runs="results/{campaign}/runs.csv",
@@ -111,14 +111,16 @@ rule report:
             "report/templates/base.css",
             "report/templates/report.css",
             "report/templates/report.js",
+            "verify/manifest.py",
         ),
     output:
-        report(
+        page=report(
             "results/{campaign}/report.html",
             caption="../report/page.rst",
             category="{campaign}",
             labels={"what": "report"},
         ),
+        manifest="results/{campaign}/manifest.json",
     log:
         "results/{campaign}/logs/report.log",
     conda:

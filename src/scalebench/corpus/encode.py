@@ -1,7 +1,6 @@
 """Encoding a shard of the documents: the work of a tokenising process, which therefore imports little."""
 
 import hashlib
-import json
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import tiktoken
 
 from scalebench.corpus import tokenizer
+from scalebench.files import write_json
 
 SPLITS = ("train", "val")
 _load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
@@ -63,16 +63,14 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
         for index in shard.groups:  # a row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
             held = shard.held_out[first : first + len(texts)]
-            for split, wanted in (("train", ~held), ("val", held)):
-                chosen = [text for text, take in zip(texts, wanted, strict=True) if take]
+            for split, selection in (("train", ~held), ("val", held)):
+                chosen = [text for text, take in zip(texts, selection, strict=True) if take]
                 parts[split].add(
                     [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)], len(chosen)
                 )
             first += len(texts)
     description = {split: part.close() for split, part in parts.items()}
-    temporary = shard.file(folder, "json.part")
-    temporary.write_text(json.dumps(description))
-    temporary.replace(shard.file(folder, "json"))
+    write_json(shard.file(folder, "json"), description)
     return len(shard.groups)
 
 
@@ -87,7 +85,8 @@ class _Part:
     """A token file in the making."""
 
     def __init__(self, path: Path) -> None:
-        self.file, self.digest, self.documents = path.open("wb"), hashlib.sha256(), 0
+        self.file, self.digest = path.open("wb"), hashlib.sha256()
+        self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
         if pieces:
@@ -103,7 +102,7 @@ class _Part:
 
 
 def end_with_parent() -> None:
-    """For a process' start: it ends when the one that started it is killed, instead of waiting for work for ever."""
+    """For a process' start: it ends when its parent is killed, instead of waiting for work that never comes."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""The files of corpora that are elsewhere: where they are offered, and where they are kept here, once for all campaigns."""
+"""The files of corpora that are elsewhere: where they are offered, and where they are kept here for all campaigns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from scalebench.campaign.corpora import Corpus, Known
 from scalebench.corpus.download import download
-from scalebench.corpus.transfer import Patience, Wanted
+from scalebench.corpus.transfer import RemoteFile, RetryPolicy
 
 HUB = "https://huggingface.co"
 # The merges of GPT-2's tokenizer, with the checksum that tiktoken pins for this address; the hub has the same file.
@@ -24,11 +24,14 @@ class Remote:
     folder: Path = Path("results/downloads")
     endpoint: str = HUB
     token: str | None = field(default=None, repr=False)
-    patience: Patience = Patience()  # noqa: RUF009  (frozen)
+    policy: RetryPolicy = RetryPolicy()  # noqa: RUF009  (frozen)
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down."""
+        """HF_ENDPOINT: a mirror of the hub.
+
+        HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down.
+        """
         return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
 
     def merges(self) -> Path:
@@ -37,22 +40,24 @@ class Remote:
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first
             urls = urls[::-1]
-        download(Wanted(urls, sha256=MERGES_SHA256), path, self.patience)
+        download(RemoteFile(urls, sha256=MERGES_SHA256), path, self.policy)
         return path
 
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
         """One of the corpus' files, downloaded if need be, and its description. Raises UserError."""
-        known, version = corpus.known.get(name, Known()), corpus.revision
+        known = corpus.known.get(name, Known())
+        version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":
             repository = f"{self.endpoint.rstrip('/')}/datasets/{corpus.repository}"
             urls = [f"{repository}/resolve/{version}/{quote(name)}"]
-            path = self.folder / "hub" / corpus.repository / version / name
+            path = self.folder / "hub" / str(corpus.repository) / version / name
             terms = repository if corpus.gated else None
         else:
             urls = [f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls]
             first = urlsplit(corpus.urls[0])
             place = f"{first.hostname}/{first.path.strip('/')}"
-            path, terms = self.folder / place / version / name, None
+            path = self.folder / place / version / name
+            terms = None
         token = self.token if corpus.gated else None
-        wanted = Wanted(tuple(urls), known.size, known.sha256, token, terms)
-        return path, download(wanted, path, self.patience)
+        remote_file = RemoteFile(tuple(urls), known.size, known.sha256, token, terms)
+        return path, download(remote_file, path, self.policy)

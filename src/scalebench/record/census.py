@@ -45,7 +45,7 @@ class Census(CensusPart):
     """What one rank did and was set to, before and after the window."""
 
     before: ProbedStep
-    after: ProbedStep
+    after: ProbedStep | None = Field(description="null under torch.compile.")
     parameters: int = Field(description="Of the wrapped model; whole tensors where they are sharded.")
     trainable: int = Field(description="Of them, those that have gradients.")
     engine: dict[str, Any] | None = Field(None, description="Settings that DeepSpeed's engine reports itself.")

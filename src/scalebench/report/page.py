@@ -1,6 +1,5 @@
 """report.html: one page that needs nothing but itself."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
 from scalebench.report.page_facts import environment_facts, machine, protocol, when
 from scalebench.report.page_tables import Table, cells_view, series_view
-from scalebench.report.sentences.answer import answer, compared
+from scalebench.report.sentences.answer import compared, conclude
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
 from scalebench.report.sentences.waterfall import loss_sentence
@@ -72,12 +71,12 @@ class FindingGroup:
 def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`; links in it are relative to its folder."""
     report, comparisons = inputs.report, list(inputs.comparisons)
-    verdict, bullets = _verdict(answer(report, comparisons))
-    findings = _all_findings(inputs)
+    conclusion = conclude(report, comparisons)
+    findings = inputs.findings.findings
     context = {
         "report": report,
-        "verdict": verdict,
-        "bullets": bullets,
+        "verdict": conclusion.verdict,
+        "bullets": [f"{bullet.text}{bullet.basis}" for bullet in conclusion.bullets],
         "when": when(inputs.runs),
         "machine": machine(inputs.runs),
         "campaign_file": inputs.campaign_file,
@@ -105,12 +104,6 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "protocol": protocol(inputs.runs),
     }
     write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
-
-
-def _verdict(text: str) -> tuple[str, list[str]]:
-    """The first sentence, and the others."""
-    first, *others = re.split(r"(?<=[.]) (?=\S)", text)
-    return first, others
 
 
 def _tables(inputs: PageInputs) -> dict[str, Table]:
@@ -151,15 +144,6 @@ def _trace_charts(inputs: PageInputs) -> list[Drawing]:
 
 def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing:
     return Drawing(name, title, caption, inline_svg(inputs.charts / f"{name}.svg", name, title))
-
-
-def _all_findings(inputs: PageInputs) -> list[Finding]:
-    """Every finding once, the most severe first."""
-    traces = inputs.traces["findings"] if inputs.traces else []
-    pairs = [f for c in inputs.comparisons for f in c["findings"]]
-    parsed = [Finding.model_validate(f) for f in (*inputs.report["findings"], *traces, *pairs)]
-    unique = {f.model_dump_json(): f for f in (*inputs.findings.findings, *parsed)}
-    return sorted(unique.values(), key=lambda f: SEVERITIES.index(f.severity))
 
 
 def _grouped(findings: list[Finding]) -> list[FindingGroup]:

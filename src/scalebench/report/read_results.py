@@ -15,7 +15,7 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
 
     Both tables must have all that the report speaks of: a table that was cut short would silently say less.
     """
-    report = read_json(folder / "scaling_report.json", "series", "ranking", "findings")
+    report = read_json(folder / "scaling_report.json", "series", "ranking")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
     cells = read_csv(folder / "cells.csv", "cell", "n", "failures", "findings")
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
@@ -43,7 +43,7 @@ def read_comparisons(folder: Path) -> list[dict[str, Any]]:
 
 def read_traces(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """traces.json, and the timeline of each traced cell. Raises UserError."""
-    report = read_json(folder / "traces.json", "traces", "findings")
+    report = read_json(folder / "traces.json", "traces")
     spans = {t["cell"]: read_csv(folder / "traces" / t["cell"] / "timeline.csv", "step") for t in report["traces"]}
     return report, spans
 

@@ -63,7 +63,7 @@ def probed_step(step: int, probe: Probe, strategy: Strategy, checksum: TokenChec
     )
 
 
-def take_census(strategy: Strategy, before: ProbedStep, after: ProbedStep, modes_in_window: int) -> Census:
+def take_census(strategy: Strategy, before: ProbedStep, after: ProbedStep | None, modes_in_window: int) -> Census:
     """The census of this rank, once the window is over."""
     parameters = {id(p): p for p in strategy.module.parameters()}.values()
     return Census(

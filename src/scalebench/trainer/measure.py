@@ -40,7 +40,7 @@ def measure(request: Request, began: float) -> Session:
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     measure_in(session, request, began)
     return session
 
@@ -82,6 +82,9 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
     probed = count - AFTER_PROBE - 1
     series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
     probed_series, probe, before = probed_step_of(ready, probed)
+    if ready.strategy.device.type == "cuda":
+        # The eager step of a compiled cell has left blocks that are not of the program which is timed.
+        torch.cuda.empty_cache()
     series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
     return series, probe, before
 
@@ -91,8 +94,16 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
     with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext():
-        series = ready.steps(step, 1)
+        series = _probed_step(ready, step)
     return series, probe, probed_step(step, probe, ready.strategy, checksum)
+
+
+def _probed_step(ready: Ready, step: int) -> Series:
+    try:
+        return ready.steps(step, 1)
+    except torch.OutOfMemoryError as error:
+        hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"
+        raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
 def measure_in(session: Session, request: Request, began: float) -> None:
@@ -104,24 +115,32 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup, probe, before = warm_up(run, work.warmup_steps)
     executed = strategy.executed()
+    # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
+    monitor = Monitor(session.device, session.uuids)
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
+    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     dist.barrier()
     warm = time.time()
-    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
-    with Monitor(session.device, session.uuids) as monitor, HostLoad() as host_load:
-        window = run.steps(work.warmup_steps, work.steps)
+    with monitor:
+        dist.barrier()
+        with HostLoad() as host_load:
+            window = run.steps(work.warmup_steps, work.steps)
     modes = active_modes()
     _say(session, f"window: {window.wall:.2f} s")
 
     held_out = open_split(Path(request.tokens), "val", cell.workload)
-    scored = validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
+    scored = session.gather(
+        validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
+    )
     max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     cuda_memory = _cuda_memory(session.device)
     updates = strategy.executed() - executed
     closing = time.perf_counter()
     strategy.module.train()
-    _, _, after = probed_step_of(run, work.warmup_steps + work.steps, weigh=False)
+    # A compiled cell would run as written, which takes more memory than what was timed.
+    skipped = run.compiled or any(rank.out_of_memory for rank in scored)
+    after = None if skipped else probed_step_of(run, work.warmup_steps + work.steps, weigh=False)[2]
 
     own = RankRecord(
         series=[*warmup, window],
@@ -142,9 +161,10 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         closing_s=time.perf_counter() - closing,
     )
     ranks = session.gather(own)
-    scored_by_rank = session.gather(scored)
     if session.rank == 0:
-        scores = summarise_validation(scored_by_rank, cell.workload.task)
+        scores = summarise_validation(scored, cell.workload.task)
+        if any(scored.out_of_memory for scored in scored_by_rank):
+            _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
         metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")

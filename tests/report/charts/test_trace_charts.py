@@ -8,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from synthetic_traces import trace
 
+from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.traces import traces_report
 from scalebench.report.charts.style import style
 from scalebench.report.charts.traces import CHARTS, draw_trace
@@ -107,6 +108,8 @@ def test_the_page_tells_of_traces_and_their_findings(traced, results):
     page = results.page().read_text()
     assert "Inside a step" not in page
     profiles = [read_profile(traced / "traces" / t["cell"] / PROFILE) for t in report["traces"]]
+    results.findings = campaign_findings("synthetic", results.runs, profiles)
+    assert results.findings.of_trace(report["traces"][1]["cell"])
     page = results.page(traces=report, profiles=profiles).read_text()
     assert "Inside a step" in page
     assert "Rank 1 comes last in 4 of 4 steps" in page

@@ -42,6 +42,16 @@ def test_csv_is_for_programs(results):
     assert table["n"].tolist() == [3, 3, 3, 0]
 
 
+def test_a_finding_of_a_curve_stands_in_every_table(impossible):
+    tables = impossible.tables()
+    assert pd.read_csv(impossible.folder / "cells.csv").set_index("cell").loc["ddp-n1x2", "findings"] == "super-linear"
+    assert pd.read_csv(tables / "scaling.csv").set_index("cell").loc["ddp-n1x2", "findings"] == "super-linear"
+    marked = [line for line in (tables / "scaling.md").read_text().splitlines() if "super-linear" in line]
+    assert len(marked) == 1
+    assert "1x2" in marked[0]
+    assert "super-linear" in (tables / "scaling.tex").read_text()
+
+
 def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(results):
     lines = (results.tables() / "scaling.md").read_text().splitlines()
     header = [c.strip() for c in lines[0].strip("|").split("|")]

@@ -41,8 +41,7 @@ def _row(comparison: dict[str, Any]) -> dict[str, str]:
             "detectable (%)": "–",
             "claim": "–",
         }
-    codes = sorted({f["code"] for f in comparison["findings"] if f["severity"] != "note"})
-    return row | {"findings": " ".join(codes)}
+    return row | {"findings": " ".join(sorted(comparison["findings"]))}
 
 
 def write_comparison(report: dict[str, Any], folder: Path) -> None:

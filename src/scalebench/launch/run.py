@@ -38,8 +38,8 @@ def run_cell(
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
     moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
-    abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises UserError where the tokens do not suffice, Interrupted where the run
-    was stopped.
+    abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises
+    UserError where the tokens do not suffice, Interrupted where the run was stopped.
     """
     owner = f"{campaign} {cell.slug}/rep{repeat}"
     with device_lock(devices_of(cell, cuda_devices()), owner):

@@ -1,4 +1,4 @@
-"""The census of a run: what each rank, looked at from inside, really did and was set to. Part of `training_metrics.json`."""
+"""The census of a run: what each rank really did and was set to, read back. Part of `training_metrics.json`."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class ProbedStep(CensusPart):
     gradients: str = Field(description="Dtypes of gradients.")
     reduced: str = Field(description="Dtypes of what was reduced between ranks.")
     tokens_checksum: str | None = Field(
-        description="Of the tokens that entered the model (docs: scalebench.reference.samples); null under torch.compile."
+        description="Of the tokens that entered the model, by the rule in reference/samples.py; null under torch.compile."
     )
     groups: list[OptimizerGroup]
 

@@ -1,4 +1,4 @@
-"""What the machine and this process did while the window was open: processor time, waiting for a core, the time of day."""
+"""What machine and process did while the window was open: processor time, waiting for a core, the time of day."""
 
 import resource
 import time

@@ -129,13 +129,14 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     modes = active_modes()
     _say(session, f"window: {window.wall:.2f} s")
 
+    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    cuda_memory = _cuda_memory(session.device)
+    updates = strategy.executed() - executed
+
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     scored = session.gather(
         validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
     )
-    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    cuda_memory = _cuda_memory(session.device)
-    updates = strategy.executed() - executed
     closing = time.perf_counter()
     strategy.module.train()
     # A compiled cell would run as written, which takes more memory than what was timed.
@@ -163,7 +164,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     ranks = session.gather(own)
     if session.rank == 0:
         scores = summarise_validation(scored, cell.workload.task)
-        if any(scored.out_of_memory for scored in scored_by_rank):
+        if any(rank.out_of_memory for rank in scored):
             _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
         metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))

@@ -36,7 +36,7 @@ class ProbedStep(CensusPart):
     gradients: str = Field(description="Dtypes of gradients.")
     reduced: str = Field(description="Dtypes of what was reduced between ranks.")
     tokens_checksum: str | None = Field(
-        description="Of the tokens that entered the model, by the rule in reference/samples.py; null under torch.compile."
+        description="Of the tokens that entered the model (rule: reference/samples.py); null under torch.compile."
     )
     groups: list[OptimizerGroup]
 

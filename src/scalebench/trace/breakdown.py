@@ -46,7 +46,7 @@ class Work:
 
 
 class StepBreakdown:
-    """What a trace says; `world` and `n_devices` are the ranks and devices that it should hold, where they are known."""
+    """What a trace says; `world` and `n_devices`: the ranks and devices that it should hold, where they are known."""
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
         self.trace, self.ranks = trace, trace.ranks
@@ -123,7 +123,7 @@ class StepBreakdown:
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
         if self.shares_process:
-            return "a rank of nn.DataParallel drives several devices: what one computes while another copies is not overlap"
+            return "a rank of nn.DataParallel drives several devices: one computing while another copies is not overlap"
         share = self.coverage.classified_share
         if share is not None and share < MARK:
             names = ", ".join(self.coverage.unclassified_top)

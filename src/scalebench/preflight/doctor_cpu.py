@@ -94,8 +94,8 @@ def steadiness(pieces: int = 60) -> Verdict:
 
 def judge_steadiness(times: list[float]) -> Verdict:
     """`times`: seconds of equal pieces of work. The largest tenth is left out: single interruptions are everywhere."""
-    kept = sorted(times)[: max(2, len(times) - len(times) // 10)]
-    spread = pstdev(kept) / fmean(kept)
+    usual = sorted(times)[: max(2, len(times) - len(times) // 10)]
+    spread = pstdev(usual) / fmean(usual)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
     evidence = f"equal pieces of work vary by {spread:.1%} (standard deviation)"
     return judged(spread <= SPREAD, evidence, advice, spread=spread)

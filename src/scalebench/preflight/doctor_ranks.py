@@ -38,13 +38,13 @@ def examined(request: Request) -> Any:
         one = Request.read(Path(path))
         began = time.perf_counter()
         try:
-            found = look_at(session, one)
+            result = look_at(session, one)
         except Exception as error:
-            found = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+            result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
             traceback.print_exc()
-        found["seconds"] = time.perf_counter() - began
-        found["errors"] = session.gather(found.get("error"))
-        results["cells"][one.cell.execution.strategy] = found
+        result["seconds"] = time.perf_counter() - began
+        result["errors"] = session.gather(result.get("error"))
+        results["cells"][one.cell.execution.strategy] = result
         if session.rank == 0:
             write_json(folder / RESULT, results)
         gc.collect()

@@ -59,11 +59,11 @@ def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]
     yield "ranks", judged(True, f"{results['world_size']} ranks on {results['device']}", "")
     for cell in chosen:
         strategy = cell.execution.strategy
-        found = results["cells"].get(strategy)
-        if found is None:
+        observed = results["cells"].get(strategy)
+        if observed is None:
             yield strategy, Verdict("FAIL", "not reached within the time limit", f"it is {LIMIT_S:.0f} s for all")
         else:
-            yield strategy, judge(cell, found)
+            yield strategy, judge(cell, observed)
 
 
 def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
@@ -102,33 +102,33 @@ def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list
     return (json.loads(result.read_text()) if result.exists() else {}), [text for text in log if text.strip()]
 
 
-def judge(cell: Cell, found: dict[str, Any]) -> Verdict:
+def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
     """One strategy: its collectives and bytes, its precision, its clocks, and whether the host waits in a step."""
-    errors = [error for error in found["errors"] if error]
+    errors = [error for error in observed["errors"] if error]
     if errors:
         return Verdict("FAIL", errors[0], "this strategy cannot be measured here until that is fixed")
     execution = cell.execution
-    values = {key: found[key] for key in ("collectives", "dtypes", "waits", "steps_s", "wall_s")}
+    values = {key: observed[key] for key in ("collectives", "dtypes", "waits", "steps_s", "wall_s")}
     problems = []
     if execution.geometry.n_devices > 1:
         shape = shape_of(cell.workload.model)
         blocks = shape.layers * block_parameters(shape)
-        expected = step_traffic(execution.strategy, execution.precision, 1, found["parameters"], blocks)
-        moved = moved_bytes(found["collectives"])
+        expected = step_traffic(execution.strategy, execution.precision, 1, observed["parameters"], blocks)
+        moved = moved_bytes(observed["collectives"])
         problems += [
             f"{moved[kind]:,} bytes are {kind}, the formula says {low:,.0f} to {high:,.0f}"
             for kind, (low, high) in expected.items()
             if not fits(moved[kind], (low, high))
         ]
-    if PRODUCTS[execution.precision] not in found["dtypes"]["products"].split("+"):
-        problems.append(f"matrix products ran in {found['dtypes']['products']}, not {execution.precision}")
-    if abs(found["steps_s"] - found["wall_s"]) > CLOCKS * found["wall_s"]:
-        problems.append(f"steps add up to {found['steps_s']:.4f} s, the wall clock says {found['wall_s']:.4f} s")
-    waits = {place: n for place, n in found["waits"].items() if not _own_wait(execution.strategy, place)}
+    if PRODUCTS[execution.precision] not in observed["dtypes"]["products"].split("+"):
+        problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
+    if abs(observed["steps_s"] - observed["wall_s"]) > CLOCKS * observed["wall_s"]:
+        problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
+    waits = {place: n for place, n in observed["waits"].items() if not _own_wait(execution.strategy, place)}
     if waits:
         problems.append("the host waits at " + ", ".join(f"{place} ({n}x)" for place, n in waits.items()))
     advice = "scalebench would measure this strategy wrongly here; please report it with doctor.json"
-    clock = f"steps are {found['steps_s'] / found['wall_s']:.2%} of wall-clock time"
+    clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"
     return judged(
         not problems, "; ".join(problems) or f"traffic, precision and clocks agree ({clock})", advice, **values
     )

@@ -70,6 +70,7 @@ localrules:
     forecast,
     forecast_report,
     report,
+    pdf,
 
 
 include: "workflow/rules/common.smk"

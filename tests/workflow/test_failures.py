@@ -114,7 +114,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     ("target", "meant"),
     [
         ("results/tiny/report.htm", 'Did you mean "results/tiny/report.html"?'),
-        ("results/TINY/report.html", 'Did you mean "results/tiny/report.html"?'),
+        ("results/TINY/report.html", 'Did you mean "tiny"? (results/tiny/report.html)'),
         ("results/tiny/charts/speedup.jpg", 'Did you mean "results/tiny/charts/speedup.png"?'),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace this cell"),

@@ -26,7 +26,7 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
         name = path.parts[1] if len(path.parts) > 1 else ""
         if name in RESERVED:
             continue
-        loaded = _campaign(target, name, path)
+        loaded = _campaign(name, path)
         _check_planned(target, loaded)
         if not has_rule:
             made = _made(loaded, patterns, choices)
@@ -34,18 +34,16 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
             raise UserError(f'no rule makes "{shortened(target, 200)}". Did you mean "{meant}"?')
 
 
-def _campaign(target: str, name: str, path: PurePosixPath) -> LoadedCampaign:
+def _campaign(name: str, path: PurePosixPath) -> LoadedCampaign:
     """The campaign of a target. Raises UserError with the target that is meant, if there is no such campaign."""
     if (CAMPAIGNS / f"{name}.yaml").is_file():
         return load_named(name)
     names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
     meant = nearest_name(name.partition(".")[0], names)
     rest = path.parts[2:] or ("report.html",)
-    hint = f' Did you mean "{PurePosixPath("results", meant, *rest)}"?' if meant else ""
+    hint = f' Did you mean "{meant}"? ({PurePosixPath("results", meant, *rest)})' if meant else ""
     listed = ", ".join(names) or "none"
-    raise UserError(
-        f'"{shortened(target, 200)}": there is no campaign "{shortened(name)}" in {CAMPAIGNS}.{hint} Campaigns: {listed}'
-    )
+    raise UserError(f'there is no campaign "{shortened(name)}" in {CAMPAIGNS}.{hint} Campaigns: {listed}')
 
 
 def _check_planned(target: str, loaded: LoadedCampaign) -> None:

@@ -90,7 +90,8 @@ def slugs(path: Path) -> list[str]:
 
 def stages(out: Path, names: list[str], stand_in: bool) -> list[Stage]:
     """All that is done, in order. `names`: slugs of the cells."""
-    file, tokens, results = str(out / f"{NAME}.yaml"), str(out / "tokens"), out / "results"
+    file, tokens = str(out / f"{NAME}.yaml"), str(out / "tokens")
+    results = out / "results"
     vocabulary = "512" if stand_in else "2048"
     make_tokens = (
         "import sys; from pathlib import Path; from scalebench.preflight.random_tokens import write_random_tokens;"

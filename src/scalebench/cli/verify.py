@@ -35,8 +35,8 @@ def publish(args: argparse.Namespace) -> None:
     from scalebench import __version__
     from scalebench.verify.publish import Publication, publish
 
-    asked = Publication(tuple(args.author), args.licence, args.notes, args.anonymous)
-    out = publish(args.results, args.out, asked, __version__)
+    request = Publication(tuple(args.author), args.licence, args.notes, args.anonymous)
+    out = publish(args.results, args.out, request, __version__)
     print(f"{out}: verified; start with {out}/report.html")
 
 

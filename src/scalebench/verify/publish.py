@@ -29,7 +29,7 @@ LICENCES = {
 
 @dataclass(frozen=True)
 class Publication:
-    """What a publication is asked for. `notes`: what a reader must know, e.g. the interconnect."""
+    """What a publication is request for. `notes`: what a reader must know, e.g. the interconnect."""
 
     authors: tuple[str, ...]
     licence: str = "CC-BY-4.0"
@@ -37,7 +37,7 @@ class Publication:
     anonymous: bool = False
 
 
-def publish(results: Path, root: Path, asked: Publication, version: str) -> Path:
+def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
     """Write `root`/<campaign>_<device>_<date>/ and return it. Raises UserError where the campaign does not verify."""
     folder = folder_of(results)
     differences, _, _ = verify(folder)
@@ -52,10 +52,10 @@ def publish(results: Path, root: Path, asked: Publication, version: str) -> Path
     part = root / f".{out.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     _copy(folder, part)
-    if asked.anonymous:
+    if request.anonymous:
         _anonymise(part, runs)
     write_manifest(part, version)
-    _describe(part, folder.name, asked, version)
+    _describe(part, folder.name, request, version)
     if broken := verify(part)[0]:
         shutil.rmtree(part)
         raise UserError(f"the published copy does not verify: {broken[0]}")
@@ -124,35 +124,35 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _describe(out: Path, campaign: str, asked: Publication, version: str) -> None:
+def _describe(out: Path, campaign: str, request: Publication, version: str) -> None:
     """README, licence, citation, environment and RO-Crate of a publication."""
     runs = [run for run in read_runs(out)[0] if run.ok]
     title = json.loads((out / "scaling_report.json").read_bytes())["title"]
     write_json(out / "environment.json", _environment(runs))
-    write_atomic(out / "LICENSE", f"{asked.licence}\n{LICENCES[asked.licence]}\n")
-    write_atomic(out / "README.md", _readme(campaign, title, runs, asked, version))
-    write_atomic(out / "CITATION.cff", _citation(title, runs, asked, version))
-    write_json(out / CRATE, crate_metadata(out, title, runs, asked.authors, LICENCES[asked.licence], version))
+    write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
+    write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
+    write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
+    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, LICENCES[request.licence], version))
 
 
 def _environment(runs: list[RawRun]) -> dict[str, Any]:
     """What all runs have in common, and of other keys all values."""
-    found: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
     for part in ("env", "host", "hardware"):
         for key in runs[0].metrics[part]:
             values = [run.metrics[part].get(key) for run in runs]
             unique = list({json.dumps(v, sort_keys=True): v for v in values}.values())
-            found[f"{part}.{key}"] = unique[0] if len(unique) == 1 else unique
+            environment[f"{part}.{key}"] = unique[0] if len(unique) == 1 else unique
     commits = sorted({run.metrics["git_commit"] for run in runs})
-    return found | {"git_commit": commits[0] if len(commits) == 1 else commits}
+    return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
 
 
-def _readme(campaign: str, title: str, runs: list[RawRun], asked: Publication, version: str) -> str:
+def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
     strategies = sorted({run.metrics["training_config"]["strategy"] for run in runs})
     facts = {
-        "Entity": ", ".join(asked.authors),
+        "Entity": ", ".join(request.authors),
         "Date of measurement": metrics["timestamp_utc"][:10],
         "Model": f"{training['model_name']} ({training['model_size']})",
         "Hardware": f"{metrics['ranks'][0]['device_name']}; {hardware['cpu_model']}, {hardware['cpu_allowed']} CPUs",
@@ -160,7 +160,7 @@ def _readme(campaign: str, title: str, runs: list[RawRun], asked: Publication, v
         "Sequence length, global batch": f"{training['seq_len']}, {training['global_batch_size']}",
         "Runs with numbers": str(len(runs)),
         "torch, scalebench, commit": f"{metrics['env']['torch_version']}, {version}, {metrics['git_commit'][:12]}",
-        "Notes (interconnect, what is special)": asked.notes or "none",
+        "Notes (interconnect, what is special)": request.notes or "none",
     }
     rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in facts.items())
     return (
@@ -170,11 +170,11 @@ def _readme(campaign: str, title: str, runs: list[RawRun], asked: Publication, v
     )
 
 
-def _citation(title: str, runs: list[RawRun], asked: Publication, version: str) -> str:
-    authors = "\n".join(f"  - name: {json.dumps(name)}" for name in asked.authors)
+def _citation(title: str, runs: list[RawRun], request: Publication, version: str) -> str:
+    authors = "\n".join(f"  - name: {json.dumps(name)}" for name in request.authors)
     return (
         "cff-version: 1.2.0\nmessage: Please cite these results as below.\ntype: dataset\n"
         f"title: {json.dumps(title)}\nauthors:\n{authors}\n"
-        f"date-released: {runs[0].metrics['timestamp_utc'][:10]}\nlicense: {asked.licence}\n"
+        f"date-released: {runs[0].metrics['timestamp_utc'][:10]}\nlicense: {request.licence}\n"
         f'version: "{version}"\n'
     )

@@ -24,6 +24,7 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
     (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
 )
+MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
 CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 PARTS = re.compile(
     r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I
@@ -45,6 +46,8 @@ class Figure:
 
 def plain_text(cell: str) -> str:
     """A cell without the markup of Markdown, HTML and LaTeX."""
+    if not MARKUP.search(cell):
+        return cell.strip()
     text = cell
     if "<" in text:
         text = re.sub(r"<br ?/?>", " ", text)

@@ -40,6 +40,10 @@ GENERIC = {
     "training_metrics.json", "metrics.csv", "metrics.json", "step_log.csv", "gpu_log.csv", "trainer_state.json", "train.log", "scaling_report.json",
     "results.json", "output.log", "log.txt", "stdout.txt", "summary.json", "wandb-summary.json", "results.csv",
 }  # fmt: skip
+# A text without any of these words in its first 64 KiB has no result that a reader would understand.
+RESULT_WORDS = re.compile(
+    r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|latency|batch|rank|DLLL|MLLOG"
+)
 DOCUMENTS = {
     ".md": "markdown",
     ".markdown": "markdown",
@@ -217,6 +221,8 @@ def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: s
 
 def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
     """Tables of figures in lines, and logs."""
+    if not RESULT_WORDS.search(opening):
+        return False
     for place, header in enumerate(opening.splitlines()[:5]):
         if _read_csv(reading, path, name, encoding, header, place):
             return True

@@ -14,6 +14,7 @@ INLINE = re.compile(
     r"([A-Za-z][\w /().%#-]{1,50}?)\s*[:=]\s*([~≈<>]?[-+]?\d[\d.,]*(?:e[-+]?\d+)?\s*(?:%|[A-Za-zµ×][\w/×]{0,18})?)(?=[,;|\s]|$)"
 )
 RULE = re.compile(r"\s*([=\-*#~_─━═])\1{3,}\s*")
+PLAUSIBLE = re.compile(r"[:=.].*\S")
 LEAST = 2  # results in a block
 LONGEST_TITLE = 120
 
@@ -60,7 +61,7 @@ def _begins(pairs: list[tuple[str, str]]) -> bool:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    if len(text) > 400 or "|" in text.strip("|"):
+    if len(text) > 400 or not PLAUSIBLE.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").strip())
     several = [(m[1].strip(), m[2].strip()) for m in INLINE.finditer(cleaned)]

@@ -1,6 +1,7 @@
 """Configurations beside runs: YAML, TOML, DeepSpeed's JSON, batch scripts and their command lines.
 
-What they say goes to `ReportedRun.context` with its file and line. It is not copied to the run: a configuration says what was meant.
+What they say goes to `ReportedRun.context` with its file and line. It is not copied to the run: a configuration says
+what was meant.
 """
 
 import json
@@ -24,13 +25,23 @@ if TYPE_CHECKING:
     from scalebench.importers.discover import Reading
 
 FIELDS = {
-    "micro_batch": "micro_batch", "global_batch": "global_batch", "accumulation": "accumulation", "seq_len": "seq_len", "epochs": "epochs",
-    "devices": "world_size", "processes": "world_size", "zero_stage": "zero_stage", "batch": "batch", "samples": "dataset_samples",
-    "nodes": "nodes", "devices_per_node": "devices_per_node",
-}  # fmt: skip
+    "micro_batch": "micro_batch",
+    "global_batch": "global_batch",
+    "accumulation": "accumulation",
+    "seq_len": "seq_len",
+    "epochs": "epochs",
+    "devices": "world_size",
+    "processes": "world_size",
+    "zero_stage": "zero_stage",
+    "batch": "batch",
+    "samples": "dataset_samples",
+    "nodes": "nodes",
+    "devices_per_node": "devices_per_node",
+}
 WORDS = {"precision": "precision", "model": "model", "dataset": "dataset", "strategy": "strategy"}
 OUTPUT = re.compile(
-    r"(?i)(?:output|save|log|results?|checkpoint|exp(?:eriment)?|run|logging|metrics)_?(?:dir|path|folder|root|file)$|^(?:output|o|out)$"
+    r"(?i)(?:output|save|log|results?|checkpoint|exp(?:eriment)?|run|logging|metrics)_?(?:dir|path|folder|root|file)$|"
+    r"^(?:output|o|out)$"
 )
 KEYS = {
     "num_processes": "world_size",
@@ -60,7 +71,9 @@ class Configuration:
 
 
 def attach_configurations(reading: "Reading") -> None:
-    """Give every run what the configurations say that are certainly its own: the only ones beside it, or those that name its folder."""
+    """Give every run what the configurations say that are certainly its own: the only ones beside it, or those
+    that name its folder.
+    """
     if not reading.evidence.runs:
         return
     configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]
@@ -76,7 +89,9 @@ def attach_configurations(reading: "Reading") -> None:
 
 
 def _names_folder(configuration: Configuration, run: ReportedRun) -> bool:
-    """Whether an output folder of a configuration is the run's: of the same last two names, or the same place from the configuration's folder."""
+    """Whether an output folder of a configuration is the run's: of the same last two names, or the same place from
+    the configuration's folder.
+    """
     folder = PurePosixPath(run.files[0]).parent
     for output in configuration.outputs:
         if "$" in output or "{" in output:

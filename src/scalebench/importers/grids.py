@@ -225,11 +225,14 @@ def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
 def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str] | None:
     """Headings by column. Of two levels the upper one holds for the columns right of it, too, until the next."""
     levels: list[list[str]] = []
-    index_name = ""
+    index_names: dict[int, str] = {}
     for n, (_, text) in enumerate(above):
         tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
         if len(tokens) == 1 and tokens[0][1] <= spans[0][0] and n and len(spans) > 2:
-            index_name = tokens[0][0]  # pandas prints the name of the index on a line of its own
+            for word in re.finditer(
+                r"\S+", text.expandtabs()
+            ):  # pandas prints the names of the index on a line of their own
+                index_names[_column_at(name.start(), name.end(), spans)] = name[0]
             continue
         if len(tokens) > len(spans) + 1 or (len(tokens) == 1 and len(spans) > 2):
             levels = []
@@ -247,8 +250,7 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
         for k in range(1, len(level)):
             level[k] = level[k] or (level[k - 1] if k > 1 or level[0] else "")
     header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
-    header[0] = header[0] or index_name
-    return header
+    return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
 
 
 def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:

@@ -1,6 +1,7 @@
 """Sentences that state a figure: "3.4x on 4 GPUs", "71 % faster", "scaling efficiency of 87 %".
 
-What a figure is about is not decided here: the numbers of devices and the words that stand in its sentence go with it, and the audit
+What a figure is about is not decided here: the numbers of devices and the words that stand in its sentence go with
+it, and the audit
 matches them with runs and rows. A figure whose kind the sentence does not name is left alone.
 """
 
@@ -17,23 +18,33 @@ from scalebench.importers.words import COUNTS, DEVICES, described
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
+ANY_DEVICE = rf"(?:{DEVICE}|{DEVICES})"
+SCALING = r"(?:strong|weak|linear|scaling|parallel|parallelization)"
+FASTER = (
+    r"faster|speed-?up|quicker|acceleration|higher throughput|more throughput|throughput improvement|the throughput"
+)
+NEAR = r"on|with|using|across|at|for"
+TIMED = r"(?:epoch|step|iteration|training|total|wall|wall-clock|run)"
 TIMES = r"(?: ?[x×](?![a-z0-9])|-?fold| times)"
 PERCENT = r" ?(?:%|percent|per cent)"
-WAYS = r"faster|slower|less|more|higher|lower|quicker|better|worse|reduction|improvement|increase|decrease|gain|drop|speed-?up|saving|savings|cheaper"
+WAYS = (
+    r"faster|slower|less|more|higher|lower|quicker|better|worse|reduction|improvement|increase|decrease|gain|drop|"
+    r"speed-?up|saving|savings|cheaper"
+)
 VERBS = r"reduc\w+|improv\w+|increas\w+|decreas\w+|lower\w*|rais\w+|cut\w*|boost\w*|sav\w+|drop\w*|gain\w*|degrad\w+"
 UNIT = r"(?P<u>(?:[kKM] ?)?[A-Za-zµ]+(?: ?(?:/|per) ?[A-Za-z]+){1,2})"
 TIME_UNIT = r"(?P<u>ms|s|sec|secs|seconds|min|mins|minutes|h|hours?)\b"
 IS = r"(?: of| is| was|:| =| at| reached| reaches| to)? ?(?:only |about |~ ?|≈ ?|roughly |approximately |around )?"
 # Kind, pattern; the first that matches at a place counts.
 PATTERNS: tuple[tuple[StatedKind, str], ...] = (
-    ("efficiency", rf"{N}{PERCENT} (?:(?:strong|weak|linear|scaling|parallel|parallelization)[ -])*(?:scaling )?efficien(?:cy|t)"),
+    ("efficiency", rf"{N}{PERCENT} (?:{SCALING}[ -])*(?:scaling )?efficien(?:cy|t)"),
     ("efficiency", rf"(?:scaling|parallel|parallelization) efficiency(?: \([^)]*\))?{IS}{N}{PERCENT}"),
     ("efficiency", rf"{N}{PERCENT} of (?:the )?(?:linear|ideal|perfect)(?: scaling| speed-?up)?"),
     ("mfu", rf"{N}{PERCENT} (?:MFU|model flops? utili[sz]ation)"),
     ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
-    ("speedup", rf"{N}{TIMES} (?:\w+ )?(?:faster|speed-?up|quicker|acceleration|higher throughput|more throughput|throughput improvement|the throughput)"),
+    ("speedup", rf"{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
     ("speedup", rf"speed-?ups?(?: factor)?(?: \([^)]*\))?{IS}{N}{TIMES}"),
-    ("speedup", rf"{N}{TIMES}(?= (?:on|with|using|across|at|for) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?(?:{DEVICE}|{DEVICES}))"),
+    ("speedup", rf"{N}{TIMES}(?= (?:{NEAR}) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?{ANY_DEVICE})"),
     ("speedup", rf"{N}{TIMES}(?:(?=,? (?:and|vs\.?|to) [~]?{NUMBER}{TIMES} (?:\w+ )?speed-?up))"),
     ("change", rf"(?P<sign>[+−-]?){N}{PERCENT} (?P<way>{WAYS})"),
     ("change", rf"(?P<way>{VERBS})(?: \w+){{0,5}} by {IS}(?P<sign>[+−-]?){N}{PERCENT}"),
@@ -42,24 +53,27 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("share", rf"{N}{PERCENT} (?:of (?:the )?(?:(?:total|step|training|iteration|wall|epoch|gpu|run) ?)?time)"),
     ("memory", rf"(?:peak |gpu )*(?:memory|vram)(?: usage| consumption| footprint)?{IS}{N} ?(?P<u>[GMT]i?B)\b"),
     ("memory", rf"{N} ?(?P<u>[GMT]i?B)(?:/GPU| per GPU)? (?:of )?(?:peak )?(?:gpu )?(?:memory|vram)"),
-    ("time", rf"(?:epoch|step|iteration|training|total|wall|wall-clock|run) time(?: per (?:epoch|step))?{IS}{N} ?{TIME_UNIT}"),
+    ("time", rf"{TIMED} time(?: per (?:epoch|step))?{IS}{N} ?{TIME_UNIT}"),
     ("time", rf"{N} ?{TIME_UNIT} ?(?:/|per|an?) ?(?:epoch|step|iteration)"),
     ("rate", rf"{N} ?(?P<k>[kKM]?) ?{UNIT}"),
-)  # fmt: skip
+)
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 HYPOTHETICAL = re.compile(
     r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|projected?|estimat\w*|typical\w*|hope|"
     r"potential\w*|usually|often|generally|if|recommend\w*|predict\w*|assum\w*|e\.g\.|example|literature|paper)\b"
 )
-BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = ((re.compile(r"(?i)(?:up to|at most|less than|below|under|max(?:imum)?(?: of)?|<|≤) ?$"), "<"),
-          (re.compile(r"(?i)(?:more than|over|at least|above|exceeds?|greater than|>|≥) ?$"), ">"),
-          (re.compile(r"(?i)(?:about|around|approximately|roughly|nearly|almost|~|≈|close to|some) ?$"), "~"))  # fmt: skip
+BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
+    (re.compile(r"(?i)(?:up to|at most|less than|below|under|max(?:imum)?(?: of)?|<|≤) ?$"), "<"),
+    (re.compile(r"(?i)(?:more than|over|at least|above|exceeds?|greater than|>|≥) ?$"), ">"),
+    (re.compile(r"(?i)(?:about|around|approximately|roughly|nearly|almost|~|≈|close to|some) ?$"), "~"),
+)
 _COUNT = r"(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
 _AT = re.compile(
     rf"(?i)\b(?:on|with|using|across|at|for|over)(?: the| all)? {_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
 )
 _OVER = re.compile(
-    rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? {_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
+    rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? "
+    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
 )
 _FROM_TO = re.compile(
     rf"(?i)\b(?:from )?{_COUNT} ?(?:(?:{DEVICE}) )?(?:to|→|->) ?{_COUNT} ?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
@@ -67,7 +81,8 @@ _FROM_TO = re.compile(
 DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
 WORTH = re.compile(
-    r"(?i)speed|fast|slow|effic|throughput|[x×%]|time|memory|vram|/s|per sec|mfu|flops|higher|lower|reduc|improv|increas|epoch|step"
+    r"(?i)speed|fast|slow|effic|throughput|[x×%]|time|memory|vram|/s|per sec|mfu|flops|higher|lower|reduc|improv|"
+    r"increas|epoch|step"
 )
 LONGEST = 1200  # characters of a paragraph
 
@@ -188,7 +203,9 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
 
 
 def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
-    """The devices of a figure and of what it is compared with: behind it if they stand there, else anywhere in the sentence."""
+    """The devices of a figure and of what it is compared with: behind it if they stand there, else anywhere in the
+    sentence.
+    """
     if m := _FROM_TO.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return

@@ -6,9 +6,7 @@ from scalebench.importers.cells import figures_of, is_european
 from scalebench.importers.discover import gather
 from scalebench.importers.headings import column_of
 
-ONE = (
-    '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120.0, "images_per_sec": 1000.5, "speedup": 1.0, "efficiency": 1'
-)
+ONE = '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120, "images_per_sec": 1000.5, "speedup": 1, "efficiency": 1'
 FOUR = '"num_gpus": 4, "strategy": "ddp", "epoch_time_s": 40.0, "images_per_sec": 3001.5, "speedup": 3.0, "efficiency": 0.75'
 TEXTS = {
     "README.md": """# Results
@@ -60,8 +58,8 @@ GPUs  Strategy Epoch time (s) img/s   Speedup Efficiency
 """,
     "records.json": f"[\n {{{ONE}}},\n {{{FOUR}}}\n]",
     "named.json": f'{{"model": "resnet50", "results": {{"one": {{{ONE}}}, "four": {{{FOUR}}}}}}}',
-    "columns.json": """{"gpus": [1, 4], "strategy": ["ddp", "ddp"], "epoch_time_s": [120.0, 40.0], "images_per_sec": [1000.5, 3001.5],
- "speedup": [1.0, 3.0], "efficiency": [1.0, 0.75]}""",
+    "columns.json": """{"gpus": [1, 4], "strategy": ["ddp", "ddp"], "epoch_time_s": [120.0, 40.0],
+ "images_per_sec": [1000.5, 3001.5], "speedup": [1.0, 3.0], "efficiency": [1.0, 0.75]}""",
     "rows.jsonl": f"{{{ONE}}}\n{{{FOUR}}}\n",
     "report.txt": """PERFORMANCE REPORT
 ==================

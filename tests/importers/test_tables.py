@@ -7,7 +7,9 @@ from scalebench.importers.discover import gather
 from scalebench.importers.headings import column_of
 
 ONE = '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120, "images_per_sec": 1000.5, "speedup": 1, "efficiency": 1'
-FOUR = '"num_gpus": 4, "strategy": "ddp", "epoch_time_s": 40.0, "images_per_sec": 3001.5, "speedup": 3.0, "efficiency": 0.75'
+FOUR = (
+    '"num_gpus": 4, "strategy": "ddp", "epoch_time_s": 40, "images_per_sec": 3001.5, "speedup": 3, "efficiency": 0.75'
+)
 TEXTS = {
     "README.md": """# Results
 | GPUs | Strategy | Epoch time (s) | Throughput (img/s) | Speedup | Scaling efficiency |

@@ -229,9 +229,8 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
     for n, (_, text) in enumerate(above):
         tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
         if len(tokens) == 1 and tokens[0][1] <= spans[0][0] and n and len(spans) > 2:
-            for name in re.finditer(
-                r"\S+", text.expandtabs()
-            ):  # pandas prints the names of the index on a line of their own
+            # pandas prints the names of the index on a line of their own
+            for name in re.finditer(r"\S+", text.expandtabs()):
                 index_names[_column_at(name.start(), name.end(), spans)] = name[0]
             continue
         if len(tokens) > len(spans) + 1 or (len(tokens) == 1 and len(spans) > 2):

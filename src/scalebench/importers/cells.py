@@ -1,4 +1,6 @@
-"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of themselves."""
+"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of
+themselves.
+"""
 
 import re
 from collections.abc import Iterable
@@ -76,8 +78,20 @@ def _without_latex(text: str) -> str:
     text = re.sub(
         r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
     )
-    for command, char in (("\\times", "×"), ("\\pm", "±"), ("\\%", "%"), ("\\sim", "~"), ("\\approx", "~"), ("\\,", " "),
-                          ("\\&", "&"), ("\\_", "_"), ("\\#", "#"), ("\\mu", "µ"), ("\\uparrow", ""), ("\\downarrow", "")):  # fmt: skip
+    for command, char in (
+        ("\\times", "×"),
+        ("\\pm", "±"),
+        ("\\%", "%"),
+        ("\\sim", "~"),
+        ("\\approx", "~"),
+        ("\\,", " "),
+        ("\\&", "&"),
+        ("\\_", "_"),
+        ("\\#", "#"),
+        ("\\mu", "µ"),
+        ("\\uparrow", ""),
+        ("\\downarrow", ""),
+    ):
         text = text.replace(command, char)
     text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
@@ -140,7 +154,8 @@ _CELL = re.compile(
 
 
 def figures_of(cell: str, european: bool = False) -> list[Figure]:
-    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it is not understood.
+    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it
+    is not understood.
 
     A range ("1.4-1.5x"), two values with a slash or a sentence is not understood.
     """

@@ -79,12 +79,12 @@ def attach_configurations(reading: "Reading") -> None:
     configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]
     reading.evidence.configurations = [c.name for c in configurations]
     for run in reading.evidence.runs:
-        mine = (
+        own = (
             [c for c in configurations if _names_folder(c, run)]
             or _beside(run, configurations)
             or _by_name(run, configurations)
         )
-        for configuration in mine:
+        for configuration in own:
             run.context += configuration.facts
 
 
@@ -208,30 +208,30 @@ def _line_of(text: str, key: str) -> int | None:
 
 def _script(configuration: Configuration, text: str) -> None:
     """Directives of Slurm, then the command that starts the ranks."""
-    asked: dict[str, int] = {}
+    requested: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if m := DIRECTIVE.match(line.strip()):
-            _directive(configuration, asked, m[1], m[2] or "", number)
+            _directive(configuration, requested, m[1], m[2] or "", number)
     joined = re.sub(r"\\\n", " ", text)
     for m in LAUNCH.finditer(joined):
         at = text.find(m[0][:20])
         number_of = text.count("\n", 0, at) + 1 if at >= 0 else None
         nodes = NODES.search(m[0])
         each = PROCESSES.search(m[0])
-        count = int(nodes[1]) if nodes else asked.get("nodes", 1)
+        count = int(nodes[1]) if nodes else requested.get("nodes", 1)
         if each:
             configuration.add("world_size", int(each[1]) * count, number_of)
-        elif "tasks" in asked and m[0].startswith("srun"):
-            configuration.add("world_size", asked["tasks"] * asked.get("nodes", 1), number_of)
+        elif "tasks" in requested and m[0].startswith("srun"):
+            configuration.add("world_size", requested["tasks"] * requested.get("nodes", 1), number_of)
         _arguments(configuration, m[0], number_of)
 
 
-def _directive(configuration: Configuration, asked: dict[str, int], name: str, value: str, line: int) -> None:
+def _directive(configuration: Configuration, requested: dict[str, int], name: str, value: str, line: int) -> None:
     if name in ("nodes", "N") and value.isdigit():
-        asked["nodes"] = int(value)
+        requested["nodes"] = int(value)
         configuration.add("nodes", int(value), line)
     elif name == "ntasks-per-node" and value.isdigit():
-        asked["tasks"] = int(value)
+        requested["tasks"] = int(value)
     elif name in ("gres", "gpus-per-node", "gpus") and (m := GPUS.search(value)):
         configuration.add("devices_per_node", int(m[1]), line)
     elif name in ("output", "o") and value:

@@ -59,7 +59,8 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 HYPOTHETICAL = re.compile(
-    r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|projected?|estimat\w*|typical\w*|hope|"
+    r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|"
+    r"projected?|estimat\w*|typical\w*|hope|"
     r"potential\w*|usually|often|generally|if|recommend\w*|predict\w*|assum\w*|e\.g\.|example|literature|paper)\b"
 )
 BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (

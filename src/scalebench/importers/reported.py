@@ -237,6 +237,9 @@ UnreadKind = Literal[
 ]
 
 
+BROKEN: tuple[UnreadKind, ...] = ("damaged", "limit", "permission")  # kinds of files that may have been results
+
+
 @dataclass(slots=True)
 class Unread:
     """A file, or a part of one, that was not read, and why. Only `damaged` says anything about the file."""
@@ -271,5 +274,6 @@ class Evidence:
     @property
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
-        kinds = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.unread)
+        broken = [file for file in self.unread if file.kind in BROKEN]
+        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, broken)
         return any(kinds)

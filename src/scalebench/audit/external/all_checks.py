@@ -15,7 +15,6 @@ from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Finding
 from scalebench.audit.registry import by_severity, codes_of
 from scalebench.importers.discover import BREAKS
-from scalebench.importers.reported import Evidence
 
 # Importing a module registers its checks, in this order.
 MODULES = (
@@ -32,9 +31,8 @@ MODULES = (
 CODES = codes_of(of_evidence)
 
 
-def audit_evidence(evidence: Evidence) -> list[Finding]:
+def audit_context(context: AuditContext) -> list[Finding]:
     """All findings, most severe first. A check that these files break is reported, and the others go on."""
-    context = AuditContext(evidence)
     findings: list[Finding] = []
     for check in of_evidence:
         try:

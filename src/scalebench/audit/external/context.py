@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from scalebench.audit.external.baselines import Baselines, Scaling
+from scalebench.audit.external.matching import claims_from_tables, devices_from_tables
 from scalebench.audit.external.speeds import Speed, speed
 from scalebench.audit.registry import Register
 from scalebench.importers.reported import Evidence, PublishedClaim, ReportedRun
@@ -21,6 +22,10 @@ class AuditContext:
     """The evidence of one audit."""
 
     evidence: Evidence
+
+    def __post_init__(self) -> None:
+        for run, devices in devices_from_tables(self.evidence):
+            run.world_size = devices
 
     @property
     def runs(self) -> list[ReportedRun]:
@@ -46,7 +51,12 @@ class AuditContext:
         return baselines
 
     def claims(self, *kinds: str) -> Iterator[PublishedClaim]:
-        return (claim for claim in self.evidence.published_claims if claim.kind in kinds)
+        """Claims of these kinds: of claims files, and those that tables and sentences make about runs beside them."""
+        return (claim for claim in self._claims if claim.kind in kinds)
+
+    @cached_property
+    def _claims(self) -> list[PublishedClaim]:
+        return [*self.evidence.published_claims, *claims_from_tables(self.evidence)]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""

@@ -7,7 +7,7 @@ from statistics import median
 from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
-from scalebench.importers.reported import ReportedRun
+from scalebench.importers.reported import BROKEN, ReportedRun
 from scalebench.model.peaks import DEVICES, TERA
 
 TIMES_OWN = 1.5  # inclusive over own time of a profile
@@ -303,7 +303,8 @@ FILE_UNREADABLE = Code(
 def files_were_read(context: AuditContext) -> Iterator[Flag]:
     """Files that could not be read are named."""
     for unread in context.evidence.unread:
-        yield Flag(unread.reason, [unread])
+        if unread.kind in BROKEN:
+            yield Flag(unread.reason, [unread])
 
 
 @of_evidence.check(

@@ -39,6 +39,10 @@ class Interval:
         wide = self.widened(relative)
         return wide.low <= other.high and other.low <= wide.high
 
+    def meets_but_for_thousands(self, other: "Interval", relative: float = TOLERANCE) -> bool:
+        """The same, or a mark of thousands was taken for a decimal point in one or two of the figures."""
+        return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
+
     def contains(self, value: float, relative: float = TOLERANCE) -> bool:
         wide = self.widened(relative)
         return wide.low <= value <= wide.high

@@ -1,17 +1,17 @@
 """Single figures of published tables: what cannot be, what was copied, what was not measured."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from scalebench.audit.external.context import AuditContext, listed, of_evidence, plural
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE
 from scalebench.audit.external.printed import interval
-from scalebench.audit.external.table_rows import MEASURED, describe, measured_tables, place, places, printed
+from scalebench.audit.external.table_rows import MEASURED, describe, place, places, printed
 from scalebench.audit.registry import Code, Flag
 from scalebench.importers.reported_tables import Quantity, ReportedRow
 
 SHARES = ("utilization", "communication_share", "memory_share")
+MOST_ROWS = 300  # of a table that are compared one by one
 DIGITS = 10  # significant digits that two rows do not share by chance
 
 
@@ -28,10 +28,11 @@ DIGITS = 10  # significant digits that two rows do not share by chance
 )
 def table_figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     """No share of a whole is above the whole."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for row in table.rows:
             for quantity in row.figures:
-                if quantity.kind not in ("mfu", *SHARES) or "%" not in quantity.text + quantity.heading:
+                percent = quantity.kind == "mfu" or "%" in quantity.text + quantity.heading
+                if quantity.kind not in ("mfu", *SHARES) or not percent:
                     continue
                 if not row.measured or interval(quantity).low <= 1.005:
                     continue
@@ -52,17 +53,20 @@ def table_figures_are_possible(context: AuditContext) -> Iterator[Flag]:
 )
 def rows_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     """Measured figures of two sizes differ."""
-    for table in measured_tables(context):
-        groups: dict[tuple[str, ...], list[ReportedRow]] = defaultdict(list)
-        for row in table.rows:
-            figures = [q for q in row.figures if q.kind in MEASURED and row.measured and not q.bound]
-            digits = sum(len(_significant(q)) for q in figures)
-            if digits >= DIGITS and row.devices:
-                groups[tuple(f"{q.heading} {printed(q)}" for q in figures)].append(row)
-        for figures_printed, rows in groups.items():
-            if len({row.devices for row in rows}) > 1:
-                names = listed(dict.fromkeys(describe(row) for row in rows))
-                yield Flag(f"{names}: the same {listed(figures_printed)}", places(rows))
+    for table in context.evidence.tables:
+        rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
+        for i, row in enumerate(rows):
+            for other in rows[i + 1 :]:
+                shared = _shared(row, other) if row.devices != other.devices else []
+                if sum(len(_significant(quantity)) for quantity in shared) >= DIGITS:
+                    same = listed(f"{quantity.heading} {printed(quantity)}" for quantity in shared)
+                    yield Flag(f"{describe(row)}, {describe(other)}: the same {same}", places((row, other)))
+
+
+def _shared(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
+    """Measured figures that both rows print alike."""
+    there = {(q.heading, q.text) for q in other.figures}
+    return [q for q in row.figures if q.kind in MEASURED and not q.bound and (q.heading, q.text) in there]
 
 
 def _significant(quantity: Quantity) -> str:
@@ -86,7 +90,7 @@ def _significant(quantity: Quantity) -> str:
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
     """Rows that say of themselves that nobody measured them."""
     marks = {"projected", "theoretical", "estimated", "reference"}
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         other = [row for row in table.rows if row.remarks & marks]
         if other and len(other) < len(table.rows):
             names = listed(f"{describe(row)} ({', '.join(sorted(row.remarks & marks))})" for row in other)
@@ -107,7 +111,7 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
     """Tables of measurements state how often they were made."""
     bare = []
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         figures = [q for row in table.rows for q in row.figures]
         measured = any(q.kind in MEASURED for q in figures)
         spread = any(

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.external.printed import Interval, interval
 from scalebench.audit.external.table_rows import (
+    STEADY,
     Series,
     describe,
     figure,
-    measured_tables,
     place,
     places,
     printed,
@@ -39,7 +39,7 @@ SPEEDUP_NOT_IN_TABLE = Code(
 @of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for series in series_of(table):
             yield from _speedups(series)
 
@@ -56,7 +56,8 @@ def _speedups(series: Series) -> Iterator[Flag]:
         ratios = speed_ratios(row, base, devices)
         if stated is None or not ratios or _explained(interval(stated), ratios, devices):
             continue
-        correction = _one_figure(ratios, "x", f"{_one(ratios)} against the row marked {printed(marked)}")
+        steady = speed_ratios(row, base, devices, STEADY) or ratios
+        correction = _one_figure(steady, f"against the row marked {printed(marked)}")
         follows = ", ".join(f"{name}: {_ratio(ratio)}" for name, ratio in ratios.items())
         yield Flag(
             f"{describe(row)}: speed-up {printed(stated)} over {describe(base)}, but the table gives {follows}",
@@ -75,17 +76,13 @@ def _explained(stated: Interval, ratios: Mapping[str, Interval], devices: float)
     return False
 
 
-def _one_figure(ratios: Mapping[str, Interval], unit: str, derivation: str) -> Correction | None:
+def _one_figure(ratios: Mapping[str, Interval], derivation: str) -> Correction | None:
     """The corrected ratio, where all figures of the row agree on it."""
     values = list(ratios.values())
     if any(not a.meets(b, 0.01) for a in values for b in values):
         return None
-    narrowest = min(values, key=lambda ratio: ratio.precision)
-    return Correction(value=round(narrowest.middle, 4), unit=unit, derivation=derivation)
-
-
-def _one(ratios: Mapping[str, Interval]) -> str:
-    return min(ratios, key=lambda name: ratios[name].precision)
+    heading = min(ratios, key=lambda name: ratios[name].precision)
+    return Correction(value=round(ratios[heading].middle, 4), unit="x", derivation=f"{heading} {derivation}")
 
 
 def _ratio(ratio: Interval) -> str:
@@ -110,7 +107,8 @@ def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
     Code(
         "baseline-below-one",
         "invalid",
-        what="The baseline of a table has a speed-up or an efficiency other than 1 over itself: everything is divided by "
+        what="The baseline of a table has a speed-up or an efficiency other than 1 over itself: everything is "
+        "divided by "
         "a wrong number of devices.",
         detected="The row with speed-up 1 has the printed efficiency 1 / (its devices), and so the others.",
         seen="a table whose smallest row, on two devices, has an efficiency of 50 %.",
@@ -119,7 +117,7 @@ def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
 )
 def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
     """efficiency = speed-up / (devices / devices of the baseline), and that of the baseline is 1."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for series in series_of(table):
             base = series.baseline
             if base is None or not base.devices:
@@ -172,8 +170,8 @@ def _efficiencies(rows: list[_Efficiency], base: ReportedRow) -> Iterator[Flag]:
     if (base.devices or 1) > 1 and all(row.stated.meets(row.by_all_devices) for row in rows):
         first = rows[0]
         yield Flag(
-            f"{describe(base)}: speed-up 1 and efficiency {printed(first.efficiency or _NONE)}; the speed-ups are divided "
-            f"by all devices, the baseline has {base.devices}",
+            f"{describe(base)}: speed-up 1 and efficiency {printed(first.efficiency or _NONE)}; the speed-ups are "
+            f"divided by all devices, the baseline has {base.devices}",
             places(row.row for row in rows),
             "baseline-below-one",
             corrected=Correction(
@@ -206,7 +204,7 @@ _NONE = Quantity("efficiency", 0.0, "unknown", "")
 @of_evidence.check(SUPER_LINEAR, SLOWER_WITH_MORE)
 def table_speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
     """A published speed-up above the ratio of devices, or below one."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for series in series_of(table):
             base = series.baseline
             marked = figure(base, "speedup") if base is not None else None
@@ -243,7 +241,7 @@ def _low(ratio: Interval) -> float:
 )
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
     """A speed-up from total times is over equal work."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for series in series_of(table):
             yield from _unequal(series)
 

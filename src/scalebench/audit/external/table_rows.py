@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from scalebench.audit.external.context import AuditContext
 from scalebench.audit.external.printed import Interval, interval
 from scalebench.importers.reported_tables import KINDS, Quantity, ReportedRow, ReportedTable
 
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")
 MEASURED = (*RATES, *TIMES)
+STEADY = (*RATES, "step_time_s", "epoch_time_s")  # without start-up, evaluation and checkpoints
 # What says which work a row did. Where one of these differs, two rows are not one configuration at two sizes.
 WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend")
 WORK_FIGURES = ("seq_len", "parameters", "zero_stage", "tensor_parallel", "pipeline_parallel")
@@ -45,11 +45,6 @@ class Series:
         for row in self.rows:
             if row.devices and row.devices > self.baseline.devices:
                 yield row, row.devices / self.baseline.devices
-
-
-def measured_tables(context: AuditContext) -> Iterator[ReportedTable]:
-    """Tables with rows, in the order of the files."""
-    return (table for table in context.evidence.tables if table.rows)
 
 
 def series_of(table: ReportedTable) -> list[Series]:
@@ -96,19 +91,33 @@ def same_kind(a: Quantity, b: Quantity) -> bool:
     return (a.statistic, a.per_device, a.item, a.unit_stated) == (b.statistic, b.per_device, b.item, b.unit_stated)
 
 
-def speed_ratios(row: ReportedRow, base: ReportedRow, devices: float) -> dict[str, Interval]:
-    """How many times as fast a row is, by each of its measured figures: name of the figure -> ratio.
+def speed_ratios(
+    row: ReportedRow, base: ReportedRow, devices: float, kinds: Iterable[str] = MEASURED
+) -> dict[str, Interval]:
+    """How many times as fast a row is, by each of its measured figures: heading of the figure -> ratio.
 
     A rate of one device is multiplied by the ratio of devices.
     """
     ratios: dict[str, Interval] = {}
-    for kind in MEASURED:
+    for kind in kinds:
         here, there = figure(row, kind), figure(base, kind)
         if here is None or there is None or not same_kind(here, there):
             continue
-        ratio = interval(here) / interval(there) if kind in RATES else interval(there) / interval(here)
-        ratios[here.heading or kind] = ratio * devices if kind in RATES and here.per_device else ratio
+        if kind in RATES:
+            ratio = interval(here) / interval(there) * (devices if here.per_device else 1.0)
+        else:
+            ratio = interval(there) / interval(here) * work_ratio(row, base, kind)
+        ratios[here.heading or kind] = ratio
     return ratios
+
+
+def work_ratio(row: ReportedRow, base: ReportedRow, kind: str) -> float:
+    """How many times the work a row did in a time of this kind, as far as both rows state it; 1 where they do not."""
+    batches = (row.value("global_batch"), base.value("global_batch"))
+    steps = (1.0, 1.0) if kind == "step_time_s" else (row.value("steps"), base.value("steps"))
+    if not all(batches) or not all(steps):
+        return 1.0
+    return (batches[0] or 1) / (batches[1] or 1) * (steps[0] or 1) / (steps[1] or 1)
 
 
 def place(row: ReportedRow) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalebench.audit.external.context import AuditContext, of_evidence, plural
-from scalebench.audit.external.printed import Interval, exact, interval
-from scalebench.audit.external.table_rows import describe, known, measured_tables, place, places, printed, work_of
+from scalebench.audit.external.printed import TOLERANCE, Interval, exact, interval
+from scalebench.audit.external.table_rows import describe, known, place, places, printed, work_of
 from scalebench.audit.external.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
@@ -35,9 +35,9 @@ class _Product:
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
     """rate x step time = batch, in every row that states all three."""
-    for table in measured_tables(context):
-        products = [p for row in table.rows if row.measured and (p := _product(row, table)) is not None]
-        wrong = [p for p in products if p.stated is not None and not p.work.meets(p.stated, APART)]
+    for table in context.evidence.tables:
+        products = [p for row in table.rows if row.measured for p in _products(row, table)]
+        wrong = [p for p in products if p.stated is not None and not p.work.meets_but_for_thousands(p.stated, APART)]
         right = [p for p in products if p.stated is not None and p not in wrong]
         for p in wrong:
             flag = _scope(p)
@@ -47,15 +47,17 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
         yield from _constant_factor(rest) if len(rest) >= ROWS and not right else _single_rows(rest, right)
 
 
-def _product(row: ReportedRow, table: ReportedTable) -> _Product | None:
+def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
+    """One for each rate of the row: of all devices, of one, or both."""
     time = known(row, "step_time_s")
+    if time is None:
+        return
     for kind in UNITS:
-        rate = known(row, kind)
-        if rate is None or time is None:
-            continue
         stated, source = _batch(row, table, kind)
-        return _Product(row, rate, time, interval(rate) * interval(time), stated, source)
-    return None
+        for rate in row.all_of(kind):
+            usable = rate.unit_stated and rate.value > 0 and not rate.bound and not rate.remark
+            if usable and rate.statistic in (None, "mean", "median", "p50"):
+                yield _Product(row, rate, time, interval(rate) * interval(time), stated, source)
 
 
 def _batch(row: ReportedRow, table: ReportedTable, kind: str) -> tuple[Interval | None, str]:
@@ -104,8 +106,8 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
         return
     first = products[0]
     yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {plural(len(products), 'row')}, "
-        f"within {spread:.1%}, however fast they are: rate and time are not of the same steps",
+        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {plural(len(products), "
+        f"'row')}, within {spread:.1%}, however fast they are: rate and time are not of the same steps",
         places(p.row for p in products),
         RATE_TIMES_TIME.name,
         severity="suspect",
@@ -137,7 +139,8 @@ def _single_rows(wrong: list[_Product], right: list[_Product]) -> Iterator[Flag]
         "suspect",
         what="In one row of a table rate x time is another number than in all other rows, although they did the same "
         "work: one of its two figures is wrong.",
-        detected="Four rows or more of the same configuration and batch, whose products agree within 1 %; one is more than "
+        detected="Four rows or more of the same configuration and batch, whose products agree within 1 %; one is "
+        "more than "
         "5 % off.",
         seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
         repair="Look at the raw file of that row.",
@@ -145,7 +148,7 @@ def _single_rows(wrong: list[_Product], right: list[_Product]) -> Iterator[Flag]
 )
 def products_agree(context: AuditContext) -> Iterator[Flag]:
     """rate x time of rows that did the same work is one number."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for rate_kind in ("tokens_per_s", "samples_per_s"):
             for time_kind in ("epoch_time_s", "step_time_s"):
                 for rows in _same_work(table, time_kind):
@@ -191,8 +194,10 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
     Code(
         "totals-disagree",
         "suspect",
-        what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch time.",
-        detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts (evaluation, "
+        what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
+        "time.",
+        detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
+        "(evaluation, "
         "start-up), never shorter.",
         seen="Tables whose columns come from different runs.",
         repair="Compute one column from the other, or say what else is in the total.",
@@ -200,7 +205,7 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
 )
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
     """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1."""
-    for table in measured_tables(context):
+    for table in context.evidence.tables:
         for row in table.rows:
             for check in TOTALS if row.measured else ():
                 evidence = check(row)
@@ -217,7 +222,7 @@ def _per_device(row: ReportedRow) -> str:
             continue
         if whole[0].bound or each[0].bound or whole[0].item != each[0].item:
             continue
-        if not (interval(each[0]) * devices).meets(interval(whole[0])):
+        if not (interval(each[0]) * devices).meets_but_for_thousands(interval(whole[0])):
             return (
                 f"{printed(each[0])} per device x {devices} = {each[0].value * devices:,.6g}, the total is given as "
                 f"{printed(whole[0])}"
@@ -238,7 +243,7 @@ def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str) -> str:
     if not count or part is None or total is None or part.statistic not in (None, "mean"):
         return ""
     least = interval(part) * count
-    if least.low * (1 - 0.02) <= interval(total).high:
+    if least.low * (1 - TOLERANCE) <= interval(total).high or least.low > 200 * interval(total).high:
         return ""
     return (
         f"{count:,.0f} {count_kind} x {printed(part)} = {least.middle:,.4g} s, the total is given as {printed(total)}"

@@ -16,7 +16,7 @@ from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.errors import UserError, nearest
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
-from scalebench.report.charts.catalog import GALLERY, charts_of, tables_of
+from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
 
@@ -38,6 +38,7 @@ if "container" in config:  # only used with `--sdm apptainer`
 wildcard_constraints:
     campaign=r"[a-z0-9][a-z0-9_-]*",
     cell=r"[a-z0-9][a-z0-9.-]*",
+    group=r"[1-9][0-9]*x[1-9][0-9]*",
     rep=r"[1-9][0-9]*",
     workload=r"[a-z0-9][a-z0-9.-]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
@@ -61,6 +62,8 @@ localrules:
     trace_summary,
     trace_report,
     trace_chart,
+    forecast,
+    forecast_report,
     report,
 
 
@@ -74,6 +77,7 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
+include: "workflow/rules/forecast.smk"
 
 
 onstart:

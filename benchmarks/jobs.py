@@ -1,6 +1,7 @@
 """A campaign of 2,000 jobs on a Slurm that answers at once, against a flat DAG of 2,000 jobs on the same one.
 
-The commands of Slurm are stubs: what is measured is the driver (submissions, time, memory), and then the start of one job
+The commands of Slurm are stubs: what is measured is the driver (submissions, time, memory), and then the start of one
+job
 on its node, which reads the Snakefile again before it trains.
 """
 
@@ -32,7 +33,8 @@ rule train:
     output: "out/{{i}}.txt"
     shell: "scalebench {{output}}"
 """
-RUN = 'mkdir -p "results/large/runs/$1/rep$2"; for f in training_metrics.json steps.csv launcher_metadata.json; do : > "results/large/runs/$1/rep$2/$f"; done'
+RUN = """mkdir -p "results/large/runs/$1/rep$2"
+for f in training_metrics.json steps.csv launcher_metadata.json; do : > "results/large/runs/$1/rep$2/$f"; done"""
 # One script under all names. sbatch finishes the job on the spot, knowing it by the wildcards in the command.
 STUB = """#!/bin/bash
 case "${0##*/}" in

@@ -45,18 +45,18 @@ def load_runs(folder: str | Path) -> list[Run]:
     return [read_run(place) for place in folders]
 
 
-def compare(a: str | Path, b: str | Path, may_differ: Sequence[str] = ()) -> list[Compared]:
+def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:
     """`b` relative to `a`, for each pair of cells: the ratio with its interval, or why they are not comparable.
 
-    `may_differ`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
+    `vary`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
     """
-    from scalebench.analysis.compare_external import compare_foreign
+    from scalebench.analysis.compare_external import compare_external
     from scalebench.analysis.compare_runs import all_own, compare_results
 
     first, second = Path(a), Path(b)
     if all_own(first, second):
-        return compare_results(first, second, list(may_differ))[0]
-    return [compare_foreign(first, second, list(may_differ))]
+        return compare_results(first, second, list(vary))[0]
+    return [compare_external(first, second, list(vary))]
 
 
 def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None = None) -> Profile:

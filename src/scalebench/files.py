@@ -4,24 +4,73 @@ import hashlib
 import json
 import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the new one, never a part."""
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to, beside `path`; the file gets its name at the end of the block, so that nobody sees a part.
+
+    If the block fails, the part is removed, and an OSError without a file name (a full disk) gets that of `path`. Parts
+    that killed processes left are removed, too.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    try:
+        _remove_stale(path)
+        yield part
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        if error.filename in (None, str(part)) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _remove_stale(path: Path) -> None:
+    for part in path.parent.glob(f".{_literal(path.name)}.*.part"):
+        try:
+            if time.time() - part.stat().st_mtime > STALE_S:
+                part.unlink(missing_ok=True)
+        except OSError:  # removed by another process meanwhile
+            continue
+
+
+def _literal(name: str) -> str:
+    """A name in a pattern of glob."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one, never a part.
+
+    What is not Unicode in it (half a surrogate pair, of a file name or of foreign JSON) becomes U+FFFD.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    with whole_file(path) as part:
+        part.write_bytes(data)
 
 
 def write_json(path: Path, data: Any) -> None:
+    """Write `data` as JSON; NaN and infinity are refused with ValueError."""
     write_atomic(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def sha256_of(path: Path) -> str:
+    """The checksum of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

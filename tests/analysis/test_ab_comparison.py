@@ -5,7 +5,8 @@ import json
 import pytest
 from synthetic import campaign, rewrite, write_failure, write_run
 
-from scalebench.analysis.ab_comparison import comparison_report
+from scalebench.analysis.ab_comparison import comparison_report, read_pairs
+from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.campaign.cells import arms
 
 
@@ -27,7 +28,10 @@ def make(tmp_path):
                 pair[arm] = str(change(k, arm, made).folder)
             entries.append({"pair": k, "null": null, "first": "a", **pair})
         (tmp_path / "pairs.json").write_text(json.dumps({"comparison": "fused", "pairs": entries}))
-        return comparison_report("c", {"fused": (a, b, tmp_path / "pairs.json")})["comparisons"][0]
+        pairs = read_pairs(tmp_path / "pairs.json")
+        findings = campaign_findings("c", [], (), {"fused": pairs})
+        entry = comparison_report("c", {"fused": (a, b, pairs)}, findings)["comparisons"][0]
+        return entry | {"all_findings": findings}
 
     return run
 
@@ -43,7 +47,7 @@ def test_an_effect_is_found_through_drift(make):
     assert len(found["metrics_paths"]) == 16
 
 
-def test_other_surroundings_are_incomparable_and_give_no_number(make):
+def test_other_provenance_is_incomparable_and_give_no_number(make):
     found = make(change=lambda k, arm, run: rewrite(run, lambda d: d["env"].update(torch_version=arm)))
     assert found["status"] == "incomparable"
     assert "torch_version: a | b" in found["why"]
@@ -54,8 +58,10 @@ def test_findings_name_the_arm_of_a_pair(make):
     def busy(k, arm, run):
         return rewrite(run, lambda d: d["host"].update(cpu_busy_before=0.5)) if k == 8 else run
 
-    found = [f for f in make(change=busy)["findings"] if f["code"] == "machine-busy"]
-    names = [name for f in found for name in f["runs"]]
+    entry = make(change=busy)
+    assert "machine-busy" in entry["findings"]
+    busy_findings = [f for f in entry["all_findings"].of_comparison("fused") if f.code == "machine-busy"]
+    names = [name for f in busy_findings for name in f.runs]
     assert len(names) == len(set(names)) == 2, "both arms of a null pair have one cell and one number"
 
 

@@ -7,10 +7,11 @@ import pytest
 from external_files import metrics
 from synthetic import cells, write_run
 
-from scalebench.analysis.compare_external import compare_foreign
+from scalebench.analysis.compare_external import compare_external
 from scalebench.analysis.compare_runs import all_own
 from scalebench.errors import UserError
 from scalebench.files import write_atomic
+from scalebench.report.sentences.ratios import compared_sentence
 
 
 def write(folder, world, k, **change):
@@ -30,26 +31,26 @@ def two(tmp_path):
 
 
 def test_the_sizes_are_what_is_meant_to_differ(two):
-    found = compare_foreign(*two, ["world_size"])
+    found = compare_external(*two, ["world_size"])
     assert found.why is None
     assert 2 < found.low < found.ratio < found.high < 4.5
     assert found.runs == (3, 3)
-    assert found.declared == ["world_size"]
-    assert "Not told by both" in found.sentence
+    assert found.intended == ["world_size"]
+    assert "Not stated by both" in compared_sentence(found)
 
 
-def test_an_undeclared_difference_gives_no_ratio(two):
-    assert compare_foreign(*two, []).why.startswith("incomparable: world")
+def test_an_unintended_difference_gives_no_ratio(two):
+    assert compare_external(*two, []).why.startswith("incomparable: world")
     for k in (1, 2, 3):
         write(two[1], 4, k, precision="fp32")
-    assert "precision" in compare_foreign(two[0], two[1], ["world_size"]).why
+    assert "precision" in compare_external(two[0], two[1], ["world_size"]).why
 
 
 def test_our_own_against_a_foreign_one_tells_what_differs(tmp_path, two):
     own = write_run(tmp_path / "own", cells()[0]).folder
     assert not all_own(own, two[0])
     assert all_own(own, own)
-    found = compare_foreign(two[0], own, ["world_size"])
+    found = compare_external(two[0], own, ["world_size"])
     assert found.why.startswith("incomparable: ")
     assert "device" in found.why
 
@@ -59,14 +60,25 @@ def test_an_invalid_foreign_result_gives_no_ratio(two):
     data = json.loads(path.read_text())
     data["epochs"][0]["tokens_per_sec_global"] *= 4
     path.write_text(json.dumps(data))
-    assert compare_foreign(*two, ["world_size"]).why.startswith("invalid: ")
+    assert compare_external(*two, ["world_size"]).why.startswith("invalid: ")
+
+
+def test_each_file_is_read_once(two, monkeypatch):
+    read = []
+    from scalebench.analysis import compare_external as module
+
+    original = module.gather
+    monkeypatch.setattr(module, "gather", lambda paths: read.extend(paths) or original(paths))
+    monkeypatch.setattr("scalebench.audit.audit_paths.gather", lambda paths, given=None: pytest.fail("read again"))
+    compare_external(*two, ["world_size"])
+    assert read == list(two)
 
 
 def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
     with pytest.raises(UserError, match="several kinds of runs"):
-        compare_foreign(tmp_path, two[0], [])
+        compare_external(tmp_path, two[0], [])
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(UserError, match="no result below"):
-        compare_foreign(tmp_path / "notes.txt", two[0], [])
+        compare_external(tmp_path / "notes.txt", two[0], [])
     with pytest.raises(UserError, match='there is no field "wrld"'):
-        compare_foreign(*two, ["wrld"])
+        compare_external(*two, ["wrld"])

@@ -83,7 +83,7 @@ def test_an_invalid_run_makes_the_comparison_invalid(loaded):
     loaded[0] = rewrite(loaded[0], lambda d: d["window"].update(tokens_per_sec_global=1e9))
     found = report(loaded)
     assert found["status"] == "invalid_comparison"
-    assert {m["code"] for m in found["mismatches"]} >= {"rate-times-time"}
+    assert "rate-times-time" in found["mismatches"]
     assert "rate-times-time" in found["series"][0]["runs"]["1x1"]["findings"]
 
 

@@ -1,9 +1,10 @@
 """The loss of scaling: parts that went in come out, and together they are the step."""
 
+import pandas as pd
 import pytest
 from synthetic import cells, write_run
 
-from scalebench.analysis.run_tables import cells_table
+from scalebench.analysis.run_tables import CONFIGURATION, cells_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import shares, waterfall_report
 from scalebench.audit.campaign.all_checks import audit
@@ -59,7 +60,7 @@ def test_known_parts_are_recovered_and_sum_to_the_step(tmp_path):
     assert found["waiting for data"] == pytest.approx(70 / 500 - 50 / 500)
     assert found["host gaps"] == pytest.approx((70 * 16 / 140 - 70 / 500) - (50 * 0.1 - 50 / 500))
     assert total(entry) == pytest.approx(entry["measured_ms"])
-    assert entry["compute_to_communication"] == pytest.approx(2)
+    assert entry["compute_to_communication"] == pytest.approx(200 / (100 - 16)), "waiting is not communication"
 
 
 def test_what_was_not_measured_is_unknown_and_stays_in_the_unexplained(tmp_path):
@@ -86,3 +87,22 @@ def test_a_trace_that_does_not_carry_it_is_no_zero():
     assert shares([]) is None
     assert shares([step(100, 60, 30, 0) | {"wait_ms": None}]) is None
     assert shares([step(100, 60, 10, 30)]).wait == pytest.approx(0.1), "no more than what is exposed"
+
+
+def test_a_step_of_documents_is_as_long_as_its_samples_take():
+    """Classification counts the real tokens of padded documents: 60 of 256 in a step of 100 ms."""
+    same = dict.fromkeys(CONFIGURATION, 1) | {"global_batch": 16, "seq_len": 256, "data_wait_share": 0.0, "n": 3}
+    rows = [
+        same | {"cell": cell, "devices": n, "samples_per_s": 16 * n / 0.1, "tokens_per_s": 60 * 16 * n / 0.1}
+        for cell, n in (("one", 1), ("two", 2))
+    ]
+    points = {c: {"cell": c, "incomparable": []} for c in ("one", "two")}
+    scaling = {"series": [{"kind": "strong", "baseline": "one", "runs": points}]}
+    (entry,) = waterfall_report("c", pd.DataFrame(rows), scaling, {})["cells"]
+    assert entry["measured_ms"] == pytest.approx(50)
+    assert entry["ideal_ms"] == pytest.approx(50)
+
+
+def test_computing_is_compared_with_transfer_not_with_waiting():
+    assert shares([step(140, 100, 24, 8, hidden=26)]).compute_to_communication == pytest.approx(100 / (50 - 8))
+    assert shares([step(140, 100, 40, 40)]).compute_to_communication is None, "all of it is waiting"

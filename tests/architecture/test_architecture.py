@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, sources
+from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, closure
 from scalebench.cli import parser
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
@@ -31,13 +31,26 @@ ORDER = [
     "analysis",
     "forecast",
     "report",
+    "verify",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
-    "campaign/loaded.py", "campaign/yaml_loader.py", "campaign/cells.py", "campaign/config.py", "campaign/batch.py", "campaign/field.py",
-    "campaign/model_shapes.py", "campaign/corpora.py", "campaign/__init__.py", "errors.py",
-}  # fmt: skip
+    "campaign/__init__.py",
+    "campaign/batch.py",
+    "campaign/cells.py",
+    "campaign/config.py",
+    "campaign/corpora.py",
+    "campaign/field.py",
+    "campaign/geometry.py",
+    "campaign/loaded.py",
+    "campaign/model_shapes.py",
+    "campaign/unmeasured.py",
+    "campaign/validation_messages.py",
+    "campaign/yaml_loader.py",
+    "errors.py",
+    "report/charts/catalog.py",
+}
 
 # Programs that a command starts as processes of their own.
 PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", "machine/network.py")
@@ -56,7 +69,7 @@ def listed(rule: str) -> set[str]:
     pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
     entries = re.search(pattern, text, re.DOTALL)[1]
     named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
-    found = sources(*(MEASURING if "MEASURING" in entries else ()), *named)
+    found = closure(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
 
 
@@ -75,7 +88,7 @@ def used(rule: str) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 wanted.append(functions[node.func.id])
     return {
-        str(Path(p).resolve().relative_to(PACKAGE)) for p in sources(*(str(e.relative_to(PACKAGE)) for e in entries))
+        str(Path(p).resolve().relative_to(PACKAGE)) for p in closure(*(str(e.relative_to(PACKAGE)) for e in entries))
     }
 
 
@@ -119,6 +132,9 @@ RULES = [
     "trace_summary",
     "trace_report",
     "trace_chart",
+    "sweep",
+    "forecast",
+    "forecast_report",
 ]
 
 
@@ -147,7 +163,7 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "same_allocation", "pairs", "trace_capture"):  # ranks are processes of their own
+    if rule in ("train", "same_allocation", "pairs", "trace_capture", "sweep"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
         unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
@@ -168,7 +184,8 @@ def test_imports_are_read_as_python_reads_them():
 
 @pytest.mark.parametrize("module", ["scalebench.campaign.loaded", "scalebench.campaign.yaml_loader", "scalebench.cli"])
 def test_the_snakefile_cannot_reach_torch(module):
-    code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'pandas', 'datasets')))"
+    heavy = ("torch", "transformers", "pandas", "datasets")
+    code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -201,3 +218,9 @@ def test_style():
         [sys.executable, "-m", "ruff", "format", "-q", "--check", "src", "tests", "benchmarks", "envs"]
     )
     assert done.returncode == 0, "run: ruff format"
+
+
+def test_the_code_of_every_rule_exists():
+    for path in Path("workflow/rules").glob("*.smk"):
+        for entry in re.findall(r'"((?:[a-z_]+/)+[\w.]+\.(?:py|j2|css|js))"', path.read_text()):
+            assert (PACKAGE / entry).is_file(), f"{path}: {entry}"

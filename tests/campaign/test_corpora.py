@@ -20,7 +20,7 @@ from scalebench.errors import UserError
         ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
         ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
         ("jsonl", b'["a", "list"]\n["x"]\n', "a line must be an object"),
-        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.; fields there: body'),
+        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
         ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
     ],
 )

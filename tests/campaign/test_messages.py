@@ -114,7 +114,8 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["d_model 30 is not a multiple of heads 4"],
     ),
     "encoder's attention": (
-        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {attention: eager}\n",
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {attention: "
+        "eager}\n",
         ["encoders have sdpa only"],
     ),
     "same cell twice": (

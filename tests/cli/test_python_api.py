@@ -30,7 +30,7 @@ def test_runs_are_loaded_audited_and_compared(tmp_path):
     assert len(runs) == 2
     assert len(runs[0].steps) > 0
     assert scalebench.audit(tmp_path).runs
-    assert scalebench.compare(tmp_path / "a", tmp_path / "b")[0].sentence
+    assert scalebench.compare(tmp_path / "a", tmp_path / "b")[0].why.startswith("incomparable")
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):

@@ -69,11 +69,11 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
             "a.jsonl",
             '{"txet": "x"}\n',
             {"source": "jsonl"},
-            'mine.* has no field "text" .key: field.; fields there: txet',
+            'mine.* has no field "text" .key: field.. Did you mean "txet". Fields there: txet',
         ),
-        ("a.jsonl", '{"text": 3}\n', {"source": "jsonl"}, "is not text but int"),
+        ("a.jsonl", '{"text": "x"}\n{"text": 3}\n', {"source": "jsonl"}, 'line 2: field "text" is not text but int'),
+        ("a.jsonl", '{"text": ' + "[" * 100_000 + "\n", {"source": "jsonl"}, "line 1: nested too deeply"),
         ("a.jsonl", "not json\n", {"source": "jsonl"}, "cannot be read as jsonl"),
-        ("a.jsonl", '{"text": "half a pair: \\ud800"}\n', {"source": "jsonl"}, "cannot be read as jsonl.*surrogate"),
         ("a.parquet", "not parquet", {"source": "parquet"}, "cannot be read as parquet"),
         ("b.md", "x", {"source": "text"}, "matches no file"),
     ],
@@ -84,6 +84,18 @@ def test_bad_files(tmp_path, name, content, keys, message):
     with pytest.raises(UserError, match=message):
         fetch(tmp_path, files=[str(pattern)], **keys)
     assert not (tmp_path / "out/documents.parquet").exists(), "no half corpus is left behind"
+
+
+def test_half_of_a_surrogate_pair_is_replaced_and_counted(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "half a pair: \\ud800"}\n{"text": "whole"}\n')
+    description, _ = fetch(tmp_path, source="jsonl", files=[str(tmp_path / "a.jsonl")])
+    assert description["replaced_characters"] == 1
+    assert description["documents"] == 2
+
+
+def test_a_long_document_in_a_csv_is_read(tmp_path):
+    (tmp_path / "a.csv").write_text("text\n" + "word " * 50_000 + "\n")
+    assert fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])[0]["bytes"] >= 249_999
 
 
 NEWS = {"field": ["title", "description"], "label": "label"}
@@ -138,7 +150,7 @@ def test_classes_have_an_order_of_their_own(names, classes):
         ("label,title,description\n1,a,b\n1,c,d\n", {}, "has 1 different labels"),
         ("label,title,description\n1,a,b\n2,c\n", {}, "line 3 has 2 fields, not 3"),
         ("label,title,description\n1,a,b\n ,c,d\n", {}, "label .label. of a document is"),
-        ("1,a,b\n2,c,d\n", {}, "has no field .title. .key: field.; fields there: 1, a, b; .* give `columns`"),
+        ("1,a,b\n2,c,d\n", {}, "has no field .title. .key: field.. Fields there: 1, a, b; .* give `columns`"),
         ("title,description\na,b\n", {}, "has no field .label. .key: label."),
     ],
 )

@@ -293,7 +293,10 @@ def test_two_processes_fetch_a_file_once(server, url, target, patience):
 def test_a_killed_download_is_continued(server, url, target, patience):
     """kill -9 while bytes come in."""
     server.faults["/data.bin"] = [silent(5.0)]
-    code = f"import pathlib; from scalebench.corpus.download import *; download(Wanted(({url!r},)), pathlib.Path({str(target)!r}))"
+    code = (
+        "import pathlib; from scalebench.corpus.download import *; "
+        f"download(Wanted(({url!r},)), pathlib.Path({str(target)!r}))"
+    )
     process = subprocess.Popen([sys.executable, "-c", code])
     part = target.parent / "data.bin.part"
     while not (part.exists() and part.stat().st_size):

@@ -25,7 +25,7 @@ def test_a_step_may_span_two_epochs():
 
 @pytest.mark.parametrize(("world", "accumulation"), [(1, 1), (2, 1), (2, 4), (4, 2), (8, 1)])
 def test_shares_are_disjoint_and_make_up_the_step(world, accumulation):
-    batch = Batch(micro=32 // world // accumulation, accumulation=accumulation, world=world, global_=32)
+    batch = Batch(micro=32 // world // accumulation, accumulation=accumulation, n_devices=world, global_=32)
     plan = SamplePlan(samples=1000, global_batch=32, seed=3)
     for step in (0, 7, 40):
         shares = [plan.share(step, batch, rank) for rank in range(world)]

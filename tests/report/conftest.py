@@ -2,19 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
+from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.loss_curves import curves_of, losses_table
 from scalebench.analysis.run_tables import cells_table, measured_by_cell, runs_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import waterfall_report
-from scalebench.audit.campaign.all_checks import audit
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
-from scalebench.report.charts.catalog import GALLERY
+from scalebench.report.charts.catalog import CATALOG
 from scalebench.report.charts.losses import AGAINST
-from scalebench.report.page import write_page
+from scalebench.report.page import PageInputs, write_page
 from scalebench.report.read_results import read_inputs, read_losses
 from scalebench.report.tables.cells import write_tables
 
@@ -24,12 +25,15 @@ class Results:
 
     def __init__(self, folder: Path, runs: list) -> None:
         self.folder, self.runs = folder, runs
-        self.findings = audit("synthetic", runs)
+        self.findings = campaign_findings("synthetic", runs)
         self.report = scaling_report("synthetic", "Does it scale?", runs, self.findings)
         runs_table(runs).to_csv(folder / "runs.csv", index=False)
         cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
         losses_table(curves_of(measured_by_cell(runs))).to_csv(folder / "losses.csv", index=False)
         (folder / "scaling_report.json").write_text(json.dumps(self.report))
+
+    def findings_json(self) -> None:
+        (self.folder / "findings.json").write_text(self.findings.model_dump_json())
 
     def tables(self) -> Path:
         _, cell_rows, report = read_inputs(self.folder)
@@ -43,20 +47,31 @@ class Results:
             draw_losses(against, *read_losses(self.folder), self.folder / "charts")
         return self.folder / "charts"
 
-    def page(self, comparisons: list | None = None) -> Path:
+    def page(self, comparisons: list | None = None, **more: Any) -> Path:
         self.charts()
         out = self.folder / "report.html"
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
         inputs = read_inputs(self.folder)
         drawn = [
-            name for name in GALLERY if name not in ("batch_size", "seq_len")
+            name for name in CATALOG if name not in ("batch_size", "seq_len")
         ]  # what the workflow draws for a campaign of sizes
         lost = waterfall_report("synthetic", inputs[1], inputs[2], {})["cells"]
         draw_waterfall(lost, self.folder / "charts")
-        write_page(
-            self.runs, *inputs, self.findings, comparisons or [], drawn, self.folder / "charts", out, None, (), lost
+        page = PageInputs(
+            runs=self.runs,
+            runs_table=inputs[0],
+            cells=inputs[1],
+            report=inputs[2],
+            findings=self.findings,
+            charts=self.folder / "charts",
+            drawn=drawn,
+            campaign_file="config/campaigns/synthetic.yaml",
+            comparisons=comparisons or [],
+            waterfall=lost,
+            **more,
         )
+        write_page(page, out)
         return out
 
 
@@ -74,6 +89,14 @@ def broken(tmp_path):
     """As above with two sizes, but one run's rate is not its work over its time."""
     runs = [write_run(tmp_path / "runs", c, k, 0.1 / c.batch.n_devices) for c in cells() for k in (1, 2)]
     runs[-1] = rewrite(runs[-1], lambda d: d["window"].update(tokens_per_sec_global=1e9))
+    return Results(tmp_path, runs)
+
+
+@pytest.fixture
+def impossible(tmp_path):
+    """Two devices are two and a half times as fast as one."""
+    times = {1: 0.1, 2: 0.04}
+    runs = [write_run(tmp_path / "runs", c, k, times[c.batch.n_devices]) for c in cells() for k in (1, 2, 3)]
     return Results(tmp_path, runs)
 
 

@@ -92,7 +92,10 @@ def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):
 
 
 def test_a_machine_without_slurm(checkout):
-    code = "import os, sys; os.environ['PATH'] = ''; sys.argv[1:] = ['cluster', 'check']; from scalebench.cli import main; main()"
+    code = (
+        "import os, sys; os.environ['PATH'] = ''; sys.argv[1:] = ['cluster', 'check']; "
+        "from scalebench.cli import main; main()"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, capture_output=True, text=True)
     assert done.returncode == 2
     assert "no Slurm here" in done.stderr

@@ -1,9 +1,10 @@
-"""What Snakemake hears of its jobs while the controller is away, and of one that is preempted: the plugin's question, asked of a real queue."""
+"""What Snakemake hears of its jobs while the controller is away, and of one that is preempted, from a real queue."""
 
 import json
 import sys
 
-# On the login node: a job that runs, the controller away, the controller back, the job preempted by one of partition "urgent".
+# On the login node: a job that runs, the controller away, the controller back, the job preempted by one of partition
+# "urgent".
 STORY = """
 import asyncio, json, subprocess, sys, time
 from snakemake_executor_plugin_slurm.job_status_query import query_job_status, query_job_status_squeue

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scalebench.audit.campaign.all_checks import audit
-from scalebench.audit.campaign.comparability import OF_CLASSES
+from scalebench.audit.campaign.comparability import CLASSIFIER_TOLERANCE
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import LabelledFile
 from scalebench.record.steps import loss_series
@@ -42,7 +42,7 @@ def test_the_same_samples_make_the_same_losses(classifying):
     for run in classifying.values():
         precision = run.metrics.training_config.precision
         difference = abs(loss_series(run.steps) - reference).max()
-        assert difference <= OF_CLASSES[precision] / 2, (run.name, difference)
+        assert difference <= CLASSIFIER_TOLERANCE[precision] / 2, (run.name, difference)
 
 
 def test_it_learns_and_validation_agrees(classifying):

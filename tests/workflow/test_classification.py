@@ -69,6 +69,16 @@ def test_it_learns_the_same_everywhere(classified):
     assert losses.groupby("cell").size().tolist() == [64] * 4
 
 
+def test_a_step_of_the_waterfall_is_the_step_that_was_timed(classified):
+    cells = pd.read_csv(classified / "cells.csv").set_index("cell")
+    entries = json.loads((classified / "waterfall.json").read_text())["cells"]
+    assert entries
+    for entry in entries:
+        row = cells.loc[entry["cell"]]
+        mean_ms = 1e3 * row["window_s"] / (row["steps"] / row["n"])
+        assert entry["measured_ms"] == pytest.approx(mean_ms, rel=0.5), "tokens of padding are no time"
+
+
 def test_nothing_invalid_is_found(classified):
     found = json.loads((classified / "findings.json").read_text())["findings"]
     assert [f for f in found if f["severity"] == "invalid"] == []

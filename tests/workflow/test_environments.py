@@ -1,4 +1,4 @@
-"""`--sdm conda` and `--sdm apptainer`: what the real Snakemake asks for, with stubs in place of conda and of apptainer."""
+"""`--sdm conda` and `--sdm apptainer`: what the real Snakemake asks for, with stubs for conda and apptainer."""
 
 import re
 from pathlib import Path

@@ -84,7 +84,7 @@ def test_a_failed_cell_is_a_row_and_the_campaign_goes_on(built):
     assert "ddp-n1x1/rep1" in page
 
 
-def test_failed_runs_are_made_anew_on_request(built):
+def test_failed_runs_are_repeated_on_request(built):
     """`retry` takes the failed runs away and nothing else; the next Snakemake makes them again."""
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     built.campaign("again", text.replace("[1x1, 1x2]", "[1x1, 2x1]"))
@@ -93,7 +93,7 @@ def test_failed_runs_are_made_anew_on_request(built):
     done = built.command("scalebench", "retry", "config/campaigns/again.yaml")
     assert done.returncode == 0
     assert "removed results/again/runs/ddp-n2x1/rep1" in done.stdout
-    assert "1 run will be made anew" in done.stdout
+    assert "1 run will be repeated" in done.stdout
     assert built.planned(report)["train"] == 1
     built.command("scalebench", "retry", "config/campaigns/again.yaml", "--cell", "ddp-n1x1")
     assert built.planned(report)["train"] == 2

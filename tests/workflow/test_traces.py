@@ -1,4 +1,4 @@
-"""Traces of a campaign: made beside the timed runs, told in the report, and re-made when, and only when, they must be."""
+"""Traces of a campaign: made beside the timed runs, shown in the report, and repeated when they must be, only then."""
 
 import json
 from collections import Counter
@@ -8,7 +8,10 @@ from workflow_texts import TINY
 
 REPORT = "results/traced/report.html"
 TRACED = TINY + "trace: {cells: [ddp-n1x2], steps: 2, tool: torch.profiler}\n"
-TOLD = Counter(trace_report=1, waterfall=1, trace_chart=4, report=1)
+# Findings of traces are findings of the campaign, with which cells and charts are shown.
+TOLD = Counter(
+    findings=1, analyse=1, trace_report=1, waterfall=1, table=3, chart=9, loss_chart=2, trace_chart=4, report=1
+)
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,13 @@ rule collect:
 
 rule findings:
     message:
-        "Check the runs of {wildcards.campaign}"
+        "Check runs, curves, traces and pairs of {wildcards.campaign}"
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
+        profiles=lambda w: trace_files(w, "profile_summary.json"),
+        pairs=lambda w: pairs_files(w),
         references=reference_files,
-        code=sources("audit/campaign/all_checks.py", "files.py"),
+        code=sources("analysis/campaign_findings.py", "files.py"),
     output:
         "results/{campaign}/findings.json",
     log:

@@ -38,7 +38,7 @@ rule audit_case_studies:
             "files.py",
             "report/templates/case_studies.html.j2",
             "report/templates/audit_finding.html.j2",
-            "report/templates/audit.css",
+            "report/templates/base.css",
         ),
     output:
         html=report(

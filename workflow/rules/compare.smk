@@ -18,6 +18,11 @@ def comparison_files(wildcards):
     return [RESULTS / wildcards.campaign / name for name in names]
 
 
+def pairs_files(wildcards):
+    """The pairs of every comparison of the campaign."""
+    return [RESULTS / wildcards.campaign / "compare" / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
+
+
 rule pairs:
     message:
         "Compare in pairs: {wildcards.comparison} of {wildcards.campaign}"
@@ -51,8 +56,9 @@ rule comparison:
     message:
         "Compare the pairs of {wildcards.campaign}"
     input:
-        pairs=lambda w: [RESULTS / w.campaign / "compare" / name / "pairs.json" for name in of_campaign(w).comparisons],
-        code=sources("analysis/ab_comparison.py", "report/tables/cells.py", "report/charts/__init__.py"),
+        pairs=pairs_files,
+        findings="results/{campaign}/findings.json",
+        code=sources("analysis/ab_comparison.py", "report/tables/comparison.py", "report/charts/__init__.py"),
     output:
         json="results/{campaign}/comparison.json",
         csv="results/{campaign}/tables/comparison.csv",

@@ -3,9 +3,8 @@
 
 def drawn_by(wildcards):
     """The code of a chart; a name that no chart has ends Snakemake with a message."""
-    if wildcards.chart not in GALLERY:
-        hint = f"{nearest(wildcards.chart, GALLERY)} Charts: {', '.join(GALLERY)}"
-        print(f'there is no chart "{wildcards.chart}".{hint}', file=sys.stderr)
+    if wildcards.chart not in CATALOG:
+        print(unknown_chart(wildcards.chart, CATALOG), file=sys.stderr)
         sys.exit(2)
     return sources("report/charts/__init__.py", "report/read_results.py")
 
@@ -90,7 +89,7 @@ rule loss_chart:
 
 rule report:
     message:
-        "Write the report of {wildcards.campaign}: {output}"
+        "Write the report of {wildcards.campaign}: {output.page}"
     input:
         metrics=run_files("training_metrics.json"),
         runs="results/{campaign}/runs.csv",
@@ -104,14 +103,24 @@ rule report:
         waterfall=lambda w: [
             f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
         ],
-        code=sources("report/page.py", "report/read_results.py", "report/templates/report.html.j2"),
+        code=sources(
+            "report/page.py",
+            "report/read_results.py",
+            "report/templates/report.html.j2",
+            "report/templates/macros.html.j2",
+            "report/templates/base.css",
+            "report/templates/report.css",
+            "report/templates/report.js",
+            "verify/manifest.py",
+        ),
     output:
-        report(
+        page=report(
             "results/{campaign}/report.html",
             caption="../report/page.rst",
             category="{campaign}",
             labels={"what": "report"},
         ),
+        manifest="results/{campaign}/manifest.json",
     log:
         "results/{campaign}/logs/report.log",
     conda:

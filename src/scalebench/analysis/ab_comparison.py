@@ -1,52 +1,71 @@
 """comparison.json: every A/B comparison of a campaign, from its pairs of runs."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from scalebench.analysis.confidence import CONFIDENCE
 from scalebench.analysis.paired_test import compare
-from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.cells import Cell
 from scalebench.errors import damaged
-from scalebench.record.run import METRICS, Run, read_run
+from scalebench.record.run import METRICS, MeasuredRun, Run, read_run
 
-SCHEMA_VERSION = "1.0"
-
-
-def comparison_report(campaign: str, comparisons: dict[str, tuple[Cell, Cell, Path]]) -> dict[str, Any]:
-    """`comparisons`: name -> both arms and the pairs.json that their runs are listed in."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "campaign": campaign,
-        "confidence": CONFIDENCE,
-        "comparisons": [_describe(name, a, b, path) for name, (a, b, path) in comparisons.items()],
-    }
+SCHEMA_VERSION = "1.1"
 
 
-def _describe(name: str, a: Cell, b: Cell, path: Path) -> dict[str, Any]:
-    """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
+@dataclass(frozen=True)
+class Pair:
+    """Two runs side by side: A and B, or A twice (`null`), whose difference is noise."""
+
+    null: bool
+    a: Run
+    b: Run
+
+    @property
+    def ratio(self) -> float | None:
+        """Tokens/s of the second over the first; None where a run has no numbers."""
+        if isinstance(self.a, MeasuredRun) and isinstance(self.b, MeasuredRun):
+            return self.b.metrics.window.tokens_per_s / self.a.metrics.window.tokens_per_s
+        return None
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs that a pairs.json lists. Raises UserError where it is damaged."""
     try:
         entries = json.loads(path.read_bytes())["pairs"]
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, f"it has no pairs: {error}"[:100]) from None
-    pairs = [(entry, _arm(entry["a"]), _arm(entry["b"])) for entry in entries]
-    whole = [(entry, x, y) for entry, x, y in pairs if x.ok and y.ok]
-    ratios = {null: [_rate(y) / _rate(x) for e, x, y in whole if e["null"] == null] for null in (False, True)}
-    findings = audit(name, [run for _, *both in whole for run in both]).findings
-    invalid = sorted({f.code for f in findings if f.severity == "invalid"})
-    other = [f.evidence for f in findings if f.code == "surroundings-differ"]
-    failures = [run.metrics.failure for _, *both in pairs for run in both if run.metrics.failure]
-    if min(len(values) for values in ratios.values()) < 2:
-        reasons = dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)
-        status, why = "incomplete", "; ".join(reasons) or "fewer than two pairs"
-    elif invalid:
-        status, why = "invalid", ", ".join(invalid)
-    elif other:
-        status, why = "incomparable", "; ".join(other)
-    else:
-        status, why = "ok", None
+    return [Pair(entry["null"], _labelled(entry["a"]), _labelled(entry["b"])) for entry in entries]
+
+
+def runs_of(pairs: list[Pair]) -> list[Run]:
+    """The runs of the pairs in which both have numbers: those that a ratio is made of."""
+    return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
+
+
+def _labelled(folder: str) -> Run:
+    return replace(read_run(Path(folder)), label="/".join(Path(folder).parts[-3:]))
+
+
+def comparison_report(
+    campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings
+) -> dict[str, Any]:
+    """`comparisons`: name -> A, B, their pairs; `findings`: those of the campaign."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": campaign,
+        "confidence": CONFIDENCE,
+        "comparisons": [_describe(name, a, b, pairs, findings) for name, (a, b, pairs) in comparisons.items()],
+    }
+
+
+def _describe(name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings) -> dict[str, Any]:
+    """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
+    ratios = {null: [p.ratio for p in pairs if p.null == null and p.ratio is not None] for null in (False, True)}
+    own = findings.of_comparison(name)
+    status, why = _status(ratios, pairs, findings, name)
     return {
         "name": name,
         "a": a.slug,
@@ -56,25 +75,32 @@ def _describe(name: str, a: Cell, b: Cell, path: Path) -> dict[str, Any]:
         "why": why,
         "pairs": len(pairs),
         "estimate": asdict(compare(ratios[False], ratios[True])) if status == "ok" else None,
-        "findings": [f.model_dump() for f in findings if f.code not in ("surroundings-differ", "single-run")],
-        "metrics_paths": [str(run.folder / METRICS) for _, *both in pairs for run in both],
+        "findings": [code for code in codes_above_note(own) if code != "provenance-differs"],
+        "metrics_paths": [str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
     }
 
 
-def _arm(folder: str) -> Run:
-    return replace(read_run(Path(folder)), label="/".join(Path(folder).parts[-3:]))
-
-
-def _rate(run: Run) -> float:
-    return run.metrics.window.tokens_per_s
+def _status(
+    ratios: dict[bool, list[float]], pairs: list[Pair], findings: Findings, name: str
+) -> tuple[str, str | None]:
+    own = findings.of_comparison(name)
+    if min(len(values) for values in ratios.values()) < 2:
+        failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]
+        reasons = dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)
+        return "incomplete", "; ".join(reasons) or "fewer than two pairs"
+    invalid = sorted({f.code for f in own if f.severity == "invalid"})
+    if invalid:
+        return "invalid", ", ".join(invalid)
+    unintended = [f.evidence for f in own if f.code == "provenance-differs"]
+    return ("incomparable", "; ".join(unintended)) if unintended else ("ok", None)
 
 
 def differences(a: dict, b: dict, at: str = "") -> dict[str, list]:
     """Keys of two effective configurations that differ, with both values."""
-    found: dict[str, list] = {}
+    differing: dict[str, list] = {}
     for name in a:
         if isinstance(a[name], dict) and isinstance(b[name], dict):
-            found |= differences(a[name], b[name], f"{at}{name}.")
+            differing |= differences(a[name], b[name], f"{at}{name}.")
         elif a[name] != b[name]:
-            found[f"{at}{name}"] = [a[name], b[name]]
-    return found
+            differing[f"{at}{name}"] = [a[name], b[name]]
+    return differing

@@ -1,84 +1,112 @@
-"""`scalebench compare` where a side is somebody else's result: what its files tell is compared, what they do not is said."""
+"""`scalebench compare` where a side is an external result: what its files state is compared, the rest is named."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from scalebench.analysis.compare_runs import Compared, field_error
-from scalebench.analysis.confidence import rate, ratio
-from scalebench.audit.audit_paths import audit_paths
-from scalebench.audit.external.speeds import speed
+from scalebench.analysis.compare_runs import Compared, field_error, incomparable
+from scalebench.analysis.confidence import mean_rate, ratio
+from scalebench.audit.audit_paths import audit_gathered
+from scalebench.audit.external.speeds import Speed, speed
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
-from scalebench.importers.reported import ReportedRun, TimedSpan
-from scalebench.record.run import Run, read_run
+from scalebench.importers.reported import Evidence, ReportedRun, TimedSpan
+from scalebench.record.run import MeasuredRun, read_run
 
-# What two results must have in common; the ones that a file does not tell are named beside the ratio.
-CONTRACT = ("world_size", "global_batch", "seq_len", "strategy", "zero_stage", "offload", "engine", "precision", "model", "parameters",
-            "dataset", "device", "commit", "launcher")  # fmt: skip
-# Told by few, and nothing is missing where it is not told.
+# What two results must have in common; those that a file does not state are named beside the ratio.
+COMPARED = (
+    "world_size",
+    "global_batch",
+    "seq_len",
+    "strategy",
+    "zero_stage",
+    "offload",
+    "engine",
+    "precision",
+    "model",
+    "parameters",
+    "dataset",
+    "device",
+    "commit",
+    "launcher",
+)
+# Stated by few, and nothing is missing where they are not.
 OPTIONAL = ("zero_stage", "offload")
 
 
-def compare_foreign(a: Path, b: Path, may_differ: list[str]) -> Compared:
+def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     """All results below A against all below B, each side one kind of run; repeats give an interval.
 
-    Raises UserError where a side has no rate, several kinds of runs, or another unit than the other.
+    `vary`: fields that are meant to differ. Raises UserError where a side has no rate, several kinds of runs, or
+    another unit than the other.
     """
-    one, other = _claims(a), _claims(b)
-    rates = [[speed(claim) for claim in side] for side in (one, other)]
-    units = {found.unit for side in rates for found in side}
+    evidence = [gather([path]) for path in (a, b)]  # each file is read once
+    runs_a, runs_b = (_reported_runs(path, one) for path, one in zip((a, b), evidence, strict=True))
+    speeds_a = _speeds(runs_a)
+    speeds_b = _speeds(runs_b)
+    units = sorted({speed.unit for speed in [*speeds_a, *speeds_b]})
     if len(units) > 1:
-        raise UserError(f"{a} and {b} say how fast they were in different units: {', '.join(sorted(units))}")
-    told = [_told(side) for side in (one, other)]
-    for name in may_differ:
-        if name not in told[0]:
-            raise field_error(name, told[0])
-    differing = [f for f in told[0] if None not in (told[0][f], told[1][f]) and told[0][f] != told[1][f]]
-    unexpected = [f for f in differing if f not in may_differ]
-    findings = [f for side in (a, b) for f in audit_paths([side]).findings]
-    invalid = sorted({f.code for f in findings if f.severity == "invalid"})
-    why = (
-        f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join([*may_differ, *unexpected])})"
-        if unexpected
-        else None
-    )
-    if not why and invalid:
-        why = f"invalid: {', '.join(invalid)} (scalebench audit {a} {b})"
-    sides = [rate([s.value for s in side], [1.0] * len(side)) for side in rates]  # as if each had run for a second
-    found = ratio(sides[1], sides[0])
-    shown = {} if why else {"ratio": found.value, "low": found.low, "high": found.high}
-    unsaid = [f for f in told[0] if None in (told[0][f], told[1][f]) and f not in OPTIONAL]
-    values = tuple(side.value for side in sides)
+        raise UserError(f"{a} and {b} state how fast they were in different units: {', '.join(units)}")
+    stated_a = _stated(runs_a)
+    stated_b = _stated(runs_b)
+    for name in vary:
+        if name not in stated_a:
+            raise field_error(name, stated_a)
+    unstated = [f for f in stated_a if None in (stated_a[f], stated_b[f])]
+    differing = [f for f in stated_a if f not in unstated and stated_a[f] != stated_b[f]]
+    unexpected = [f for f in differing if f not in vary]
+    why = incomparable(unexpected, vary) if unexpected else _invalid(a, b, evidence)
+    rate_a = mean_rate([speed.value for speed in speeds_a])
+    rate_b = mean_rate([speed.value for speed in speeds_b])
+    b_over_a = ratio(rate_b, rate_a)
     return Compared(
-        str(a), str(b), (len(one), len(other)), values, sorted(set(differing) - set(unexpected)), why, **shown,
-        unit=units.pop(), unsaid=unsaid,
-    )  # fmt: skip
-
-
-def _claims(path: Path) -> list[ReportedRun]:
-    evidence = gather([path])
-    own = [run for folder in evidence.own_runs if (run := read_run(Path(folder))).ok]
-    claims = [c for c in [*evidence.runs, *map(_as_claim, own)] if speed(c)]
-    # Names that tell nothing but repeats apart (run_1, run_2) are of one kind.
-    kinds = sorted(
-        {
-            "" if c.name_without_repeat == c.name and len(claims) > 1 and _repeat(c.name) else c.name_without_repeat
-            for c in claims
-        }
+        a=str(a),
+        b=str(b),
+        runs=(len(runs_a), len(runs_b)),
+        rates=(rate_a.value, rate_b.value),
+        intended=sorted(set(differing) - set(unexpected)),
+        why=why,
+        ratio=None if why else b_over_a.value,
+        low=None if why else b_over_a.low,
+        high=None if why else b_over_a.high,
+        unit=units[0],
+        unstated=[f for f in unstated if f not in OPTIONAL],
     )
-    if not claims:
-        raise UserError(f"{path}: no result below that says how fast it was")
+
+
+def _invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
+    """Why the audit forbids a ratio."""
+    findings = [f for path, one in zip((a, b), evidence, strict=True) for f in audit_gathered(one, str(path)).findings]
+    codes = sorted({f.code for f in findings if f.severity == "invalid"})
+    return f"invalid: {', '.join(codes)} (scalebench audit {a} {b})" if codes else None
+
+
+def _speeds(runs: list[ReportedRun]) -> list[Speed]:
+    return [value for run in runs if (value := speed(run)) is not None]
+
+
+def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
+    """The runs of one side that state how fast they were; UserError where there are none, or of several kinds."""
+    own = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
+    runs = [run for run in [*evidence.runs, *map(_as_reported, own)] if speed(run)]
+    # Names that differ only by a repeat (run_1, run_2) are of one kind.
+    kinds = sorted({_kind(run, len(runs)) for run in runs})
+    if not runs:
+        raise UserError(f"{path}: no result below that states how fast it was")
     if len(kinds) > 1:
         raise UserError(f"{path}: several kinds of runs ({', '.join(kinds[:5])}); name one of them")
-    return claims
+    return runs
 
 
-def _repeat(name: str) -> bool:
-    return name.lower().startswith(("run", "rep", "seed"))
+def _kind(run: ReportedRun, runs: int) -> str:
+    name = run.name_without_repeat
+    is_repeat = name == run.name and runs > 1 and name.lower().startswith(("run", "rep", "seed"))
+    return "" if is_repeat else name
 
 
-def _as_claim(run: Run) -> ReportedRun:
+def _as_reported(run: MeasuredRun) -> ReportedRun:
     """A run of our own in the neutral form."""
-    m, config = run.metrics, run.metrics.training_config
+    m = run.metrics
+    config = m.training_config
     window = TimedSpan(
         seconds=m.window.wall_time_s,
         tokens=m.window.tokens,
@@ -87,7 +115,7 @@ def _as_claim(run: Run) -> ReportedRun:
     return ReportedRun(
         name=run.metrics.cell,
         format="metrics JSON 3.0",
-        world_size=sum(len(rank["devices"]) for rank in m.ranks),
+        world_size=run.n_devices,
         global_batch=config.global_batch,
         seq_len=config.seq_len,
         strategy=config.strategy,
@@ -103,11 +131,11 @@ def _as_claim(run: Run) -> ReportedRun:
     )
 
 
-def _told(claims: list[ReportedRun]) -> dict[str, str | None]:
-    """Each field as all claims of a side tell it; None where one does not."""
-    found = {}
-    for name in CONTRACT:
-        values = {getattr(claim, name) for claim in claims}
-        found[name] = None if None in values else " | ".join(sorted(map(str, values)))
-    knobs = {str(sorted(claim.debug_settings.items())) for claim in claims}
-    return found | {"profilers and debugging": " | ".join(sorted(knobs))}
+def _stated(runs: list[ReportedRun]) -> dict[str, str | None]:
+    """Each field as all runs of a side state it; None where one does not."""
+    stated: dict[str, str | None] = {}
+    for name in COMPARED:
+        values = {getattr(run, name) for run in runs}
+        stated[name] = None if None in values else " | ".join(sorted(map(str, values)))
+    settings = {str(sorted(run.debug_settings.items())) for run in runs}
+    return stated | {"profilers and debugging": " | ".join(sorted(settings))}

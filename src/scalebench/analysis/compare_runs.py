@@ -5,55 +5,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalebench.analysis.ab_comparison import differences
-from scalebench.analysis.comparability import circumstances, undeclared
+from scalebench.analysis.comparability import cell_provenance, unintended_differences
 from scalebench.analysis.confidence import ratio
 from scalebench.analysis.run_tables import by_cell, throughput
 from scalebench.audit.campaign.all_checks import audit
 from scalebench.errors import UserError, nearest
-from scalebench.record.run import METRICS, Run, read_run
+from scalebench.record.run import METRICS, MeasuredRun, read_run
 
 
 @dataclass(frozen=True)
 class Compared:
-    """B relative to A. `why` says what stands against a ratio; low and high are None where a side has one run."""
+    """B relative to A. `why` says what forbids a ratio; low and high are None where a side has one run."""
 
     a: str
     b: str
     runs: tuple[int, int]
     rates: tuple[float, float]
-    declared: list[str]
+    intended: list[str]  # fields that were meant to differ, and do
     why: str | None
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     unit: str = "tokens/s"
-    unsaid: list[str] = field(default_factory=list)  # fields that one of the sides does not tell
-    suspect: list[str] = field(default_factory=list)  # codes of findings that do not stand against a ratio
-
-    @property
-    def sentence(self) -> str:
-        """What the runs carry, in words."""
-        unsaid = f" Not told by both, so not compared: {', '.join(self.unsaid)}." if self.unsaid else ""
-        suspect = f" With reservations: {', '.join(self.suspect)}." if self.suspect else ""
-        return self._told + unsaid + suspect
-
-    @property
-    def _told(self) -> str:
-        if self.why:
-            return f"{self.b} and {self.a}: no ratio; {self.why}."
-        runs = f"{self.runs[0]} and {self.runs[1]} runs"
-        times = f"{self.ratio:.4g} times the {self.unit} of {self.a}"
-        if self.low is None:
-            return f"{self.b} made {times}, but without an interval nothing is claimed ({runs})."
-        interval = f"95 % interval {self.low:.4g} to {self.high:.4g}, {runs}"
-        if self.low <= 1 <= self.high:
-            return f"{self.b} and {self.a} are not distinguishable: {times} ({interval})."
-        word = "faster" if self.ratio > 1 else "slower"
-        return f"{self.b} is {100 * abs(self.ratio - 1):.3g} % {word}: {times} ({interval})."
+    unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
+    suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
 
 
 def all_own(*paths: Path) -> bool:
-    """Whether every path that exists holds runs of schema 3.0; what does not exist is told by whoever reads it."""
+    """Whether every path that exists holds runs of schema 3; what does not exist is reported by whoever reads it."""
     return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
 
 
@@ -66,83 +45,96 @@ def _metrics_files(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(path.rglob(METRICS))
 
 
-def measured_runs(path: Path) -> dict[str, list[Run]]:
+def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
     """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
 
-    Raises UserError where there is none.
+    Raises UserError where there are none.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
-    files = _metrics_files(path)
     # Pairs of a comparison are arms of their own, and runs made together lie under runs/ as well.
-    kept = [f for f in files if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
-    runs = [run for f in kept if (run := read_run(f.parent)).ok]
+    files = [f for f in _metrics_files(path) if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
+    runs = [run for f in files if isinstance(run := read_run(f.parent), MeasuredRun)]
     if not runs:
         raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
     return by_cell(runs)
 
 
-def compare_results(a: Path, b: Path, may_differ: list[str]) -> tuple[list[Compared], list[str]]:
+def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], list[str]]:
     """Cells of B against those of A with the same name; one cell against one, whatever their names.
 
-    `may_differ`: fields that are allowed to differ, e.g. strategy. Returns also the cells that are on one side alone.
+    `vary`: fields that are meant to differ, e.g. strategy. Returns also the cells that are on one side alone.
     """
-    one, other = measured_runs(a), measured_runs(b)
+    runs_a = measured_runs(a)
+    runs_b = measured_runs(b)
     if a.resolve() == b.resolve():
         raise UserError(f"{a} and {b} are the same results")
-    if len(one) == len(other) == 1:
-        pairs, alone = [(*one.values(), *other.values())], []
+    alone: list[str] = []
+    if len(runs_a) == len(runs_b) == 1:
+        pairs = [(*runs_a.values(), *runs_b.values())]
     else:
-        pairs = [(one[cell], other[cell]) for cell in one if cell in other]
-        alone = sorted(set(one) ^ set(other))
+        pairs = [(runs_a[cell], runs_b[cell]) for cell in runs_a if cell in runs_b]
+        alone = sorted(set(runs_a) ^ set(runs_b))
     if not pairs:
-        raise UserError(f"{a} and {b} have no cell in common: {', '.join(one)} | {', '.join(other)}")
-    _check(may_differ, [run for group in (*one.values(), *other.values()) for run in group])
-    return [_compare(str(a), str(b), x, y, set(may_differ)) for x, y in pairs], alone
+        raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
+    _check_fields(vary, [run for group in (*runs_a.values(), *runs_b.values()) for run in group])
+    return [_compare(str(a), str(b), x, y, set(vary)) for x, y in pairs], alone
 
 
-def _compare(a: str, b: str, x: list[Run], y: list[Run], allowed: set[str]) -> Compared:
-    names = [_name(path, runs[0].metrics.cell) for path, runs in ((a, x), (b, y))]
+def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: set[str]) -> Compared:
     configured = list(differences(x[0].metrics.config, y[0].metrics.config))
-    around = undeclared(circumstances(x), circumstances(y), same_program=not configured)
-    differing = [*configured, *around]
-    unexpected = [f for f in differing if not allowed & {f, f.rpartition(".")[2]}]
+    provenance = unintended_differences(cell_provenance(x), cell_provenance(y), same_program=not configured)
+    differing = [*configured, *provenance]
+    unexpected = [f for f in differing if not vary & {f, f.rpartition(".")[2]}]
     findings = audit("compare", [*x, *y]).findings
-    allowed_codes = _allowed_codes(configured)
-    invalid = sorted({f.code for f in findings if f.severity == "invalid"} - allowed_codes)
-    suspect = sorted({f.code for f in findings if f.severity == "suspect"} - allowed_codes)
+    expected = _expected_codes(configured)
+    invalid = sorted({f.code for f in findings if f.severity == "invalid"} - expected)
     why = None
     if unexpected:
-        why = f"incomparable: {', '.join(unexpected)} (what is meant to differ: --may-differ {' '.join([*sorted(allowed), *unexpected])})"
+        why = incomparable(unexpected, sorted(vary))
     elif invalid:
         why = f"invalid: {', '.join(invalid)}"
-    rates = throughput(x), throughput(y)
-    found = ratio(rates[1], rates[0])
-    shown = {} if why else {"ratio": found.value, "low": found.low, "high": found.high}
-    values = rates[0].value, rates[1].value
+    rate_a = throughput(x)
+    rate_b = throughput(y)
+    b_over_a = ratio(rate_b, rate_a)
     return Compared(
-        *names, (len(x), len(y)), values, sorted(set(differing) - set(unexpected)), why, suspect=suspect, **shown
+        a=_name(a, x[0].metrics.cell),
+        b=_name(b, y[0].metrics.cell),
+        runs=(len(x), len(y)),
+        rates=(rate_a.value, rate_b.value),
+        intended=sorted(set(differing) - set(unexpected)),
+        why=why,
+        ratio=None if why else b_over_a.value,
+        low=None if why else b_over_a.low,
+        high=None if why else b_over_a.high,
+        suspect=sorted({f.code for f in findings if f.severity == "suspect"} - expected),
     )
+
+
+def incomparable(unexpected: list[str], vary: list[str]) -> str:
+    """Why there is no ratio, with the option that allows one."""
+    option = " ".join([*vary, *unexpected])
+    return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {option})"
 
 
 def _name(path: str, cell: str) -> str:
     return path if cell in Path(path).parts else f"{path} {cell}"
 
 
-def _allowed_codes(configured: list[str]) -> set[str]:
-    """What the comparison says itself; and where the workload or the updates differ on purpose, losses do as well."""
+def _expected_codes(configured: list[str]) -> set[str]:
+    """What the comparison says itself; and where workload or updates differ on purpose, losses do as well."""
     learning = any(not f.startswith("execution.") for f in configured)
-    return {"surroundings-differ"} | ({"losses-differ", "learns-differently"} if learning else set())
+    return {"provenance-differs"} | ({"losses-differ", "learns-differently"} if learning else set())
 
 
-def _check(may_differ: list[str], runs: list[Run]) -> None:
+def _check_fields(vary: list[str], runs: list[MeasuredRun]) -> None:
     config = runs[0].metrics.config
     keys = {f"{section}.{key}" for section, keys in config.items() if isinstance(keys, dict) for key in keys}
-    known = keys | {key.rpartition(".")[2] for key in keys} | set(circumstances(runs))
-    for name in may_differ:
+    known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))
+    for name in vary:
         if name not in known and not any(key.startswith(f"{name}.") for key in keys):
             raise field_error(name, known)
 
 
 def field_error(name: str, known: Iterable[str]) -> UserError:
-    return UserError(f'--may-differ: there is no field "{name}".{nearest(name, known)}')
+    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)}')

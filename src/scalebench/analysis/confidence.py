@@ -34,10 +34,28 @@ def rate(work: list[float], seconds: list[float]) -> Estimate:
     return _interval(value, float(logs.var(ddof=1)) / n, n - 1, n)
 
 
+def times_per_second(seconds: list[float]) -> Estimate:
+    """How often something that took `seconds`, once in each run, happens in a second: the inverse of its mean time."""
+    return rate([1.0] * len(seconds), seconds)
+
+
+def mean_time(seconds: list[float]) -> Estimate:
+    """Mean time over runs, with Student's t interval on the logarithms."""
+    e = times_per_second(seconds)
+    low, high = (None if bound is None else 1 / bound for bound in (e.high, e.low))
+    return Estimate(1 / e.value, low, high, e.n, e.variance, e.freedom)
+
+
+def mean_rate(rates: list[float]) -> Estimate:
+    """Mean of rates whose work and time are not known, as if each run had taken a second."""
+    return rate(rates, [1.0] * len(rates))
+
+
 def ratio(top: Estimate, bottom: Estimate) -> Estimate:
-    """top / bottom of independent estimates, with Welch's interval on the logarithms (Satterthwaite's degrees of freedom)."""
-    value, n = top.value / bottom.value, min(top.n, bottom.n)
-    if top.variance is None or bottom.variance is None:
+    """top / bottom of independent estimates: Welch's interval on the logarithms, Satterthwaite's degrees of freedom."""
+    value = top.value / bottom.value
+    n = min(top.n, bottom.n)
+    if top.variance is None or bottom.variance is None or top.freedom is None or bottom.freedom is None:
         return Estimate(value, None, None, n, None, None)
     variance = top.variance + bottom.variance
     parts = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
@@ -50,16 +68,16 @@ def one_against(value: float, others: list[float]) -> Estimate:
     The interval is that of a prediction: the further run is taken to vary as the others do among themselves.
     """
     logs = np.log(np.array(others))
-    found = value / math.exp(float(logs.mean()))
+    relative = value / math.exp(float(logs.mean()))
     if len(others) < 2:
-        return Estimate(found, None, None, len(others), None, None)
-    return _interval(found, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
+        return Estimate(relative, None, None, len(others), None, None)
+    return _interval(relative, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
     """The estimate times an exact positive number."""
-    bounds = [None if b is None else b * factor for b in (estimate.low, estimate.high)]
-    return Estimate(estimate.value * factor, *bounds, estimate.n, estimate.variance, estimate.freedom)
+    low, high = (None if b is None else b * factor for b in (estimate.low, estimate.high))
+    return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)
 
 
 def _interval(value: float, variance: float, freedom: float, n: int) -> Estimate:

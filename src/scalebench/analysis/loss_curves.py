@@ -6,13 +6,15 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from scalebench.analysis.confidence import Estimate, rate
-from scalebench.record.run import Run
+from scalebench.analysis.confidence import Estimate, mean_time
+from scalebench.record.run import MeasuredRun
 from scalebench.record.steps import elapsed, loss_series
 
 SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
-SLACK = 1e-3  # a derived target lies this part (of a nat, below 1) above what the slowest learner reaches: rounding decides nothing
+# A derived target lies this part (of a nat, below 1) above what the slowest learner reaches, so that rounding does not
+# decide.
+SLACK = 1e-3
 POINTS = 1000  # of a cell in losses.csv; longer series are thinned
 MEANS = ("seconds", "loss", "smoothed")  # over the runs of a cell
 COLUMNS = ("cell", "n", "phase", "step", *MEANS)
@@ -41,14 +43,16 @@ class Curve:
     seconds: np.ndarray  # since the window began; NaN before it
 
 
-def curves_of(groups: dict[str, list[Run]]) -> dict[str, list[Curve]]:
+def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's measured runs."""
     return {cell: [_curve(run) for run in runs] for cell, runs in groups.items()}
 
 
-def _curve(run: Run) -> Curve:
-    loss, ends = loss_series(run.steps), elapsed(run.steps)
-    step, n = np.arange(len(loss)), len(ends)
+def _curve(run: MeasuredRun) -> Curve:
+    loss = loss_series(run.steps)
+    ends = elapsed(run.steps)
+    step = np.arange(len(loss))
+    n = len(ends)
     timed = step >= len(step) - n  # the window comes last
     seconds = np.full(len(step), np.nan)
     seconds[timed] = ends
@@ -63,16 +67,17 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
         if not runs:
             continue
         # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end.
-        first, steps = runs[0], len(runs[0].step)
-        kept = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
-        means = {name: np.mean([getattr(run, name)[kept] for run in runs], axis=0) for name in MEANS}
-        phase = np.where(first.timed[kept], "window", "warmup")
-        parts.append(pd.DataFrame({"cell": cell, "n": len(runs), "phase": phase, "step": first.step[kept]} | means))
+        first = runs[0]
+        steps = len(first.step)
+        rows = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
+        means = {name: np.mean([getattr(run, name)[rows] for run in runs], axis=0) for name in MEANS}
+        phase = np.where(first.timed[rows], "window", "warmup")
+        parts.append(pd.DataFrame({"cell": cell, "n": len(runs), "phase": phase, "step": first.step[rows]} | means))
     return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
 
 
-def times_to_loss(curves: dict[str, list[Curve]], wanted: float | Literal["derive"]) -> dict[str, TimeToLoss]:
-    """The time to loss of each cell, from the curves of its measured runs. `wanted`: a loss, or "derive".
+def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:
+    """The time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
 
     Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more.
     Seconds are those of the window alone: the steps of the warm-up train as well, but their time is not comparable.
@@ -82,29 +87,22 @@ def times_to_loss(curves: dict[str, list[Curve]], wanted: float | Literal["deriv
     for cell, runs in curves.items():
         for run, value in zip(runs, lowest[cell], strict=True):
             slowest[run.kind] = max(slowest.get(run.kind, -np.inf), value)
-    found = {}
+    times: dict[str, TimeToLoss] = {}
     for cell, runs in curves.items():
         if not runs:
-            found[cell] = TimeToLoss(None, None, "no run has numbers")
+            times[cell] = TimeToLoss(None, None, "no run has numbers")
             continue
         reached = slowest[runs[0].kind]
-        target = reached + SLACK * max(reached, 1.0) if wanted == "derive" else wanted
+        target = reached + SLACK * max(reached, 1.0) if target_loss == "derive" else target_loss
         missed = [x for x in lowest[cell] if x > target]
         if missed:
             why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
-            found[cell] = TimeToLoss(target, None, why)
+            times[cell] = TimeToLoss(target, None, why)
         else:
-            times = [float(c.seconds[np.argmax(c.timed & (c.smoothed <= target))]) for c in runs]
-            found[cell] = TimeToLoss(target, _mean(times), None)
-    return found
+            seconds = [float(c.seconds[np.argmax(c.timed & (c.smoothed <= target))]) for c in runs]
+            times[cell] = TimeToLoss(target, mean_time(seconds), None)
+    return times
 
 
-def _mean(seconds: list[float]) -> Estimate:
-    """The mean with Student's t interval on the logarithms: a rate of one arrival, turned over."""
-    e = rate([1.0] * len(seconds), seconds)
-    low, high = (None if bound is None else 1 / bound for bound in (e.high, e.low))
-    return Estimate(1 / e.value, low, high, e.n, e.variance, e.freedom)
-
-
-def _kind(run: Run) -> tuple:
+def _kind(run: MeasuredRun) -> tuple:
     return tuple(run.metrics.config["workload"].get(name) for name in SAME_LOSS)

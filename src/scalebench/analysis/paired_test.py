@@ -1,4 +1,4 @@
-"""A/B comparisons: the mean log ratio over pairs, its interval, the noise floor of A against A, what could be resolved."""
+"""A/B comparisons: the mean log ratio over pairs, its interval, the noise floor of A/A pairs, what could be resolved."""
 
 import math
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
 
 
 def _detectable(sd: float, n: int) -> float:
-    """Log effect that n pairs with a standard deviation `sd` detect with probability POWER (normal theory of the t test)."""
+    """Log effect that n pairs with a standard deviation `sd` detect with probability POWER (theory of the t test)."""
     return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) + stdtrit(n - 1, POWER)) * sd / math.sqrt(n)
 
 

@@ -1,8 +1,8 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
 import statistics
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from scalebench.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
 from scalebench.audit.finding import Findings
 from scalebench.files import sha256_of
 from scalebench.record.metrics import Measured
-from scalebench.record.run import METRICS, Run
+from scalebench.record.run import METRICS, MeasuredRun, Run, measured
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
 CONFIGURATION = {
@@ -70,11 +70,16 @@ MEASURED: dict[str, Callable[[Measured], Any]] = {
 }
 
 
-def runs_table(runs: list[Run]) -> pd.DataFrame:
+# What is the largest of a cell's runs.
+LARGEST = ("state_bytes", "state_bytes_predicted", "max_rss_bytes", "max_cuda_mem_allocated_bytes")
+
+
+def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
     """One row a run, failed ones included; each row names the file that it came from and the file's sha256."""
     rows = []
     for run in runs:
-        m, source = run.metrics, run.folder / METRICS
+        m = run.metrics
+        source = run.folder / METRICS
         rows.append(
             {
                 "cell": m.cell,
@@ -83,7 +88,7 @@ def runs_table(runs: list[Run]) -> pd.DataFrame:
                 "failure": m.failure.failure_class if m.failure else None,
                 "reason": m.failure.reason if m.failure else None,
                 **configuration(run),
-                **{name: read(m) if m.window else None for name, read in MEASURED.items()},
+                **{name: read(m) if isinstance(m, Measured) else None for name, read in MEASURED.items()},
                 "total_wall_time_s": m.total_wall_time_s,
                 "timestamp_utc": m.timestamp_utc,
                 "git_commit": m.git_commit,
@@ -109,85 +114,91 @@ def configuration(run: Run) -> dict:
     return values | {"nodes": nodes, "devices": nodes * per_node}
 
 
-def throughput(runs: list[Run]) -> Estimate:
+def throughput(runs: Sequence[MeasuredRun]) -> Estimate:
     """tokens/s of one cell from its measured runs."""
     windows = [run.metrics.window for run in runs]
     return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
-def samples_per_second(runs: list[Run]) -> float:
+def samples_per_second(runs: Sequence[MeasuredRun]) -> float:
     """All samples over all time."""
     seconds = sum(run.metrics.window.wall_time_s for run in runs)
     return sum(run.metrics.ledger.samples_consumed for run in runs) / seconds
 
 
-def cells_table(runs: list[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
+def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
     """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs.
 
     `times`: of each cell, to the campaign's target; to the derived one where they are not given.
     """
-    rows, measured_runs = [], measured_by_cell(runs)
+    measured_runs = measured_by_cell(runs)
     times = times or times_to_loss(curves_of(measured_runs), "derive")
-    for cell, group in by_cell(runs).items():
-        measured, reached = measured_runs[cell], times[cell]
-        failures = [run.metrics.failure for run in group if run.metrics.failure]
-        rate = throughput(measured) if measured else None
-        steps = np.concatenate([run.window["step_time_s"] for run in measured]) if measured else np.empty(0)
-        config = configuration(group[0])
-        rows.append(
-            {
-                "cell": cell,
-                **config,
-                "runs": len(group),
-                "n": len(measured),
-                "tokens_per_s": rate and rate.value,
-                "tokens_per_s_low": rate and rate.low,
-                "tokens_per_s_high": rate and rate.high,
-                "samples_per_s": rate and samples_per_second(measured),
-                "tokens_per_s_per_device": rate and rate.value / config["devices"],
-                **{
-                    f"step_time_p{p:02}_s": np.quantile(steps, p / 100) if len(steps) else None for p in (5, 25, 50, 75)
-                },
-                "step_time_p95_s": np.quantile(steps, 0.95) if len(steps) >= 20 else None,
-                "step_time_max_s": steps.max() if len(steps) else None,
-                "steps": len(steps),
-                "loss_last": measured[0].metrics.window.train_loss_last if measured else None,
-                **{name: _mean(measured, name) for name in ("validation_loss", "perplexity", "accuracy")},
-                "target_loss": reached.target,
-                "time_to_loss_s": reached.seconds and reached.seconds.value,
-                "time_to_loss_s_low": reached.seconds and reached.seconds.low,
-                "time_to_loss_s_high": reached.seconds and reached.seconds.high,
-                "time_to_loss_why": reached.why,
-                **{
-                    name: _largest(measured, name) for name in ("state_bytes", "state_bytes_predicted", "max_rss_bytes")
-                },
-                "max_cuda_mem_allocated_bytes": _largest(measured, "max_cuda_mem_allocated_bytes"),
-                "mfu": _scaled_mfu(measured, rate),
-                "joules_per_token": _joules_per_token(measured),
-                "startup_s": _median(measured, "startup_s"),
-                "warmup_s": _median(measured, "warmup_s"),
-                "window_s": _median(measured, "wall_time_s"),
-                "total_wall_time_s": _median_of([run.metrics.total_wall_time_s for run in measured]),
-                "device_load": _median_of([load for run in measured if (load := _load(run.metrics)) is not None]),
-                "data_wait_share": _median(measured, "data_wait_share"),
-                "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
-                "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
-            }
-        )
+    rows = [_cell_row(cell, group, measured_runs[cell], times[cell], findings) for cell, group in by_cell(runs).items()]
     return pd.DataFrame(rows)
 
 
-def _largest(runs: list[Run], name: str) -> float | None:
+def _cell_row(
+    cell: str, group: Sequence[Run], repeats: Sequence[MeasuredRun], reached: TimeToLoss, findings: Findings
+) -> dict[str, Any]:
+    """`group`: all runs of the cell; `repeats`: those with numbers."""
+    config = configuration(group[0])
+    rate = throughput(repeats) if repeats else None
+    failures = [run.metrics.failure for run in group if run.metrics.failure]
+    loads = [load for run in repeats if (load := _load(run.metrics)) is not None]
+    return {
+        "cell": cell,
+        **config,
+        "runs": len(group),
+        "n": len(repeats),
+        "tokens_per_s": rate and rate.value,
+        "tokens_per_s_low": rate and rate.low,
+        "tokens_per_s_high": rate and rate.high,
+        "samples_per_s": rate and samples_per_second(repeats),
+        "tokens_per_s_per_device": rate and rate.value / config["devices"],
+        **_step_quantiles(repeats),
+        "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
+        **{name: _mean(repeats, name) for name in ("validation_loss", "perplexity", "accuracy")},
+        "target_loss": reached.target,
+        "time_to_loss_s": reached.seconds and reached.seconds.value,
+        "time_to_loss_s_low": reached.seconds and reached.seconds.low,
+        "time_to_loss_s_high": reached.seconds and reached.seconds.high,
+        "time_to_loss_why": reached.why,
+        **{name: _largest(repeats, name) for name in LARGEST},
+        "mfu": _scaled_mfu(repeats, rate),
+        "joules_per_token": _joules_per_token(repeats),
+        "startup_s": _median(repeats, "startup_s"),
+        "warmup_s": _median(repeats, "warmup_s"),
+        "window_s": _median(repeats, "wall_time_s"),
+        "total_wall_time_s": _median_of([run.metrics.total_wall_time_s for run in repeats]),
+        "device_load": _median_of(loads),
+        "data_wait_share": _median(repeats, "data_wait_share"),
+        "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
+        "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
+    }
+
+
+def _step_quantiles(repeats: Sequence[MeasuredRun]) -> dict[str, float | None]:
+    """Quantiles over all steps of all runs; p95 needs 20."""
+    steps = np.concatenate([run.window["step_time_s"] for run in repeats]) if repeats else np.empty(0)
+    return {
+        **{f"step_time_p{p:02}_s": np.quantile(steps, p / 100) if len(steps) else None for p in (5, 25, 50, 75)},
+        "step_time_p95_s": np.quantile(steps, 0.95) if len(steps) >= 20 else None,
+        "step_time_max_s": steps.max() if len(steps) else None,
+        "steps": len(steps),
+    }
+
+
+def _largest(runs: Sequence[MeasuredRun], name: str) -> float | None:
     return max((v for run in runs if (v := MEASURED[name](run.metrics)) is not None), default=None)
 
 
-def _mean(runs: list[Run], name: str) -> float | None:
+def _mean(runs: Sequence[MeasuredRun], name: str) -> float | None:
     """Mean over runs; None where a run has none."""
     values = [MEASURED[name](run.metrics) for run in runs]
     return None if not values or None in values else statistics.fmean(values)
 
 
-def _median(runs: list[Run], name: str) -> float | None:
+def _median(runs: Sequence[MeasuredRun], name: str) -> float | None:
     return _median_of([MEASURED[name](run.metrics) for run in runs])
 
 
@@ -205,28 +216,34 @@ def _load(metrics: Measured) -> float | None:
     return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
 
 
-def _scaled_mfu(runs: list[Run], rate: Estimate | None) -> float | None:
+def _scaled_mfu(runs: Sequence[MeasuredRun], rate: Estimate | None) -> float | None:
     """MFU at the cell's rate: all tokens over all time, as everywhere; never a mean of ratios."""
-    if not runs or runs[0].metrics.utilization.mfu is None:
+    if not runs or rate is None:
         return None
-    return runs[0].metrics.utilization.mfu * rate.value / runs[0].metrics.window.tokens_per_s
+    first = runs[0].metrics
+    mfu = first.utilization.mfu
+    return None if mfu is None else mfu * rate.value / first.window.tokens_per_s
 
 
-def _joules_per_token(runs: list[Run]) -> float | None:
+def _joules_per_token(runs: Sequence[MeasuredRun]) -> float | None:
     """All energy over all tokens; None where a run has none."""
-    if not runs or any(run.metrics.energy.joules is None for run in runs):
+    joules = [run.metrics.energy.joules for run in runs if run.metrics.energy.joules is not None]
+    if not runs or len(joules) < len(runs):
         return None
-    return sum(r.metrics.energy.joules for r in runs) / sum(r.metrics.window.tokens for r in runs)
+    return sum(joules) / sum(run.metrics.window.tokens for run in runs)
 
 
-def measured_by_cell(runs: list[Run]) -> dict[str, list[Run]]:
+def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[MeasuredRun]]:
     """Runs with numbers of each cell; an empty list for a cell without any."""
-    return {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
+    return {cell: measured(group) for cell, group in by_cell(runs).items()}
 
 
-def by_cell(runs: list[Run]) -> dict[str, list[Run]]:
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:
     """Runs of each cell, cells in the order in which they were given."""
-    grouped: dict[str, list[Run]] = {}
+    grouped: dict[str, list[AnyRun]] = {}
     for run in runs:
         grouped.setdefault(run.metrics.cell, []).append(run)
     return grouped

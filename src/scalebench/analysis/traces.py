@@ -5,11 +5,11 @@ from statistics import geometric_mean
 from typing import Any
 
 from scalebench.analysis.confidence import one_against
-from scalebench.audit.campaign.traces import audit_traces, timed
-from scalebench.record.run import Run
+from scalebench.audit.campaign.traces import timed_ms
+from scalebench.record.run import Run, measured
 from scalebench.trace.profile_schema import Profile, mean
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 PARTS = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "idle_ms")
 
 
@@ -19,7 +19,6 @@ def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run])
         "schema_version": SCHEMA_VERSION,
         "campaign": campaign,
         "traces": [_entry(path, profile, runs) for path, profile in profiles.items()],
-        "findings": [f.model_dump(mode="json") for f in audit_traces(list(profiles.values()), runs)],
     }
 
 
@@ -52,26 +51,26 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> dict[str, Any]:
 
 def _overhead(profile: Profile, runs: list[Run]) -> dict[str, Any] | None:
     """Step time under the profiler over that of the timed runs of the cell; null where either is missing."""
-    others = timed(profile, runs)
+    others = timed_ms(profile, measured(runs))
     if not others or not profile.step_time_ms:
         return None
-    found = one_against(sum(profile.step_time_ms) / len(profile.step_time_ms), others)
+    overhead = one_against(sum(profile.step_time_ms) / len(profile.step_time_ms), others)
     return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "n": found.n,
+        "value": overhead.value,
+        "low": overhead.low,
+        "high": overhead.high,
+        "n": overhead.n,
         "timed_step_ms": geometric_mean(others),
     }
 
 
 def _per_rank(profile: Profile) -> list[dict[str, Any]]:
     """Means over the steps of each rank; null where one of them is unknown."""
-    found = []
+    means = []
     for rank in profile.ranks:
         own = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
-        found.append({"rank": rank} | {name: mean(own, name) for name in PARTS})
-    return found
+        means.append({"rank": rank} | {name: mean(own, name) for name in PARTS})
+    return means
 
 
 def _phases(profile: Profile) -> dict[str, float]:

@@ -19,7 +19,7 @@ class Shares:
     exposed: float  # communication while nothing is computed
     wait: float  # of it, waiting for ranks that came later
     idle: float  # neither
-    compute_to_communication: float | None
+    compute_to_communication: float | None  # computing over transfer: waiting for a late rank is not communication
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Part:
 
 def shares(per_step: list[dict[str, Any]]) -> Shares | None:
     """From the rows `per_step` of a profile_summary.json; None where the trace does not carry it."""
-    wanted = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
-    if not per_step or any(row[name] is None for row in per_step for name in wanted):
+    names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
+    if not per_step or any(row[name] is None for row in per_step for name in names):
         return None
-    total = {name: sum(row[name] for row in per_step) for name in wanted}
-    talk = total["communication_ms"]
-    parts = (total[name] / total["wall_ms"] for name in ("exposed_ms", "wait_ms", "idle_ms"))
+    total = {name: sum(row[name] for row in per_step) for name in names}
+    exposed, wait, idle = (total[name] / total["wall_ms"] for name in ("exposed_ms", "wait_ms", "idle_ms"))
+    transfer_ms = total["communication_ms"] - total["wait_ms"]
+    to_communication = total["compute_ms"] / transfer_ms if transfer_ms > 0 else None
     # Waiting may be hidden behind computation; of the exposed time it can be no more than all of it.
-    exposed, wait, idle = parts
-    return Shares(exposed, min(wait, exposed), idle, total["compute_ms"] / talk if talk else None)
+    return Shares(exposed, min(wait, exposed), idle, to_communication)
 
 
 def waterfall_report(
@@ -53,19 +53,21 @@ def waterfall_report(
     Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
     """
     by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
-    found = [
+    entries = [
         _describe(by_name[point["cell"]], by_name[series["baseline"]], series["kind"], by_name, traced)
         for series in report["series"]
         for point in series["runs"].values()
         if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
     ]
-    return {"schema_version": SCHEMA_VERSION, "campaign": campaign, "cells": found}
+    return {"schema_version": SCHEMA_VERSION, "campaign": campaign, "cells": entries}
 
 
 def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced: dict[str, list]) -> dict[str, Any]:
     scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
-    measured, ideal = _step_ms(cell), _step_ms(base) * scale
-    own, of_base = shares(traced.get(cell["cell"], [])), shares(traced.get(base["cell"], []))
+    measured = _step_ms(cell)
+    ideal = _step_ms(base) * scale
+    own = shares(traced.get(cell["cell"], []))
+    of_base = shares(traced.get(base["cell"], []))
     parts = [
         *([_local_batch(cell, ideal, cells)] if kind == "strong" else []),
         *_communication(own, measured),
@@ -87,8 +89,8 @@ def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced:
 
 
 def _step_ms(cell: dict) -> float:
-    """All time over all steps: global batch x seq_len tokens at the cell's rate."""
-    return 1e3 * cell["global_batch"] * cell["seq_len"] / cell["tokens_per_s"]
+    """All time over all steps: a global batch at the cell's rate in samples, of padded documents as of full sequences."""
+    return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
 def _data_ms(cell: dict) -> float:

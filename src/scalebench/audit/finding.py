@@ -1,13 +1,13 @@
 """A finding: one named result of a validity check."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scalebench.record.run import Run
-
 Severity = Literal["invalid", "suspect", "note"]
+Concern = Literal["runs", "scaling", "trace", "comparison"]
 
 
 class Correction(BaseModel):
@@ -45,19 +45,17 @@ class Finding(BaseModel):
     advice: str
     corrected: Correction | str | None = Field(
         None,
-        description="What the figure should have been; null where it cannot be had. Files of schema 1.1 have a sentence.",
+        description="What the figure should have been; null where it cannot be had. Schema 1.1 has a sentence.",
     )
-
-
-def about(run: Run, code: str, severity: Severity, evidence: str, advice: str) -> Finding:
-    """A finding that concerns one run."""
-    return Finding(
-        code=code, severity=severity, cells=[run.metrics.cell], runs=[run.name], evidence=evidence, advice=advice
+    concerns: Concern = Field(
+        "runs",
+        description="Which figures: of runs and cells; of a scaling series; of a trace; of an A/B comparison, whose "
+        "name stands in `cells`.",
     )
 
 
 class Findings(BaseModel):
-    """findings.json of a campaign."""
+    """findings.json: all findings of a campaign."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,12 +66,27 @@ class Findings(BaseModel):
     findings: list[Finding]
 
     def of(self, cell: str) -> list[Finding]:
-        return self._by_cell.get(cell, [])
+        """Findings about the figures of a cell: its runs and its place in a scaling series."""
+        return [*self._by_place.get(("runs", cell), ()), *self._by_place.get(("scaling", cell), ())]
+
+    def of_trace(self, cell: str) -> list[Finding]:
+        return self._by_place.get(("trace", cell), [])
+
+    def of_comparison(self, name: str) -> list[Finding]:
+        return self._by_place.get(("comparison", name), [])
+
+    def concerning(self, concern: Concern) -> list[Finding]:
+        return [finding for finding in self.findings if finding.concerns == concern]
 
     @cached_property
-    def _by_cell(self) -> dict[str, list[Finding]]:
-        found: dict[str, list[Finding]] = {}
+    def _by_place(self) -> dict[tuple[str, str], list[Finding]]:
+        by_place: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             for cell in dict.fromkeys(finding.cells):
-                found.setdefault(cell, []).append(finding)
-        return found
+                by_place.setdefault((finding.concerns, cell), []).append(finding)
+        return by_place
+
+
+def codes_above_note(findings: Iterable[Finding]) -> list[str]:
+    """The codes that a figure is shown with, each once, in the order of the findings."""
+    return list(dict.fromkeys(f.code for f in findings if f.severity != "note"))

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from scalebench.audit.finding import Correction, Finding, Severity
+from scalebench.audit.finding import Concern, Correction, Finding, Severity
 from scalebench.record.run import MeasuredRun, Run
 
 Subject = TypeVar("Subject")
@@ -74,23 +74,24 @@ class Check(Generic[Subject]):
     name: str
     codes: tuple[Code, ...]
     function: Callable[[Subject], Iterable[Flag]]
-    default_about: Callable[[Subject], Sequence[Named | str]]
+    register: "Register[Subject]"
 
     def __call__(self, subject: Subject) -> list[Finding]:
         return [self._finding(flag, subject) for flag in self.function(subject)]
 
     def _finding(self, flag: Flag, subject: Subject) -> Finding:
         code = self._code(flag.code)
-        about = flag.about or self.default_about(subject)
-        own_cells = dict.fromkeys(item.metrics.cell for item in about if isinstance(item, Run))
+        about = flag.about or self.register.default_about(subject)
+        own_cells = {item.metrics.cell for item in about if isinstance(item, Run)}
         return Finding(
             code=code.name,
             severity=flag.severity or code.severity,
-            cells=sorted(flag.cells or own_cells),
+            cells=sorted(flag.cells or self.register.default_cells(subject) or own_cells),
             runs=[item if isinstance(item, str) else item.name for item in about],
             evidence=flag.evidence,
             advice=code.repair if flag.advice is None else flag.advice,
             corrected=flag.corrected,
+            concerns=self.register.concerns,
         )
 
     def _code(self, name: str) -> Code:
@@ -105,18 +106,26 @@ class Check(Generic[Subject]):
 class Register(Generic[Subject]):
     """The checks of one kind of subject, in the order in which they were registered.
 
-    `default_about`: the runs that a flag concerns when it names none.
+    `default_about` and `default_cells`: the runs and the cells that a flag concerns when it names none. `concerns`:
+    which figures the findings are about.
     """
 
-    def __init__(self, default_about: Callable[[Subject], Sequence[Named | str]]) -> None:
+    def __init__(
+        self,
+        default_about: Callable[[Subject], Sequence[Named | str]],
+        default_cells: Callable[[Subject], Sequence[str]] = lambda subject: (),
+        concerns: Concern = "runs",
+    ) -> None:
         self.default_about = default_about
+        self.default_cells = default_cells
+        self.concerns = concerns
         self._checks: list[Check[Subject]] = []
 
     def check(self, *codes: Code) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
         """Decorator: registers a function that yields flags with these codes."""
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
-            check = Check(function.__name__, codes, function, self.default_about)
+            check = Check(function.__name__, codes, function, self)
             self._checks.append(check)
             return check
 

@@ -32,14 +32,15 @@ def resolve(work: Work, n_devices: int) -> Batch:
         raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
     if accumulation is None:
         accumulation = 1 if micro is None or total is None else _divide("accumulation", total, micro, n_devices)
+    if micro is None:
+        micro = _divide("micro_batch", total or 0, accumulation, n_devices)
     if total is None:
         total = micro * accumulation * n_devices
-    if micro is None:
-        micro = _divide("micro_batch", total, accumulation, n_devices)
     if micro * accumulation * n_devices != total:
         raise UserError(
             f"work.global_batch is {total}, but micro_batch x accumulation x devices = "
-            f"{micro} x {accumulation} x {n_devices} = {micro * accumulation * n_devices}. Leave one of the three to `derive`",
+            f"{micro} x {accumulation} x {n_devices} = {micro * accumulation * n_devices}. Leave one of the three to "
+            "`derive`",
             KEY,
         )
     return Batch(micro, accumulation, n_devices, total)

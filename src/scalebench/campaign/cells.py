@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,10 @@ from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, S
 from scalebench.errors import UserError, nearest
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
+# Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
+MOST_CELLS, MOST_RUNS = 10_000, 100_000
+MOST_PARAMETERS = 10**13
+LONGEST_SLUG = 180  # a name of a folder; most file systems allow 255 bytes
 ALWAYS_NAMED = ("strategy", "geometry")  # so that a second strategy or size renames no older cell
 
 
@@ -59,15 +64,17 @@ class Cell:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The effective configuration: every key with its value, batch and vocabulary resolved, the model as a shape."""
+        """The effective configuration: every key, batch and vocabulary resolved, the model as a shape."""
         config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
         config["workload"]["vocab_size"] = self.vocab_size
         config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
         config["execution"]["geometry"] = str(self.execution.geometry)
         batch = self.batch
         config["work"] |= {
-            "global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation,
-        }  # fmt: skip
+            "global_batch": batch.global_,
+            "micro_batch": batch.micro,
+            "accumulation": batch.accumulation,
+        }
         return config
 
     @cached_property
@@ -80,29 +87,22 @@ class Cell:
 def expand(campaign: Campaign) -> list[Cell]:
     """All cells of a campaign: the product of `vary`, less `exclude`, plus `cells`; in that order.
 
-    Raises UserError where a combination is impossible, an `exclude` matches nothing, or two cells would be the same.
+    Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
+    there would be too many.
     """
     axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
+    _check_count(campaign, axes)
     for name, values in axes.items():
+        seen: set[str] = set()
         for value in values:
-            if values.count(value) > 1:
+            if str(value) in seen:
                 raise UserError(f"vary.{name} lists {value} twice", key=("vary", name))
-    chosen = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    unmatched = [dict(e) for e in campaign.exclude]
-    kept = []
-    for choice in chosen:
-        matches = [e for e in campaign.exclude if all(_value(campaign, choice, k) == v for k, v in _given(e).items())]
-        unmatched = [e for e in unmatched if e not in [dict(m) for m in matches]]
-        if not matches:
-            kept.append(choice)
-    if unmatched:
-        shown = {k: str(v) for k, v in unmatched[0].items() if v is not None}
-        raise UserError(f"exclude: {shown} matches no combination of `vary`; remove it or mend it", key=("exclude",))
-    kept += [_given(extra) for extra in campaign.cells]
-    if not kept:
+            seen.add(str(value))
+    choices = _not_excluded(campaign, axes) + [_given(extra) for extra in campaign.cells]
+    if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
-    for choice in kept:
+    for choice in choices:
         cell = _cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
             raise UserError(
@@ -113,8 +113,50 @@ def expand(campaign: Campaign) -> list[Cell]:
     return list(cells.values())
 
 
+def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
+    """Refuse more cells or runs than any machine makes, before one of them is built."""
+    cells = math.prod(map(len, axes.values())) + len(campaign.cells)
+    if cells > MOST_CELLS:
+        sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+        raise UserError(f"vary: {sizes} makes {cells:,} cells; at most {MOST_CELLS:,} are allowed", key=("vary",))
+    runs = cells * campaign.repeats
+    if runs > MOST_RUNS:
+        raise UserError(
+            f"repeats: {cells:,} cells x {campaign.repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
+            "allowed",
+            key=("repeats",),
+        )
+
+
+def _not_excluded(campaign: Campaign, axes: dict[str, list]) -> list[dict[str, Any]]:
+    """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
+    excluded = [_given(entry) for entry in campaign.exclude]
+    unmatched = set(range(len(excluded)))
+    remaining = []
+    for values in itertools.product(*axes.values()):
+        choice = dict(zip(axes, values, strict=True))
+        matches = {
+            place
+            for place, entry in enumerate(excluded)
+            if all(_value(campaign, choice, name) == value for name, value in entry.items())
+        }
+        unmatched -= matches
+        if not matches:
+            remaining.append(choice)
+    if unmatched:
+        entry = {name: str(value) for name, value in excluded[min(unmatched)].items()}
+        raise UserError(
+            f"exclude: {entry} matches no combination of `vary`; remove it or fix it",
+            key=("exclude", min(unmatched)),
+        )
+    return remaining
+
+
 def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
-    """The two cells of an A/B comparison. Raises UserError where they are one, or not the same work on the same devices."""
+    """The two cells of an A/B comparison.
+
+    Raises UserError where they are one, or not the same work on the same devices.
+    """
     choices = [_given(comparison.a), _given(comparison.b)]
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
     a, b = (_cell(campaign, choice, named) for choice in choices)
@@ -162,10 +204,14 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
         for name in SECTIONS
     }
     slug = "-".join(
-        _token(axis_prefix(field), getattr(sections[section], axis))
+        _token(axis_prefix(field) or "", getattr(sections[section], axis))
         for axis, (section, field) in AXES.items()
         if axis in named
     )
+    if len(slug) > LONGEST_SLUG:
+        raise UserError(
+            f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
+        )
     cell = Cell(slug, **sections)
     try:
         _check(cell)
@@ -193,30 +239,51 @@ def _check(cell: Cell) -> None:
             ("workload", "seq_len"),
         )
     if shape.width % shape.heads:
+        name = "width" if isinstance(shape, ModelShape) else "d_model"
         raise UserError(
-            f"workload.model: {'width' if isinstance(shape, ModelShape) else 'd_model'} {shape.width} is not a multiple of heads {shape.heads}",
-            ("workload", "model"),
+            f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
+        )
+    ramp, steps = cell.work.schedule.ramp_steps, cell.work.warmup_steps + cell.work.steps
+    if ramp > steps:
+        raise UserError(
+            f"work.schedule.ramp_steps {ramp} is more than the run has: "
+            f"{cell.work.warmup_steps} warm-up + {cell.work.steps} timed steps",
+            ("work", "schedule", "ramp_steps"),
         )
     _check_task(cell, shape)
-    vocabulary = entries_of(cell.workload.tokenizer)
-    if vocabulary > MOST_ENTRIES:
+    _check_vocabulary(cell)
+    parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width
+    if parameters > MOST_PARAMETERS:
         raise UserError(
-            f"workload.tokenizer {cell.workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
+            f"workload.model has about {parameters:.1e} parameters; at most {MOST_PARAMETERS:.0e} are allowed",
+            ("workload", "model"),
+        )
+
+
+def _check_vocabulary(cell: Cell) -> None:
+    """Enough rows for the tokenizer, and not absurdly many. Raises UserError."""
+    workload = cell.workload
+    if len(workload.tokenizer) > 20 or (entries := entries_of(workload.tokenizer)) > MOST_ENTRIES:
+        raise UserError(
+            f"workload.tokenizer {workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
             ("workload", "tokenizer"),
         )
-    if vocabulary < 257:
+    if entries < 257:
         raise UserError(
-            f"workload.tokenizer {cell.workload.tokenizer} is too small: the 256 bytes and end-of-text make bpe-257 the least",
+            f"workload.tokenizer {workload.tokenizer} is too small: the 256 bytes and end-of-text need bpe-257",
             ("workload", "tokenizer"),
         )
-    rows = cell.workload.vocab_size
-    if rows != "derive" and rows < vocabulary:
+    rows = workload.vocab_size
+    if rows == "derive":
+        return
+    if rows < entries:
         raise UserError(
-            f"workload.vocab_size {rows} is smaller than the {vocabulary} entries of {cell.workload.tokenizer}"
+            f"workload.vocab_size {rows} is smaller than the {entries} entries of {workload.tokenizer}",
+            ("workload", "vocab_size"),
         )
-    if rows != "derive" and rows % cell.workload.vocab_multiple:
+    if rows % workload.vocab_multiple:
         raise UserError(
-            f"workload.vocab_size {rows} is not a multiple of workload.vocab_multiple {cell.workload.vocab_multiple}; "
+            f"workload.vocab_size {rows} is not a multiple of workload.vocab_multiple {workload.vocab_multiple}; "
             "give one of the two",
             ("workload", "vocab_multiple"),
         )
@@ -233,5 +300,7 @@ def _check_task(cell: Cell, shape: Shape) -> None:
             f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
             ("workload", "model"),
         )
+    if encoder and cell.execution.loss != "plain":
+        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
     if encoder and cell.execution.attention != "sdpa":
         raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))

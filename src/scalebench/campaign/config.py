@@ -1,53 +1,23 @@
 """The keys of a campaign file. The JSON schema in `config/campaign.schema.json` is generated from these classes."""
 
-import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema, create_model, model_validator
+from pydantic import Field, Strict, create_model, field_validator, model_validator
 
-from scalebench.campaign.field import Section, axis_prefix, key
+from scalebench.campaign.field import Section, axis_prefix, key, unit_of
+from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.unmeasured import Forecasting, Tracing
 
-Derivable = Annotated[int, Field(ge=1)] | Literal["derive"]
+Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
     "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
 ]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
-GEOMETRY = r"^([1-9][0-9]*)x([1-9][0-9]*)$"
-TOKENIZER = r"^(gpt2|bytes|bpe-[0-9]+)$"
+TOKENIZER = r"^(gpt2|bytes|bpe-[0-9]{1,18})$"
 ENTRIES = {"gpt2": 50257, "bytes": 257}  # end-of-text included
-
-
-class Geometry(Section):
-    """How many nodes, and how many devices on each."""
-
-    nodes: int = Field(ge=1)
-    devices_per_node: int = Field(ge=1)
-
-    @property
-    def n_devices(self) -> int:
-        return self.nodes * self.devices_per_node
-
-    def slug(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return f"{self.nodes}x{self.devices_per_node}"
-
-
-def _read_geometry(value: Any) -> Any:
-    found = re.match(GEOMETRY, value) if isinstance(value, str) else None
-    return {"nodes": int(found[1]), "devices_per_node": int(found[2])} if found else value
-
-
-# Written "nodes x devices_per_node" in the file: "1x2" is two devices of one node.
-GeometryKey = Annotated[
-    Geometry,
-    BeforeValidator(_read_geometry),
-    WithJsonSchema({"type": "string", "pattern": GEOMETRY, "examples": ["1x2", "2x4"]}),
-]
 
 
 class Workload(Section):
@@ -55,8 +25,8 @@ class Workload(Section):
 
     task: Literal["language-modelling", "classification"] = key(
         "language-modelling",
-        "language-modelling: a GPT-2 predicts each next token. classification: an encoder predicts the class of each document, "
-        "from a corpus with labels.",
+        "language-modelling: a GPT-2 predicts each next token. classification: an encoder predicts the class of each "
+        "document, from a corpus with labels.",
         "none",
     )
     model: ModelName | ModelShape | EncoderShape = key(
@@ -80,15 +50,17 @@ class Workload(Section):
     )
     seq_len: int = key(
         128,
-        "Predicted tokens per sample. For classification: tokens of a document; longer ones are cut, shorter ones are padded, "
-        "and padding is not counted.",
+        "Predicted tokens per sample. For classification: tokens of a document; longer ones are cut, shorter ones are "
+        "padded, and padding is not counted.",
         "tokens",
         axis="sl",
         ge=1,
+        le=10**7,
     )
     vocab_size: Derivable = key(
         "derive",
-        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number pads.",
+        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number "
+        "pads.",
         "entries",
         axis="v",
     )
@@ -98,6 +70,7 @@ class Workload(Section):
         "entries",
         axis="vm",
         ge=1,
+        le=10**6,
     )
 
 
@@ -108,12 +81,12 @@ class Optimizer(Section):
     """AdamW; the learning rate is the peak of the schedule."""
 
     name: Literal["adamw"] = key("adamw", "Update rule.", "none")
-    learning_rate: float = key(1e-3, "Peak learning rate.", "none", gt=0)
+    learning_rate: float = key(1e-3, "Peak learning rate.", "none", gt=0, le=1000)
     betas: Annotated[tuple[Decay, Decay], Strict(False)] = key(
         (0.9, 0.95), "Decay of the first and second moment.", "none"
     )
-    eps: float = key(1e-8, "Added to the root of the second moment.", "none", gt=0)
-    weight_decay: float = key(0.1, "Decoupled weight decay.", "none", ge=0)
+    eps: float = key(1e-8, "Added to the root of the second moment.", "none", gt=0, le=1)
+    weight_decay: float = key(0.1, "Decoupled weight decay.", "none", ge=0, le=1000)
     max_grad_norm: float = key(1.0, "Clip the global gradient norm at this value; 0 does not clip.", "none", ge=0)
 
 
@@ -121,7 +94,7 @@ class Schedule(Section):
     """Learning rate against step, over warm-up and window together."""
 
     name: Literal["constant", "linear", "cosine"] = key("constant", "Shape of the decay after the ramp.", "none")
-    ramp_steps: int = key(0, "Steps over which the rate rises linearly from 0.", "optimizer steps", ge=0)
+    ramp_steps: int = key(0, "Steps over which the rate rises linearly from 0.", "optimizer steps", ge=0, le=2 * 10**7)
     final_fraction: float = key(0.1, "Where linear and cosine end, as a part of the peak.", "none", ge=0, le=1)
 
 
@@ -145,8 +118,9 @@ class Work(Section):
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
     validation_samples: int = key(
         64,
-        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed comes "
-        "after it. The same ones for every strategy and world size; all that there are where there are fewer. 0: none.",
+        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed "
+        "comes after it. The same ones for every strategy and world size; all that there are where there are fewer. "
+        "0: none.",
         "samples",
         ge=0,
         le=10**7,
@@ -187,46 +161,74 @@ class Execution(Section):
     activation_checkpointing: bool = key(
         False, "Forget activations inside a block and compute them again in the backward pass.", "none", axis="ac"
     )
+    loss: Literal["plain", "chunked", "fused"] = key(
+        "plain",
+        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some tokens at "
+        "a time, computed again in the backward pass. fused: some tokens at a time, gradients made at once. "
+        "Language models alone.",
+        "none",
+        axis="loss",
+    )
     fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
-    bucket_elements: Annotated[int, Field(ge=1)] | Literal["auto"] = key(
+    bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
         "auto",
-        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for zero. "
-        "Without effect on single, dp and fsdp (which reduces block by block).",
+        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for "
+        "zero. Without effect on single, dp and fsdp (which reduces block by block).",
         "elements",
         axis="bucket",
+    )
+    overlap_comm: bool | Literal["auto"] = key(
+        "auto",
+        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on for "
+        "zero3). Without effect on other strategies.",
+        "none",
+        axis="overlap",
+    )
+    fsdp_prefetch: int = key(
+        1,
+        "Blocks that fsdp gathers ahead of the one that is computed. 1 is torch's own order. Without effect on others.",
+        "blocks",
+        axis="prefetch",
+        ge=1,
+        le=8,
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
     )
     start: Literal["fresh", "forked"] = key(
         "fresh",
-        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is forked "
-        "from a process that has only imported libraries, which saves most of a short run's start-up; elsewhere as fresh.",
+        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is "
+        "forked from a process that has only imported libraries, which saves most of a short run's start-up; "
+        "elsewhere as fresh.",
         "none",
     )
     threads_per_device: int = key(
-        1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1
+        1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1, le=4096
     )
 
 
 class Resources(Section):
     """What one run may take. Changing these re-runs nothing."""
 
-    time_limit: float = key(15, "A run that takes longer is stopped and recorded as `timeout`.", "minutes", gt=0)
+    time_limit: float = key(
+        15, "A run that takes longer is stopped and recorded as `timeout`.", "minutes", gt=0, le=10**6
+    )
     cpus_per_device: Derivable = key(
         "derive",
-        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a GPU.",
+        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a "
+        "GPU.",
         "cores",
     )
     same_allocation: bool = key(
         False,
-        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired comparisons.",
+        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired "
+        "comparisons.",
         "none",
     )
     exclusive: bool = key(
         True, "On a cluster, whole nodes for each run: what others do beside it would be measured as well.", "none"
     )
-    memory_per_device: float = key(8, "What a run asks of a cluster for each device.", "GB", gt=0)
+    memory_per_device: float = key(8, "What a run asks of a cluster for each device.", "GB", gt=0, le=10**5)
 
 
 SECTIONS: dict[str, type[Section]] = {"workload": Workload, "work": Work, "execution": Execution}
@@ -248,64 +250,48 @@ def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         fields[axis] = (
             wrap(annotation) | None,
-            key(None, f"{section}.{axis}: {field.description}", field.json_schema_extra["unit"]),
+            key(None, f"{section}.{axis}: {field.description}", unit_of(field)),
         )
     return create_model(name, __base__=Section, __doc__=doc, **fields)
 
 
-Vary = _axis_model(
-    "Vary",
-    "Axes of the campaign: every combination of their values is a cell.",
-    lambda t: Annotated[list[t], Field(min_length=1)],
-)
-Choice = _axis_model("Choice", "Values of some axes.", lambda t: t)
+if TYPE_CHECKING:  # built below: a type checker cannot see their keys
+
+    class Choice(Section):
+        """Values of some axes."""
+
+    class Vary(Section):
+        """Lists of values of some axes."""
+
+else:
+    Vary = _axis_model(
+        "Vary",
+        "Axes of the campaign: every combination of their values is a cell.",
+        lambda annotation: Annotated[list[annotation], Field(min_length=1)],
+    )
+    Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
 
 
 class Comparison(Section):
-    """A against B, in pairs: both arms one after the other on the same devices, in random order, each in fresh processes."""
+    """A against B, in pairs: both arms one after the other on the same devices, in random order, in fresh processes."""
 
     name: str = Field(
         description="Names the comparison's folder and its row in the tables.",
         json_schema_extra={"unit": "none"},
         pattern=r"^[a-z0-9][a-z0-9-]*$",
+        max_length=60,
         examples=["buckets"],
     )
     a: Choice = key(Choice(), "The arm that is compared with: what differs from the sections above.", "none")
     b: Choice = key(Choice(), "The arm that is asked about.", "none")
-    pairs: int = key(8, "Pairs of A and B. The interval is over pairs.", "pairs", ge=2)
+    pairs: int = key(8, "Pairs of A and B. The interval is over pairs.", "pairs", ge=2, le=10_000)
     null_pairs: int = key(
         4,
         "Pairs of A and A, mixed among the others: what the method sees where there is nothing to see.",
         "pairs",
         ge=2,
+        le=10_000,
     )
-
-
-class Tracing(Section):
-    """Which cells are traced, in a separate short run each. Changing these re-runs no timed run."""
-
-    cells: list[str] | Literal["all"] = key([], "Names of cells, as `campaign show` lists them, or all.", "none")
-    steps: int = key(5, "Traced optimizer steps, after the cell's warm-up.", "optimizer steps", ge=1, le=1000)
-    tool: Literal["auto", "nsys", "torch.profiler"] = key(
-        "auto",
-        "nsys: Nsight Systems. torch.profiler: Kineto. auto: nsys on GPUs where it is installed, else torch.profiler.",
-        "none",
-    )
-    nodes: Literal["first", "all"] = key(
-        "first", "The nodes that nsys traces; torch.profiler traces every rank.", "none"
-    )
-    interconnect: bool = key(
-        False,
-        "On GPUs, also keep what NCCL, nvidia-smi and ibstat report about the links between devices. Formerly `proof`.",
-        "none",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _former_names(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "proof" in data and "interconnect" not in data:
-            return {"interconnect" if name == "proof" else name: value for name, value in data.items()}
-        return data
 
 
 class Campaign(Section):
@@ -315,6 +301,7 @@ class Campaign(Section):
         description="The question that the campaign answers; heads its report.",
         json_schema_extra={"unit": "none"},
         pattern=r"\S",
+        max_length=300,
     )
     workload: Workload = key(Workload(), Workload.__doc__, "none")
     work: Work = key(Work(), Work.__doc__, "none")
@@ -324,16 +311,33 @@ class Campaign(Section):
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
+    forecast: Forecasting = key(Forecasting(), Forecasting.__doc__, "none")
     target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
         "derive",
-        "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run reaches. "
-        "Changing it re-runs nothing.",
+        "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "
+        "reaches. Changing it re-runs nothing.",
         "none",
     )
     repeats: int = key(
-        3, "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.", "runs", ge=1
+        3,
+        "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.",
+        "runs",
+        ge=1,
+        le=10_000,
     )
     resources: Resources = key(Resources(), Resources.__doc__, "none")
+
+    @field_validator("title")
+    @classmethod
+    def _one_line(cls, title: str) -> str:
+        """Without the line end of a block (`title: |`), and without characters that a terminal or LaTeX would obey."""
+        title = title.rstrip("\n")
+        for place, character in enumerate(title, start=1):
+            if not character.isprintable():
+                raise ValueError(
+                    f"character {place} is U+{ord(character):04X}; allowed: one line of text without control characters"
+                )
+        return title
 
     @model_validator(mode="before")
     @classmethod

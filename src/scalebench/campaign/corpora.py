@@ -2,18 +2,23 @@
 
 import csv
 import json
+import os
 import re
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scalebench.campaign.field import Section, key
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, nearest, shortened
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
-BUDGET = r"^([1-9][0-9,]*) (kB|MB|GB|documents)$"
+BUDGET = r"^([1-9][0-9,]{0,15}) (kB|MB|GB|documents)$"
+MOST_FILES = 10_000  # of a corpus
+RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 # Keys that some sources need; others have no use for them.
 NEEDED = {
@@ -42,14 +47,15 @@ class Corpus(Section):
     """Where the documents of one corpus come from."""
 
     source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
-        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local `files`. "
-        "hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server.",
+        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local "
+        "`files`. hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a "
+        "web server.",
         json_schema_extra={"unit": "none"},
     )
     files: list[FileName] = key(
         [],
-        "Local files, or patterns such as notes/*.txt, relative to the repository. For hub and http: names there, in the order "
-        "in which they are read; {00..79} stands for a range of numbers.",
+        "Local files, or patterns such as notes/*.txt, relative to the repository. For hub and http: names there, in "
+        "the order in which they are read; {00..79} stands for a range of numbers.",
         "none",
     )
     repository: str | None = key(None, "For hub: owner/name of the dataset.", "none", pattern=r"^[\w.-]+/[\w.-]+$")
@@ -69,16 +75,16 @@ class Corpus(Section):
     download_size: int | None = key(None, "All files together, for `campaign show`; not checked.", "bytes", ge=1)
     budget: str | None = key(
         None,
-        "Documents from the start, whole ones, that fit into so much text (UTF-8) or are so many: `100 MB`, `50,000 documents`. "
-        "The same on every machine. Only files that are needed for it are downloaded.",
+        "Documents from the start, whole ones, that fit into so much text (UTF-8) or are so many: `100 MB`, `50,000 "
+        "documents`. The same on every machine. Only files that are needed for it are downloaded.",
         "none",
         pattern=BUDGET,
         examples=["100 MB", "50,000 documents"],
     )
     field: str | Annotated[list[str], Field(min_length=1)] = key(
         "text",
-        "The field of a jsonl, parquet or csv row that holds the document; of several, such as [title, description], the texts are "
-        "joined by a space.",
+        "The field of a jsonl, parquet or csv row that holds the document; of several, such as [title, description], "
+        "the texts are joined by a space.",
         "none",
     )
     label: str | None = key(
@@ -98,36 +104,52 @@ class Corpus(Section):
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> "Corpus":
-        needed = NEEDED[self.source]
-        missing = [name for name in needed if not getattr(self, name)]
-        if missing == ["files"] and self.source in LOCAL:
-            raise ValueError(f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]")
-        if missing:
-            raise ValueError(f"source {self.source} needs {', '.join(f'`{name}`' for name in missing)}")
-        other = {"hub": "urls", "http": "repository"}
-        useless = [other[self.source]] if self.source in other else ONLY_REMOTE
-        useless = [name for name in useless if name in self.model_fields_set]
-        if useless:
-            raise ValueError(f"source {self.source} has no use for `{useless[0]}`")
-        if self.label and self.form in (None, "text"):
-            raise ValueError("`label` needs rows with fields: jsonl, parquet or csv")
-        if self.columns and self.form != "csv":
-            raise ValueError("`columns` is for csv: other rows name their fields themselves")
-        if self.columns and (missing := [name for name in self.fields if name not in self.columns]):
-            raise ValueError(f'"{missing[0]}" (field, label) is none of `columns`: {", ".join(self.columns)}')
+        for complaints in (self._missing_keys, self._useless_keys, self._wrong_fields, self._wrong_places):
+            for complaint in complaints():
+                raise ValueError(complaint)
+        return self
+
+    def _missing_keys(self) -> Iterator[str]:
+        names = [name for name in NEEDED[self.source] if not getattr(self, name)]
+        if names == ["files"] and self.source in LOCAL:
+            yield f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]"
+        elif names:
+            yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
+
+    def _useless_keys(self) -> Iterator[str]:
+        of_the_other = {"hub": ("urls",), "http": ("repository",)}
+        for name in of_the_other.get(self.source, ONLY_REMOTE):
+            if name in self.model_fields_set:
+                yield f"source {self.source} has no use for `{name}`"
         if self.gated and self.source != "hub":
-            raise ValueError("`gated` is for source hub: tokens are sent nowhere else")
+            yield "`gated` is for source hub: tokens are sent nowhere else"
+
+    def _wrong_fields(self) -> Iterator[str]:
+        if self.label and self.form in (None, "text"):
+            yield "`label` needs rows with fields: jsonl, parquet or csv"
+        if self.columns and self.form != "csv":
+            yield "`columns` is for csv: other rows name their fields themselves"
+        for name in self.fields if self.columns else ():
+            if name not in self.columns:
+                yield f'"{name}" (field, label) is none of `columns`: {", ".join(self.columns)}'
+
+    def _wrong_places(self) -> Iterator[str]:
         for url in self.urls:
             if not re.match(r"https?://[^/]", url):
-                raise ValueError(f'urls: "{url}" is no address; allowed: http://... or https://...')
-        if self.remote:
-            for name in self.remote_files:
-                if name.startswith("/") or ".." in name.split("/"):
-                    raise ValueError(f'files: "{name}" must be a name below the repository or the `urls`')
-            for name in self.known:
-                if name not in self.remote_files:
-                    raise ValueError(f'known: "{name}" is none of `files`.{nearest(name, self.remote_files)}')
-        return self
+                yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
+        if not self.remote:
+            return
+        amount = sum(_count(pattern) for pattern in self.files)
+        if amount > MOST_FILES:
+            yield f"files: these are {amount:,} files with their ranges written out; at most {MOST_FILES:,} are allowed"
+            return
+        names = set(self.remote_files)
+        for name in self.remote_files:
+            if name.startswith("/") or ".." in name.split("/"):
+                yield f'files: "{shortened(name)}" must be a name below the repository or the `urls`'
+        for name in self.known:
+            if name not in names:
+                yield f'known: "{shortened(name)}" is none of `files`.{nearest(name, self.remote_files)}'
 
     @property
     def remote(self) -> bool:
@@ -147,27 +169,29 @@ class Corpus(Section):
     @property
     def remote_files(self) -> list[str]:
         """The files' names with ranges written out."""
-        return [name for pattern in self.files for name in _spelt(pattern)]
+        return [name for pattern in self.files for name in _expanded(pattern)]
 
     @property
     def pinned(self) -> bool:
-        """Whether the revision says for ever which files are meant."""
-        return self.source != "hub" or PINNED.fullmatch(self.revision) is not None
+        """Whether the files that the revision names can never change."""
+        return self.source != "hub" or PINNED.fullmatch(self.revision or "") is not None
 
     @property
     def limits(self) -> tuple[int | None, int | None]:
         """The budget: bytes of text, and documents; None is no limit."""
         if self.budget is None:
             return None, None
-        number, unit = re.match(BUDGET, self.budget).groups()
+        number, _, unit = self.budget.partition(" ")
         count = int(number.replace(",", ""))
         return (None, count) if unit == "documents" else (count * UNITS[unit], None)
 
     @property
     def size(self) -> int | None:
         """Bytes to download at most; None where it is not known."""
-        sizes = [self.known[name].size if name in self.known else None for name in self.remote_files]
-        return self.download_size if None in sizes else sum(sizes)
+        names = self.remote_files
+        sizes = [self.known[name].size for name in names if name in self.known]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(names) else self.download_size
 
 
 CorpusName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -186,17 +210,51 @@ def folder_of(name: str, corpus: Corpus) -> str:
 
 
 def local_files(name: str, corpus: Corpus) -> list[str]:
-    """The local files that a corpus names, in order of path; none for the others. Raises UserError where a pattern matches none."""
+    """The local files that a corpus names, in order of path; none for the others.
+
+    Raises UserError where a pattern matches none, or names something that is not a file.
+    """
     if corpus.source not in LOCAL:
         return []
-    found: list[Path] = []
+    files: dict[str, None] = {}
     for pattern in corpus.files:
-        path = Path(pattern)
-        matches = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))))
-        if not matches:
-            raise UserError(f'config/corpora.yaml: {name}.files: "{pattern}" matches no file')
-        found += [m for m in matches if m.is_file()]
-    return [str(p) for p in dict.fromkeys(found)]
+        where = f'config/corpora.yaml: {name}.files: "{shortened(pattern)}"'
+        files |= dict.fromkeys(str(match) for match in _matches(pattern, where))
+        if len(files) > MOST_FILES:
+            raise UserError(f"{where} matches more than {MOST_FILES:,} files, the limit")
+    return list(files)
+
+
+def _matches(pattern: str, where: str) -> list[Path]:
+    """The regular files that a pattern matches, in order of path. Raises UserError if there is none."""
+    path = Path(pattern)
+    wild = any(c in pattern for c in "*?[")
+    if not wild:
+        if (fault := _not_a_file(path)) is not None:
+            raise UserError(f"{where} {fault}")
+        return [path]
+    if "**" in pattern:
+        parts = path.parts
+        fixed = Path(*parts[: next(i for i, part in enumerate(parts) if any(c in part for c in "*?["))])
+        if len(fixed.resolve().parts) < 3:
+            raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
+    matches = sorted(islice(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))), MOST_FILES + 1))
+    regular = [match for match in matches if match.is_file()]
+    if not regular:
+        odd = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
+        raise UserError(f"{where} matches no file{odd}")
+    return regular
+
+
+def _not_a_file(path: Path) -> str | None:
+    """What is wrong with a path that should be a file; None if it is one."""
+    if path.is_file():
+        return None
+    if path.is_dir():
+        return f"is a folder; write {path}/*.txt or the like"
+    if path.is_symlink():
+        return f"is a link to {os.readlink(path)}, which leads nowhere"
+    return "is not a regular file" if path.exists() else "matches no file"
 
 
 def check_local(name: str, corpus: Corpus) -> None:
@@ -206,39 +264,53 @@ def check_local(name: str, corpus: Corpus) -> None:
         raise UserError(f"config/corpora.yaml: {name}.files: {_listed(paths)} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:
-            reason = _odd(file.read(1 << 16), corpus)
+            start = file.read(1 << 16)
+        reason = _parquet_fault(path, start, corpus) if corpus.form == "parquet" else _text_fault(start, corpus)
         if reason:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
 
 
-def _odd(start: bytes, corpus: Corpus) -> str | None:
-    if corpus.form == "parquet":
-        return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
+def _parquet_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
+    """What is wrong with a parquet file: its footer says which fields it has."""
+    if not start.startswith(b"PAR1"):
+        return "cannot be read as parquet: it does not begin like one"
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    try:
+        return _absent_field(read_schema(path).names, corpus)
+    except (ArrowException, OSError) as error:
+        return f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}"
+
+
+def _text_fault(start: bytes, corpus: Corpus) -> str | None:
+    """What is wrong with a file of lines, by its first bytes."""
     if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):  # gzip, zstd: unpacked when it is read
         return None
     if b"\0" in start:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
-        return _absent(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
+        return _absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
     if corpus.form != "jsonl" or not line or not rest:
         return None
     try:
         row = json.loads(line)
-    except ValueError as error:
-        return f"cannot be read as jsonl: {error}"
+    except (ValueError, RecursionError) as error:
+        return f"cannot be read as jsonl: line 1: {error}"
     if not isinstance(row, dict):
-        return 'cannot be read as jsonl: a line must be an object such as {"text": ...}'
-    return _absent(list(row), corpus)
+        return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
+    return _absent_field(list(row), corpus)
 
 
-def _absent(there: list[str], corpus: Corpus) -> str | None:
-    """What is wrong with the fields of a file; None where all that are wanted are there."""
+def _absent_field(names: list[str], corpus: Corpus) -> str | None:
+    """What is wrong with the fields of a file; None if all that the table names are there."""
     for name in corpus.fields:
-        if name not in there:
+        if name not in names:
             what = "label" if name == corpus.label else "field"
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
-            return f'has no field "{name}" (key: {what}); fields there: {", ".join(there)}{more}'
+            there = shortened(", ".join(names), 300)
+            return f'has no field "{name}" (key: {what}).{nearest(name, names)} Fields there: {there}{more}'
     return None
 
 
@@ -246,11 +318,20 @@ def _listed(paths: list[Path]) -> str:
     return ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
-def _spelt(pattern: str) -> list[str]:
-    """A name with its range of numbers, `part-{00..79}`, written out."""
-    found = re.search(r"\{(\d+)\.\.(\d+)\}", pattern)
-    if not found:
+def _count(pattern: str) -> int:
+    """How many names `_expanded` gives."""
+    amount = 1
+    for first, last in RANGE.findall(pattern):
+        amount *= max(0, int(last) - int(first) + 1)
+    return amount
+
+
+def _expanded(pattern: str) -> list[str]:
+    """A name with its ranges of numbers, `part-{00..79}`, written out."""
+    match = RANGE.search(pattern)
+    if not match:
         return [pattern]
-    first, last = found.groups()
+    first, last = match.groups()
     numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
-    return [name for n in numbers for name in _spelt(pattern[: found.start()] + n + pattern[found.end() :])]
+    rest = _expanded(pattern[match.end() :])
+    return [pattern[: match.start()] + number + end for number in numbers for end in rest]

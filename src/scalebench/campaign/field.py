@@ -3,6 +3,7 @@
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 
 class Section(BaseModel):
@@ -11,14 +12,21 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def key(default: Any, description: str, unit: str, *, axis: str | None = None, **limits: Any) -> Any:
+def key(default: Any, description: str | None, unit: str, *, axis: str | None = None, **limits: Any) -> Any:
     """Declare one key.
 
     `unit` is written into the JSON schema ("none" where the value has no unit). `axis` is the prefix of the key in a
     cell's slug ("" for values that speak for themselves); a key without one cannot stand under `vary`.
     """
-    extra = {"unit": unit} | ({} if axis is None else {"axis": axis})
+    extra: JsonDict = {"unit": unit}
+    if axis is not None:
+        extra["axis"] = axis
     return Field(default, description=description, json_schema_extra=extra, **limits)
+
+
+def unit_of(field: Any) -> str:
+    """The unit of a declared key."""
+    return str(field.json_schema_extra["unit"])
 
 
 def axis_prefix(field: Any) -> str | None:

@@ -13,7 +13,7 @@ from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
-RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies")
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "forecasts")
 
 
 class LoadedCampaign:
@@ -24,14 +24,15 @@ class LoadedCampaign:
         self.path, self.name = path, path.stem
         if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
             raise UserError(
-                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case letters, "
-                f"digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
+                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
+                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
             )
         self.campaign, lines = load_campaign(path)
         try:
             self.cells: list[Cell] = expand(self.campaign)
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
+            self._check_forecast()
             for corpus in self._corpora:
                 corpus_called(corpus)
             for cell in self._all_cells:
@@ -56,6 +57,42 @@ class LoadedCampaign:
                 )
         return [cell for cell in self.cells if cell.slug in wanted]
 
+    def _check_forecast(self) -> None:
+        """Geometries of `forecast` are those of cells, on one side of the forecast each."""
+        asked = self.campaign.forecast
+        present = sorted({str(cell.execution.geometry) for cell in self.cells})
+        from_, held_out = [str(g) for g in asked.from_], [str(g) for g in asked.hold_out]
+        for side, geometries in (("from", from_), ("hold_out", held_out)):
+            for place, geometry in enumerate(geometries):
+                if geometry not in present:
+                    hint = f"{nearest(geometry, present)} Geometries: {', '.join(present)}"
+                    raise UserError(
+                        f'forecast.{side}: no cell has the geometry "{geometry}".{hint}', ("forecast", side, place)
+                    )
+        both = [g for g in held_out if g in from_]
+        if both:
+            raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
+        if held_out and set(held_out) == set(present):
+            raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
+        if held_out and self.campaign.resources.same_allocation:
+            raise UserError(
+                "forecast.hold_out: with resources.same_allocation all cells run in one job, none after the forecast",
+                ("forecast", "hold_out"),
+            )
+
+    @property
+    def communicating_groups(self) -> dict[str, str]:
+        """Each geometry with two or more devices, and the first cell in which they communicate, as ranks do."""
+        groups: dict[str, str] = {}
+        for cell in self.cells:
+            if cell.execution.geometry.n_devices > 1 and cell.execution.strategy != "dp":
+                groups.setdefault(str(cell.execution.geometry), cell.slug)
+        return groups
+
+    def held_out(self, cell: Cell) -> bool:
+        """Whether the cell runs after the forecast of it."""
+        return cell.execution.geometry in self.campaign.forecast.hold_out
+
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:
         return {cell.slug: cell for cell in self.cells}
@@ -78,7 +115,8 @@ class LoadedCampaign:
         )
 
     def priority(self, slug: str, repeat: int) -> int:
-        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in each.
+        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in
+        each.
 
         The order depends on the names alone, so that it is the same in every invocation.
         """
@@ -103,7 +141,7 @@ class LoadedCampaign:
         return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in repeats]
 
     def check_files(self) -> None:
-        """Raises UserError where a corpus of the campaign names files that are not there, or cannot be what they should be."""
+        """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
         for name, corpus in self.corpora.items():
             check_local(name, corpus)
 
@@ -134,7 +172,10 @@ def load_named(name: str) -> LoadedCampaign:
 
 
 def in_one_allocation() -> list[str]:
-    """The campaigns whose repeats are one job each. Seen in their text: a campaign that is broken must not disturb others."""
+    """The campaigns whose repeats are one job each.
+
+    Seen in their text: a campaign that is broken must not disturb others.
+    """
     pattern = re.compile(r"^[^#\n]*\bsame_allocation:\s*[Tt]rue\b", re.MULTILINE)
     return [path.stem for path in sorted(CAMPAIGNS.glob("*.yaml")) if pattern.search(path.read_text(errors="replace"))]
 
@@ -157,14 +198,18 @@ def _check_labels(cell: Cell) -> None:
     if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
         raise UserError(
-            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification needs. '
+            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
+            "needs. "
             f"Corpora with labels: {', '.join(labelled) or 'none'}",
             key=("workload", "corpus"),
         )
 
 
 def corpus_in(folder: str) -> tuple[str, Corpus]:
-    """Name and row of the corpus whose folder of results/corpora this is. Raises UserError where the table has moved on."""
+    """Name and row of the corpus whose folder of results/corpora this is.
+
+    Raises UserError where the table has moved on.
+    """
     name = folder.partition("@")[0]
     corpus = corpus_called(name)
     if folder != folder_of(name, corpus):

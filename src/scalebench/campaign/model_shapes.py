@@ -1,4 +1,7 @@
-"""The GPT-2 family and the text classifiers by name, and free shapes. Only numbers: the networks themselves are in `scalebench.model`."""
+"""The GPT-2 family and the text classifiers by name, and free shapes.
+
+Numbers only: the networks are in `scalebench.model`.
+"""
 
 from pydantic import Field
 
@@ -8,10 +11,10 @@ from scalebench.campaign.field import Section, key
 class ModelShape(Section):
     """A GPT-2 shape that has no name of its own."""
 
-    layers: int = key(2, "Transformer blocks.", "blocks", ge=1)
-    width: int = key(128, "Width of the residual stream (n_embd); a multiple of `heads`.", "features", ge=1)
-    heads: int = key(4, "Attention heads per block.", "heads", ge=1)
-    context: int = key(1024, "Rows of the position table; `seq_len` may not exceed it.", "tokens", ge=1)
+    layers: int = key(2, "Transformer blocks.", "blocks", ge=1, le=10_000)
+    width: int = key(128, "Width of the residual stream (n_embd); a multiple of `heads`.", "features", ge=1, le=10**6)
+    heads: int = key(4, "Attention heads per block.", "heads", ge=1, le=10_000)
+    context: int = key(1024, "Rows of the position table; `seq_len` may not exceed it.", "tokens", ge=1, le=10**7)
 
     def slug(self) -> str:
         return f"l{self.layers}w{self.width}h{self.heads}c{self.context}"
@@ -24,11 +27,12 @@ class EncoderShape(Section):
         description="Width of the encoder; a multiple of `heads`. This key says that the shape is an encoder's.",
         json_schema_extra={"unit": "features"},
         ge=1,
+        le=10**6,
     )
-    heads: int = key(4, "Attention heads per layer.", "heads", ge=1)
-    layers: int = key(2, "Encoder layers.", "layers", ge=1)
-    feed_forward: int = key(256, "Width of the hidden layer between attentions.", "features", ge=1)
-    context: int = key(512, "Rows of the position table; `seq_len` may not exceed it.", "tokens", ge=1)
+    heads: int = key(4, "Attention heads per layer.", "heads", ge=1, le=10_000)
+    layers: int = key(2, "Encoder layers.", "layers", ge=1, le=10_000)
+    feed_forward: int = key(256, "Width of the hidden layer between attentions.", "features", ge=1, le=10**7)
+    context: int = key(512, "Rows of the position table; `seq_len` may not exceed it.", "tokens", ge=1, le=10**7)
 
     @property
     def width(self) -> int:

@@ -27,7 +27,8 @@ class Job:
     def mpi(self) -> str:
         """ "srun" over several nodes; empty for one, where the plugin's rules for MPI must not hold.
 
-        The plugin looks at the key's presence as well: with it the rule's command runs in the batch script, from where the
+        The plugin looks at the key's presence as well: with it the rule's command runs in the batch script, from where
+        the
         launcher starts all nodes' ranks.
         """
         return "srun" if self.nodes > 1 else ""
@@ -39,10 +40,10 @@ def job(cell: Cell, resources: Resources) -> Job:
     Devices are asked for unless the cell says `device: cpu`: what `auto` finds is known only on the node.
     """
     geometry, on_cpu = cell.execution.geometry, cell.execution.device == "cpu"
-    cores = resources.cpus_per_device
-    if cores == "derive":
-        threads = cell.execution.threads_per_device
-        cores = threads if on_cpu else max(threads, CORES_BESIDE_GPU)
+    threads = cell.execution.threads_per_device
+    cores = threads if on_cpu else max(threads, CORES_BESIDE_GPU)
+    if resources.cpus_per_device != "derive":
+        cores = resources.cpus_per_device
     return Job(
         nodes=geometry.nodes,
         gres="" if on_cpu else f"gpu:{geometry.devices_per_node}",

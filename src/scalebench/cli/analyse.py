@@ -2,9 +2,14 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from scalebench import __version__
 from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
-from scalebench.errors import UserError, damaged, missing, nearest
+from scalebench.errors import damaged, missing
+
+if TYPE_CHECKING:
+    from scalebench.audit.finding import Findings
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -18,13 +23,18 @@ def collect(args: argparse.Namespace) -> None:
 
 
 def findings(args: argparse.Namespace) -> None:
-    from scalebench.audit.campaign.all_checks import audit
+    from scalebench.analysis.ab_comparison import read_pairs
+    from scalebench.analysis.campaign_findings import campaign_findings
     from scalebench.files import write_json
+    from scalebench.trace.profile_schema import PROFILE, read_profile
 
     loaded, runs = _runs(args)
-    found = audit(loaded.name, runs)
-    write_json(args.results / loaded.name / "findings.json", found.model_dump(mode="json"))
-    for f in found.findings:
+    folder = args.results / loaded.name
+    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
+    pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
+    all_findings = campaign_findings(loaded.name, runs, profiles, pairs)
+    write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
+    for f in all_findings.findings:
         print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
 
 
@@ -36,25 +46,26 @@ def analyse(args: argparse.Namespace) -> None:
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
-    found = _findings(folder)
+    all_findings = _findings(folder)
     curves = curves_of(measured_by_cell(runs))
-    cells = cells_table(runs, found, times_to_loss(curves, loaded.campaign.target_loss))
+    cells = cells_table(runs, all_findings, times_to_loss(curves, loaded.campaign.target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
-    write_json(folder / "scaling_report.json", scaling_report(loaded.name, loaded.campaign.title, runs, found))
+    write_json(folder / "scaling_report.json", scaling_report(loaded.name, loaded.campaign.title, runs, all_findings))
 
 
 def comparison(args: argparse.Namespace) -> None:
-    from scalebench.analysis.ab_comparison import comparison_report
+    from scalebench.analysis.ab_comparison import comparison_report, read_pairs
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
     from scalebench.report.charts import draw_comparison
-    from scalebench.report.tables.cells import write_comparison
+    from scalebench.report.tables.comparison import write_comparison
 
     loaded = LoadedCampaign(args.campaign)
     folder = args.results / loaded.name
-    found = {name: (a, b, folder / "compare" / name / "pairs.json") for name, (_, a, b) in loaded.comparisons.items()}
-    report = comparison_report(loaded.name, found)
+    pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
+    comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
+    report = comparison_report(loaded.name, comparisons, _findings(folder))
     write_json(folder / "comparison.json", report)
     write_comparison(report, folder / "tables")
     draw_comparison(report["comparisons"], folder / "charts")
@@ -91,10 +102,11 @@ def table(args: argparse.Namespace) -> None:
 
 def chart(args: argparse.Namespace) -> None:
     from scalebench.report.charts import CHARTS, draw
+    from scalebench.report.charts.catalog import unknown_chart
     from scalebench.report.read_results import read_inputs
 
     if args.chart not in CHARTS:
-        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+        raise unknown_chart(args.chart, CHARTS)
     draw(args.chart, *read_inputs(args.folder), args.folder / "charts")
 
 
@@ -107,43 +119,56 @@ def loss_chart(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     from scalebench.report.charts.catalog import charts_of
-    from scalebench.report.page import write_page
+    from scalebench.report.page import PageInputs, write_page
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
     from scalebench.report.sentences.answer import answer
     from scalebench.trace.profile_schema import PROFILE, read_profile
+    from scalebench.verify.manifest import write_manifest
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
-    comparisons = read_comparisons(folder) if loaded.comparisons else []
-    traces = read_traces(folder)[0] if loaded.traced else None
-    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
-    inputs = read_inputs(folder)
+    runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
-    lost = read_waterfall(folder) if "waterfall" in drawn else []
-    out = folder / "report.html"
-    write_page(runs, *inputs, _findings(folder), comparisons, drawn, folder / "charts", out, traces, profiles, lost)
-    print(answer(inputs[-1], comparisons))
+    inputs = PageInputs(
+        runs=runs,
+        runs_table=runs_table,
+        cells=cells,
+        report=scaling,
+        findings=_findings(folder),
+        charts=folder / "charts",
+        drawn=drawn,
+        campaign_file=str(args.campaign),
+        comparisons=read_comparisons(folder) if loaded.comparisons else [],
+        traces=read_traces(folder)[0] if loaded.traced else None,
+        profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
+        waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
+    )
+    write_page(inputs, folder / "report.html")
+    write_manifest(folder, __version__)
+    print(answer(scaling, list(inputs.comparisons)))
 
 
 def compare(args: argparse.Namespace) -> None:
     import json
     from dataclasses import asdict
 
-    from scalebench.analysis.compare_external import compare_foreign
+    from scalebench.analysis.compare_external import compare_external
     from scalebench.analysis.compare_runs import all_own, compare_results
+    from scalebench.report.sentences.ratios import compared_sentence
 
     if all_own(args.a, args.b):
-        found, alone = compare_results(args.a, args.b, args.may_differ)
+        compared, alone = compare_results(args.a, args.b, args.vary)
     else:
-        found, alone = [compare_foreign(args.a, args.b, args.may_differ)], []
+        compared = [compare_external(args.a, args.b, args.vary)]
+        alone = []
     if args.json:
-        print(json.dumps({"compared": [asdict(c) for c in found], "on_one_side": alone}, indent=2))
+        print(json.dumps({"compared": [asdict(c) for c in compared], "on_one_side": alone}, indent=2))
     else:
-        for one in found:
-            print(one.sentence)
+        for one in compared:
+            print(compared_sentence(one))
         if alone:
             print(f"on one side alone: {', '.join(alone)}")
-    if all(one.why for one in found):
+    if all(one.why for one in compared):
         raise SystemExit(1)
 
 
@@ -156,7 +181,7 @@ def _runs(args: argparse.Namespace) -> tuple:
     return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
 
 
-def _findings(folder: Path):  # noqa: ANN202  (the type would import the package)
+def _findings(folder: Path) -> "Findings":
     from scalebench.audit.finding import Findings
 
     path = folder / "findings.json"
@@ -171,14 +196,15 @@ def _findings(folder: Path):  # noqa: ANN202  (the type would import the package
 def add(commands: Group) -> None:
     doc = "compare any two results, ours or anybody's; exit code 1 where they are not comparable"
     example = (
-        "scalebench compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --may-differ strategy\n"
+        "scalebench compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --vary strategy\n"
         "scalebench compare before/metrics.json after/metrics.json --json"
     )
     two = command(commands, "compare", compare, doc, example)
     two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
     two.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
     text = "what is meant to differ, e.g. strategy"
-    two.add_argument("--may-differ", nargs="+", default=[], metavar="FIELD", help=text)
+    two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help=text)
+    two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
 
 

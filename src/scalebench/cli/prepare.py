@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from scalebench.cli.arguments import Group, command, count, on_campaign, path, subcommands
+from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option, subcommands
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -28,12 +28,23 @@ def campaign_show(args: argparse.Namespace) -> None:
     print(show(loaded))
 
 
+def stale(args: argparse.Namespace) -> None:
+    from scalebench.campaign.yaml_loader import CAMPAIGNS
+    from scalebench.preflight.stale import stale_runs, stale_text
+
+    paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
+    answers = [stale_runs(path, args.results) for path in paths]
+    print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
+    if any(answer.runs for answer in answers):
+        raise SystemExit(1)
+
+
 def campaign_schema(args: argparse.Namespace) -> None:
     from scalebench.campaign.config import Campaign
     from scalebench.campaign.corpora import CorpusTable
     from scalebench.campaign.yaml_loader import schema_text
 
-    print(schema_text({"campaign": Campaign, "corpora": CorpusTable}[args.what]), end="")
+    print(schema_text(CorpusTable if args.what == "corpora" else Campaign), end="")
 
 
 def corpus_list(args: argparse.Namespace) -> None:
@@ -106,6 +117,18 @@ def add(commands: Group) -> None:
     doc = "open the files of a corpus and check that they hold what its row says"
     check = command(corpus, "check", corpus_check, doc, "scalebench corpus check fortunes")
     check.add_argument("corpus", help="a name in config/corpora.yaml")
+    old = command(
+        commands,
+        "stale",
+        stale,
+        "what an upgrade or an edit would measure again, why, and how many device hours",
+        "scalebench stale                                # all campaigns with results; exit code 1 if anything is stale\n"
+        "scalebench stale config/campaigns/demo.yaml",
+    )
+    old.add_argument(
+        "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
+    )
+    results_option(old)
 
 
 def add_stages(stages: Group) -> None:

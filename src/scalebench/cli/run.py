@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def train(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.launch.run import run_cell
+    from scalebench.record.metrics import Failed
     from scalebench.record.run import LOG
 
     try:
@@ -42,7 +43,7 @@ def train(args: argparse.Namespace) -> None:
             (args.out / LOG).write_text(f"scalebench: {error}\n")
         raise
     name = f"{args.cell}/rep{args.repeat}"
-    if metrics.failure:
+    if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
         print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")

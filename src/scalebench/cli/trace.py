@@ -14,7 +14,7 @@ from scalebench.cli.arguments import (
     subcommands,
 )
 from scalebench.cli.run import check_unchanged, stoppable
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -103,11 +103,12 @@ def trace_report(args: argparse.Namespace) -> None:
 
 
 def trace_chart(args: argparse.Namespace) -> None:
+    from scalebench.report.charts.catalog import unknown_chart
     from scalebench.report.charts.traces import CHARTS, draw_trace
     from scalebench.report.read_results import read_traces
 
     if args.chart not in CHARTS:
-        raise UserError(f'there is no chart "{args.chart}".{nearest(args.chart, CHARTS)} Charts: {", ".join(CHARTS)}')
+        raise unknown_chart(args.chart, CHARTS)
     draw_trace(args.chart, *read_traces(args.folder), args.folder / "charts")
 
 

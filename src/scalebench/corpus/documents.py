@@ -2,8 +2,8 @@
 
 import ast
 import hashlib
-import json
 import platform
+import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,9 @@ from scalebench.corpus.labels import COLUMN as LABEL
 from scalebench.corpus.labels import in_order
 from scalebench.corpus.remote import Remote
 from scalebench.errors import UserError
+from scalebench.files import whole_file, write_json
 
+HALF = re.compile("[\ud800-\udfff]")
 GROUP_BYTES = 1_000_000  # text in one row group: what a tokenising process takes at a time
 _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 
@@ -26,13 +28,13 @@ _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"
 def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> dict[str, Any]:  # noqa: B008  (frozen)
     """Gather the documents of `corpus` into `out`/documents.parquet and describe them in `out`/corpus.json.
 
-    Empty documents are dropped and counted. Returns the description: counts, bytes of UTF-8, sha256 over the
-    documents (each ended by a zero byte), source, revision, licence, and the files that were downloaded. Raises UserError where
-    nothing is left, or a file is not what it was said to be.
+    Empty documents are dropped and counted; halves of surrogate pairs become U+FFFD and are counted. Returns the
+    description: counts, bytes of UTF-8, sha256 over the documents (each ended by a zero byte), source, revision,
+    licence, and the files that were downloaded. Raises UserError where nothing is left, or a file is not what it was
+    said to be.
     """
     check_local(name, corpus)
     out.mkdir(parents=True, exist_ok=True)
-    partial = out / "documents.parquet.part"
     digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
     downloaded: list[dict[str, Any]] = []
     most_bytes, most_documents = corpus.limits
@@ -40,12 +42,17 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
     schema = pa.schema([(name, pa.large_string()) for name in group])
     classes: set[str] = set()
     size = 0
-    with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+    with (
+        whole_file(out / "documents.parquet") as partial,
+        pq.ParquetWriter(partial, schema, compression="zstd") as writer,
+    ):
         for text, label in _documents(name, corpus, remote, downloaded):
             if not text.strip():
                 counts["empty_documents"] += 1
                 continue
-            data = _utf8(name, corpus, text)
+            text, halves = _without_halves(text)
+            counts["replaced_characters"] += halves
+            data = text.encode()
             if most_bytes and counts["bytes"] + len(data) > most_bytes:
                 break
             digest.update(data + b"\0")
@@ -66,10 +73,9 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
                 break
         if group["text"]:
             writer.write_table(pa.table(group, schema=schema))
-    if not counts["documents"]:
-        partial.unlink()
-        budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
-        raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {_where(corpus)} holds no text{budget}')
+        if not counts["documents"]:
+            budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
+            raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {_where(corpus)} holds no text{budget}')
     description = {
         "corpus": name,
         "source": corpus.source,
@@ -82,39 +88,43 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
         **({"classes": in_order(name, classes)} if corpus.label else {}),
         "files": downloaded,
     }
-    partial.replace(out / "documents.parquet")
-    (out / "corpus.json").write_text(json.dumps(description, indent=2) + "\n")
+    write_json(out / "corpus.json", description)
     return description
 
 
 def _documents(
     name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """The documents in order, with their labels where the corpus has some. Each remote file is downloaded when it is its turn, and described in `downloaded`."""
+    """The documents in order, with their labels where the corpus has some.
+
+    Each remote file is downloaded when it is its turn, and described in `downloaded`.
+    """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
-    for path in local_files(name, corpus):
-        yield from _in_file(name, corpus, Path(path), path)
+    for local in local_files(name, corpus):
+        yield from _in_file(name, corpus, Path(local), local)
     for file in corpus.remote_files if corpus.remote else []:
         path, record = remote.have(corpus, file)
         downloaded.append({"file": file, **record})
         yield from _in_file(name, corpus, path, file)
 
 
-def _in_file(name: str, corpus: Corpus, path: Path, shown: str) -> Iterator[tuple[str, str | None]]:
+def _in_file(name: str, corpus: Corpus, path: Path, label: str) -> Iterator[tuple[str, str | None]]:
+    form, labelled = corpus.form or "text", corpus.label is not None
     try:
-        yield from forms.read(
-            path, corpus.form, corpus.fields, corpus.document, corpus.label is not None, corpus.columns
-        )
+        yield from forms.read(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
     except forms.Unreadable as reason:
-        raise UserError(f'config/corpora.yaml: corpus "{name}": {shown} {reason}') from reason
+        raise UserError(f'config/corpora.yaml: corpus "{name}": {label} {reason}') from reason
 
 
-def _utf8(name: str, corpus: Corpus, text: str) -> bytes:
+def _without_halves(text: str) -> tuple[str, int]:
+    """The text with U+FFFD for each half of a surrogate pair, which JSON can spell and UTF-8 cannot; how many."""
     try:
-        return text.encode()
-    except UnicodeEncodeError as error:  # JSON can spell half of a pair
-        raise UserError(f'corpus "{name}": {_where(corpus)} cannot be read as {corpus.form}: {error}') from None
+        text.encode()
+        return text, 0
+    except UnicodeEncodeError:
+        halves = sum("\ud800" <= character <= "\udfff" for character in text)
+        return HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
 
 
 def _where(corpus: Corpus) -> str:

@@ -1,7 +1,6 @@
 """A download that can be trusted: a file that is whole and checked, or none."""
 
 import fcntl
-import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -18,17 +17,18 @@ from scalebench.corpus.transfer import (
     read_json,
     shown,
     transfer,
-    write_json,
 )
 from scalebench.errors import UserError
+from scalebench.files import sha256_of, write_json
 
 
 def download(wanted: Wanted, target: Path, patience: Patience = Patience()) -> dict[str, Any]:  # noqa: B008  (frozen)
     """Have `target`: as it is where it is intact, else from the first address that gives it.
 
-    Returns what is written to `target`.json as well: size, sha256, and what the checksum was compared with: `table`, `hub`
-    (what the hub states of the file), or `first use` (nothing was known; later runs compare with it). Two processes may ask for
-    the same file at once. Raises UserError where no address gave it, or where the disk is too small; a part never has its name.
+    Returns what is written to `target`.json as well: size, sha256, and what the checksum was compared with: `table`,
+    `hub` (what the hub states of the file), or `first use` (nothing was known; later runs compare with it). Two
+    processes may ask for the same file at once. Raises UserError where no address gave it, or where the disk is too
+    small; a part never has its name.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with _alone(target):
@@ -55,14 +55,16 @@ def _kept(wanted: Wanted, target: Path) -> dict[str, Any] | None:
     """The description of a file that is there, intact and the wanted one; otherwise None."""
     if not target.is_file():
         return None
-    size, sha256, record = target.stat().st_size, _sha256(target), read_json(beside(target, ".json"))
+    size, sha256, record = target.stat().st_size, sha256_of(target), read_json(beside(target, ".json"))
     expected = wanted.sha256 or record.get("sha256", sha256)
     if sha256 == expected and wanted.size in (None, size):
         if record.get("sha256") == sha256 and (record.get("checked") != "first use" or not wanted.sha256):
             return record
         # A file that somebody put there by hand is as good as a download.
         checked = "table" if wanted.sha256 else "first use"
-        return write_json(beside(target, ".json"), record | {"size": size, "sha256": sha256, "checked": checked})
+        record |= {"size": size, "sha256": sha256, "checked": checked}
+        write_json(beside(target, ".json"), record)
+        return record
     _say(
         target, f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again"
     )
@@ -77,7 +79,7 @@ def _from(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict[st
         before = _size(part)
         try:
             said = transfer(url, wanted, target, patience)
-            sha256 = _sha256(part)
+            sha256 = sha256_of(part)
             first = read_json(beside(target, ".json")).get("sha256")
             expected = wanted.sha256 or said.get("sha256") or first or sha256
             if sha256 == expected:
@@ -111,11 +113,6 @@ def _publish(wanted: Wanted, said: dict[str, Any], target: Path, sha256: str, so
     part.replace(target)
     beside(target, ".part.json").unlink(missing_ok=True)
     return record
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _size(path: Path) -> int:

@@ -1,7 +1,6 @@
 """Encoding a shard of the documents: the work of a tokenising process, which therefore imports little."""
 
 import hashlib
-import json
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import tiktoken
 
 from scalebench.corpus import tokenizer
+from scalebench.files import write_json
 
 SPLITS = ("train", "val")
 _load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
@@ -70,9 +70,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
                 )
             first += len(texts)
     description = {split: part.close() for split, part in parts.items()}
-    temporary = shard.file(folder, "json.part")
-    temporary.write_text(json.dumps(description))
-    temporary.replace(shard.file(folder, "json"))
+    write_json(shard.file(folder, "json"), description)
     return len(shard.groups)
 
 
@@ -103,7 +101,7 @@ class _Part:
 
 
 def end_with_parent() -> None:
-    """For a process' start: it ends when the one that started it is killed, instead of waiting for work for ever."""
+    """For a process' start: it ends when its parent is killed, instead of waiting for work that never comes."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scalebench.errors import nearest, shortened
+
 ROWS = 100  # of a Parquet file in memory
 LARGEST = 10**9  # bytes of a file that is one document
 
@@ -18,6 +20,7 @@ class Unreadable(Exception):
 
 
 Document = tuple[str, str | None]  # text and label
+Row = tuple[str, Sequence[object]]  # where it is in the file, and the values of the fields
 
 
 def read(
@@ -25,37 +28,41 @@ def read(
 ) -> Iterator[Document]:
     """Documents of a `text`, `jsonl`, `parquet` or `csv` file, those without text among them, and their labels.
 
-    `fields` hold the document of a row, the last of them its label where it is `labelled`; `columns` are the names of a csv
-    file without any. `document` says what one is in a text (file, paragraph, line). Text that is not UTF-8
-    gets U+FFFD in its place. Files that end in .gz, .bz2 or .zst are unpacked. Raises Unreadable.
+    `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns` are the names of a
+    csv file without any. `document` says what one is in a text (file, paragraph, line). Text that is not UTF-8 gets
+    U+FFFD in its place. Files that end in .gz, .bz2 or .zst are unpacked. Raises Unreadable.
     """
     try:
         if form == "text":
             yield from ((text, None) for text in _text(path, document))
-        else:
-            rows = (
-                _csv(path, fields, columns)
-                if form == "csv"
-                else {"jsonl": _jsonl, "parquet": _parquet}[form](path, fields)
-            )
-            for row in rows:
-                yield _document(dict(zip(fields, row, strict=True)), labelled)
+            return
+        for where, values in _rows(path, form, fields, columns):
+            yield _document(where, dict(zip(fields, values, strict=True)), labelled)
     except (pa.ArrowException, csv.Error, OSError, EOFError, UnicodeDecodeError) as error:
         raise Unreadable(f"cannot be read as {form}: {error}") from error
 
 
-def _document(row: dict[str, object], labelled: bool) -> Document:
+def _rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    if form == "csv":
+        return _csv(path, fields, columns)
+    return _jsonl(path, fields) if form == "jsonl" else _parquet(path, fields)
+
+
+def _document(where: str, row: dict[str, object], labelled: bool) -> Document:
     """The texts of a row, joined, and its label as text."""
     label = None
     if labelled:
         field, value = row.popitem()
         if not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
-            raise Unreadable(f'label "{field}" of a document is {value!r}; a number or a word is expected')
+            given = shortened(repr(value))
+            raise Unreadable(f'{where}: label "{field}" of a document is {given}; a number or a word is expected')
         label = str(value).strip()
+    texts: list[str] = []
     for field, text in row.items():
         if not isinstance(text, str | None):
-            raise Unreadable(f'field "{field}" is not text but {type(text).__name__}')
-    return " ".join(text for text in row.values() if text), label
+            raise Unreadable(f'{where}: field "{field}" is not text but {type(text).__name__}')
+        texts += [text] if text else []
+    return " ".join(texts), label
 
 
 def _lines(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
@@ -83,42 +90,51 @@ def _text(path: Path, document: str) -> Iterator[str]:
             yield "".join(paragraph)
 
 
-def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[list[str]]:
+def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
     with _lines(path, "strict", newline="") as lines:
         rows = csv.reader(lines)
         names = [name.removeprefix("\ufeff") for name in columns or next(rows, [])]
-        _has(fields, names)
+        _check_fields("line 1", fields, names)
         places = [names.index(field) for field in fields]
         for row in rows:
             if row and len(row) != len(names):
                 raise Unreadable(f"cannot be read as csv: line {rows.line_num} has {len(row)} fields, not {len(names)}")
             if row:
-                yield [row[place] for place in places]
+                yield f"line {rows.line_num}", [row[place] for place in places]
 
 
-def _jsonl(path: Path, fields: list[str]) -> Iterator[list[object]]:
+def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
     with _lines(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
+            except RecursionError:
+                raise Unreadable(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:
                 raise Unreadable(f"cannot be read as jsonl: line {number}: {error}") from None
             if not isinstance(row, dict):
                 raise Unreadable(f"cannot be read as jsonl: line {number} is no object")
-            _has(fields, list(row))
-            yield [row[field] for field in fields]
+            _check_fields(f"line {number}", fields, list(row))
+            yield f"line {number}", [row[field] for field in fields]
 
 
-def _parquet(path: Path, fields: list[str]) -> Iterator[tuple[object, ...]]:
+def _parquet(path: Path, fields: list[str]) -> Iterator[Row]:
     with pq.ParquetFile(path) as file:
-        _has(fields, file.schema_arrow.names)
+        _check_fields("the schema", fields, file.schema_arrow.names)
+        number = 0
         for batch in file.iter_batches(batch_size=ROWS, columns=fields, use_threads=False):
-            yield from zip(*(batch.column(field).to_pylist() for field in fields), strict=True)
+            for values in zip(*(batch.column(field).to_pylist() for field in fields), strict=True):
+                number += 1
+                yield f"row {number}", values
 
 
-def _has(fields: list[str], names: list[str]) -> None:
+def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
     for field in fields:
         if field not in names:
-            raise Unreadable(f'has no field "{field}" (key: field); fields there: {", ".join(names)}')
+            there = shortened(", ".join(names), 300)
+            raise Unreadable(
+                f'{where}: has no field "{field}" (key: field).{nearest(field, names)} Fields there: {there}'
+            )

@@ -22,27 +22,28 @@ def in_order(corpus: str, names: Collection[str]) -> list[str]:
     """
     if not 2 <= len(names) <= MOST:
         raise UserError(
-            f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; 2 to {MOST:,} can be told apart'
+            f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; 2 to {MOST:,} can be told '
+            "apart"
         )
     numbers = all(name.removeprefix("-").isdecimal() for name in names)
     return sorted(names, key=int if numbers else str)
 
 
 def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:
-    """Write `out`/{train,val}.labels, one uint16 a document in the order of the token files; empty for a corpus without labels.
+    """Write `out`/{train,val}.labels, one uint16 per document in the order of the token files; empty without labels.
 
-    `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the documents
-    of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
+    `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
+    documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
     """
     labels = np.zeros(0, DTYPE)
     if classes:
         number = {name: i for i, name in enumerate(classes)}
         column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist()
         labels = np.array([number[name] for name in column], dtype=DTYPE)
-    found = {}
-    for split, wanted in (("train", ~held_out), ("val", held_out)):
-        data = (labels[wanted] if classes else labels).tobytes()
+    files = {}
+    for split, documents in (("train", ~held_out), ("val", held_out)):
+        data = (labels[documents] if classes else labels).tobytes()
         path = out / f"{split}.labels"
         path.write_bytes(data)
-        found[split] = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    return found if classes else {}
+        files[split] = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return files if classes else {}

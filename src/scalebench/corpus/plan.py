@@ -19,11 +19,12 @@ class SamplePlan:
     def __init__(self, samples: int, global_batch: int, seed: int) -> None:
         if samples < global_batch:
             raise UserError(
-                f"the corpus has {samples} training samples of this seq_len, fewer than one global batch of {global_batch}; "
-                "take a larger corpus, a smaller work.global_batch or a shorter workload.seq_len"
+                f"the corpus has {samples} training samples of this seq_len, fewer than one global batch of "
+                f"{global_batch}; take a larger corpus, a smaller work.global_batch or a shorter workload.seq_len"
             )
         self.samples, self.global_batch = samples, global_batch
-        # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for ever.
+        # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for
+        # ever.
         self._epoch = lru_cache(maxsize=2)(lambda e: np.random.RandomState((seed, e)).permutation(samples))
 
     def step(self, step: int) -> np.ndarray:

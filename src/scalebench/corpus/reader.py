@@ -25,7 +25,7 @@ class TokenFile:
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Tokens of some samples: int64 of shape (len(ids), seq_len + 1); a sample's last token is the next one's first."""
+        """Tokens of samples: int64 of shape (len(ids), seq_len + 1); a sample's last token is the next one's first."""
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
@@ -61,7 +61,7 @@ class LabelledFile(TokenFile):
         return len(self.description["classes"])
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, the label in the last column."""
+        """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, label in the last."""
         place = np.arange(self.seq_len)
         real = place < self.lengths[ids][:, None]
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The files of corpora that are elsewhere: where they are offered, and where they are kept here, once for all campaigns."""
+"""The files of corpora that are elsewhere: where they are offered, and where they are kept here for all campaigns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,10 @@ class Remote:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down."""
+        """HF_ENDPOINT: a mirror of the hub.
+
+        HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down.
+        """
         return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
 
     def merges(self) -> Path:
@@ -42,17 +45,19 @@ class Remote:
 
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
         """One of the corpus' files, downloaded if need be, and its description. Raises UserError."""
-        known, version = corpus.known.get(name, Known()), corpus.revision
+        known = corpus.known.get(name, Known())
+        version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":
             repository = f"{self.endpoint.rstrip('/')}/datasets/{corpus.repository}"
             urls = [f"{repository}/resolve/{version}/{quote(name)}"]
-            path = self.folder / "hub" / corpus.repository / version / name
+            path = self.folder / "hub" / str(corpus.repository) / version / name
             terms = repository if corpus.gated else None
         else:
             urls = [f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls]
             first = urlsplit(corpus.urls[0])
             place = f"{first.hostname}/{first.path.strip('/')}"
-            path, terms = self.folder / place / version / name, None
+            path = self.folder / place / version / name
+            terms = None
         token = self.token if corpus.gated else None
         wanted = Wanted(tuple(urls), known.size, known.sha256, token, terms)
         return path, download(wanted, path, self.patience)

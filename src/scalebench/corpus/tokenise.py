@@ -19,6 +19,7 @@ from scalebench.corpus import encode, tokenizer
 from scalebench.corpus.encode import SPLITS, Shard
 from scalebench.corpus.labels import write_labels
 from scalebench.errors import UserError
+from scalebench.files import sha256_of, whole_file, write_json
 from scalebench.progress import progress
 
 ALONE = 8  # row groups; up to so many are not worth starting processes for
@@ -31,25 +32,28 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
 
     Files are flat little-endian token ids, uint16 up to 65,536 entries and uint32 above; each document is followed by
     end-of-text. Text that spells a special token is encoded as ordinary text. The bytes depend only on the documents
-    and the tokenizer, not on the number of processes, nor on how often the work was killed: shards that are finished are in
-    `out`/shards, and a later call goes on with the others. Memory: a row group of text per process, and 9 bytes a document.
-    Returns the description. Raises UserError on a corpus of one document, which cannot be split, and where a process is killed.
+    and the tokenizer, not on the number of processes, nor on how often the work was killed: finished shards are in
+    `out`/shards, and a later call goes on with the others. Memory: a row group of text per process, and 9 bytes per
+    document. Returns the description. Raises UserError on a corpus of one document, which cannot be split, and where a
+    process is killed.
     """
     source = json.loads((corpus_dir / "corpus.json").read_text())
     encoding = tokenizer.load(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
     store, folder = corpus_dir / "documents.parquet", out / "shards"
-    tokenizer_sha256 = hashlib.sha256(tokenizer_file.read_bytes()).hexdigest()
+    tokenizer_sha256 = sha256_of(tokenizer_file)
     code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
     held_out = _held_out(source)
     shards = list(_shards(encode.documents_by_group(store), held_out))
-    _prepare(folder, {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"],
-                      "shards": len(shards), "code": code})  # fmt: skip
-    left = [shard for shard in shards if not _finished(shard, folder)]
-    if len(left) < len(shards):
-        print(f"tokenise: {len(shards) - len(left)} of {len(shards)} shards are there already", file=sys.stderr)
+    key = {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"]}
+    _prepare(folder, key | {"shards": len(shards), "code": code})
+    unfinished = [shard for shard in shards if not _finished(shard, folder)]
+    if len(unfinished) < len(shards):
+        print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
     work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
-    for _ in progress(_each_group(work, left, processes), sum(len(s.groups) for s in left), "tokenise", "groups"):
+    for _ in progress(
+        _each_group(work, unfinished, processes), sum(len(s.groups) for s in unfinished), "tokenise", "groups"
+    ):
         pass
     description = {
         "corpus": source["corpus"],
@@ -69,13 +73,13 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     for split, labels in write_labels(store, classes, held_out, out).items():
         description |= {"classes": classes, split: description[split] | {"labels": labels}}
     description["bytes_per_token"] = round(source["bytes"] / sum(description[s]["tokens"] for s in SPLITS), 4)
-    (out / "tokens.json").write_text(json.dumps(description, indent=2) + "\n")
+    write_json(out / "tokens.json", description)
     shutil.rmtree(folder)
     return description
 
 
 def _held_out(source: dict[str, Any]) -> np.ndarray:
-    """True for the documents of the validation split: a fixed pseudo-random choice that depends on their number alone."""
+    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone."""
     n = source["documents"]
     if n < 2:
         raise UserError(
@@ -112,8 +116,8 @@ def _finished(shard: Shard, folder: Path) -> bool:
     path = shard.file(folder, "json")
     if not path.exists():
         return False
-    said = json.loads(path.read_text())
-    return all(_sha256(shard.file(folder, split)) == said[split]["sha256"] for split in SPLITS)
+    written = json.loads(path.read_text())
+    return all(sha256_of(shard.file(folder, split)) == written[split]["sha256"] for split in SPLITS)
 
 
 def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
@@ -133,8 +137,8 @@ def _each_group(work: partial, shards: list[Shard], processes: int | None) -> It
                 yield from [None] * future.result()
         except BrokenProcessPool:
             raise UserError(
-                "a tokenising process was killed (for its memory, perhaps: use fewer --processes); finished shards are kept, and "
-                "the next run goes on with the others"
+                "a tokenising process was killed (for its memory, perhaps: use fewer --processes); finished shards "
+                "are kept, and the next run goes on with the others"
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -142,8 +146,10 @@ def _each_group(work: partial, shards: list[Shard], processes: int | None) -> It
 
 def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
     """All shards of a split in one file, which has its name only when it is whole. Returns its description."""
-    path, part, digest, documents = out / f"{split}.bin", out / f"{split}.bin.part", hashlib.sha256(), 0
-    with part.open("wb") as file:
+    path = out / f"{split}.bin"
+    digest = hashlib.sha256()
+    documents = 0
+    with whole_file(path) as part, part.open("wb") as file:
         for shard in shards:
             documents += json.loads(shard.file(folder, "json").read_text())[split]["documents"]
             with shard.file(folder, split).open("rb") as piece:
@@ -151,7 +157,6 @@ def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dt
                     file.write(data)
                     digest.update(data)
         size = file.tell()
-    part.replace(path)
     return {
         "file": path.name,
         "documents": documents,
@@ -159,8 +164,3 @@ def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dt
         "bytes": size,
         "sha256": digest.hexdigest(),
     }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

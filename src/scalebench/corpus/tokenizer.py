@@ -7,9 +7,11 @@ from pathlib import Path
 import tiktoken
 
 from scalebench.errors import UserError
+from scalebench.files import whole_file
 
 END_OF_TEXT = "<|endoftext|>"
-# GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less backtracking).
+# GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less
+# backtracking).
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 SAMPLE_BYTES = 100_000_000  # of the corpus, from its start, that the merges are learnt from
 
@@ -17,7 +19,8 @@ SAMPLE_BYTES = 100_000_000  # of the corpus, from its start, that the merges are
 def train(name: str, documents: Iterator[str], out: Path) -> None:
     """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
 
-    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then end-of-text.
+    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
+    end-of-text.
     Raises UserError where the text supports fewer merges than were asked for.
     """
     if name == "bytes":
@@ -58,9 +61,8 @@ def from_merges(merges: Path, out: Path) -> None:
 
 def _write(name: str, tokens: list[bytes], out: Path) -> None:
     text = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [t.hex() for t in tokens]}
-    part = out.with_name(out.name + ".part")
-    part.write_text(json.dumps(text, indent=0) + "\n")
-    part.replace(out)
+    with whole_file(out) as part:
+        part.write_text(json.dumps(text, indent=0) + "\n")
 
 
 def load(path: Path) -> tiktoken.Encoding:

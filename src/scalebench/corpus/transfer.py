@@ -18,6 +18,7 @@ import requests
 import urllib3
 
 from scalebench.errors import UserError
+from scalebench.files import write_json
 from scalebench.progress import meter
 
 CHUNK = 1 << 20  # bytes at most in memory
@@ -65,7 +66,8 @@ class Interrupted(Exception):
 def transfer(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict[str, Any]:
     """Bring `target`.part to its full length, from where it ends if the server still has the same file.
 
-    Returns what the server said of the file: `etag`, and where it is a hub `sha256` and `commit`. Raises Refused or Interrupted;
+    Returns what the server said of the file: `etag`, and where it is a hub `sha256` and `commit`. Raises Refused or
+    Interrupted;
     UserError where the disk is full. What came stays in the part.
     """
     part, note = beside(target, ".part"), beside(target, ".part.json")
@@ -108,7 +110,10 @@ def transfer(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict
 
 
 def _continues(answer: requests.Response, have: int, known: dict) -> bool:
-    """Whether the answer to a request for the rest is the rest, or at least the whole file. Servers may not know If-Range."""
+    """Whether the answer to a request for the rest is the rest, or at least the whole file.
+
+    Servers may not know If-Range.
+    """
     if answer.status_code == 416:
         return False
     if answer.status_code != 206:
@@ -118,7 +123,10 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted(answer: requests.Response, wanted: Wanted) -> tuple[int | None, dict[str, Any]]:
-    """The file's length and what the server says of it. Raises where this is no answer, or the answer to something else."""
+    """The file's length and what the server says of it.
+
+    Raises where this is no answer, or the answer to something else.
+    """
     code = answer.status_code
     if code in (401, 403):
         raise Refused(f"access denied (HTTP {code}){_advice(wanted)}")
@@ -185,7 +193,8 @@ def _write(file: RawIOBase, data: bytes, part: Path) -> None:
         if error.errno not in FULL:
             raise
         raise UserError(
-            f"the disk of {part.parent} is full; {part.stat().st_size:,} bytes are kept, and the next run goes on from there"
+            f"the disk of {part.parent} is full; {part.stat().st_size:,} bytes are kept, and the next run goes on "
+            "from there"
         ) from None
 
 
@@ -193,8 +202,8 @@ def _room_for(target: Path, total: int | None, have: int) -> None:
     free = shutil.disk_usage(target.parent).free
     if total is not None and total - have > free:
         raise UserError(
-            f"{target.name} needs {total - have:,} bytes more, and the disk of {target.parent} has {free:,} free; make room, or "
-            f"let {target.parent} be a link to a larger disk"
+            f"{target.name} needs {total - have:,} bytes more, and the disk of {target.parent} has {free:,} free; "
+            f"make room, or let {target.parent} be a link to a larger disk"
         )
 
 
@@ -255,14 +264,7 @@ def beside(target: Path, ending: str) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """What a note holds; nothing where there is none, or half of one."""
     try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
+        note = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write_json(path: Path, data: dict[str, Any]) -> dict[str, Any]:
-    part = beside(path, ".new")
-    part.write_text(json.dumps(data, indent=2) + "\n")
-    part.replace(path)
-    return data
+    return note if isinstance(note, dict) else {}

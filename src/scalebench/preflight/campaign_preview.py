@@ -12,7 +12,7 @@ from scalebench.preflight import requirements
 
 
 def show(loaded: LoadedCampaign) -> str:
-    """Cells with batch arithmetic, tokens, processes and memory; the totals; models, corpora, and what cannot run here."""
+    """Cells with batch arithmetic, tokens, processes and memory; totals; models, corpora, and what cannot run here."""
     campaign, rows, total = loaded.campaign, [], 0
     for cell in loaded.cells:
         batch, seq_len = cell.batch, cell.workload.seq_len
@@ -46,8 +46,9 @@ def show(loaded: LoadedCampaign) -> str:
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, {hours:.3g} hours in all"
-        f"{_padding(loaded)}{_comparisons(loaded)}{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
+        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, "
+        f"{hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
+        f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
     )
 

@@ -33,7 +33,8 @@ class Check:
 
 
 def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Check]:
-    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a campaign.
+    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a
+    campaign.
 
     Raises UserError where there is no Slurm.
     """
@@ -79,14 +80,15 @@ def _jobs(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Check]:
         Check(
             reason is None,
             f"{'Slurm takes' if reason is None else 'Slurm refuses'} {who}: {what}" + (f": {reason}" if reason else ""),
-            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the partition",
+            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
+            "partition",
         )
         for what, who, reason in refusals(loaded, profile)
     ]
 
 
 def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
-    """The trainings' partition and its devices, which it need not have where none are asked for; how many nodes it has."""
+    """The trainings' partition: its devices, which it needs only if some are requested, and how many nodes it has."""
     rows, names = _sinfo()
     own = [row for row in rows if row[0] == wanted]
     if not own:
@@ -101,8 +103,8 @@ def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
         Check(
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
-            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for train, "
-            "same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
+            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for "
+            "train, same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
         ),
     ], count
 
@@ -155,12 +157,13 @@ def _nodes(partition: str, account: str, count: int, results: Path) -> list[Chec
 def _of(node: dict[str, Any], written: set[str], results: Path) -> list[Check]:
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
+    host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
+    one = f"the login node has {here}: use one environment"
     return [
-        Check(shared, f"{node['host']}: {results}/ is shared and can be written", "put the repository on a shared file system"),
-        Check(node["python"] == here, f"{node['host']}: Python {node['python']}", f"the login node has {here}: use one environment"),
-        Check(bool(node["torch"]), f"{node['host']}: torch {node['torch'] or 'cannot be imported: ' + node['error']}",
-              "install the environment where compute nodes see it"),
-    ]  # fmt: skip
+        Check(shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"),
+        Check(node["python"] == here, f"{host}: Python {node['python']}", one),
+        Check(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
+    ]
 
 
 def _network(answers: list[dict[str, Any]]) -> list[Check]:
@@ -168,7 +171,10 @@ def _network(answers: list[dict[str, Any]]) -> list[Check]:
         return [Check(True, "one node: no network between nodes to look at")]
     checks = []
     for node in answers:
-        fix = f"{node['host']} does not know the way to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+        fix = (
+            f"{node['host']} has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and "
+            "NCCL_SOCKET_IFNAME"
+        )
         checks.append(
             Check(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
         )

@@ -1,4 +1,4 @@
-"""`python -m scalebench.preflight.compute_node TOKEN`: what a compute node says of itself to `scalebench cluster check`."""
+"""`python -m scalebench.preflight.compute_node TOKEN`: what a compute node reports to `scalebench cluster check`."""
 
 import json
 import os

@@ -48,7 +48,8 @@ def models(loaded: LoadedCampaign) -> str:
         label = name if isinstance(name, str) else name.slug()
         label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
         lines[label] = (
-            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a token"
+            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a "
+            "token"
         )
     return "\n\nModels:" + "".join(lines.values()) if lines else ""
 
@@ -56,10 +57,10 @@ def models(loaded: LoadedCampaign) -> str:
 def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """What the column of the state says and leaves out, and which cells it rules out here."""
     note = (
-        "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, buffers and the "
-        "allocator's reserve come on top."
+        "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
+        "buffers and the allocator's reserve come on top."
     )
-    least = min((gpu.memory for gpu in gpus), default=None)
+    least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
     if least is None:
         return note
     large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]

@@ -1,4 +1,4 @@
-"""Before Snakemake submits: will it ever hear that a job has ended, are there jobs of an earlier one, do secrets go along?"""
+"""Before Snakemake submits: will it hear that a job has ended, are there jobs of an earlier one, are secrets sent?"""
 
 import os
 import re
@@ -21,7 +21,8 @@ def guard(settings: Any) -> None:
     """What must hold before the first job is submitted; `settings` are those of Snakemake's executor.
 
     Takes what looks like a secret out of this process' environment, all of which would go along with every job. Raises
-    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and where
+    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and
+    where
     jobs of an earlier Snakemake in this folder could still start, or publish, behind the back of this one's.
     """
     if not hasattr(settings, "status_command"):  # another executor than the Slurm plugin's, or a job of it
@@ -52,10 +53,13 @@ States = dict[str, str]  # job id -> Slurm's state
 class Listener:
     """The plugin's question after the states of its jobs, asked so that it hears of the end of each.
 
-    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because the
+    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because
+    the
     controller restarts, it drops all jobs: here it gets the states last heard. A preempted job it leaves to Slurm,
-    which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the cluster has
-    forgotten meanwhile is never heard of again: here it is UNKNOWN, of which the plugin goes and sees whether its files are there.
+    which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the
+    cluster has
+    forgotten meanwhile is never heard of again: here it is UNKNOWN, of which the plugin goes and sees whether its
+    files are there.
     """
 
     def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
@@ -86,7 +90,8 @@ def status_check_problem(
 ) -> str | None:
     """Why Snakemake would not hear of the end of its jobs; None where it would.
 
-    `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the cluster's
+    `command`: sacct or squeue, None for the plugin's own choice; `interval`: its seconds between looks; `age`: the
+    cluster's
     MinJobAge; `accounts`: whether sacct answers; `sacct`: whether it is installed, in which case the plugin prefers it.
     """
     if accounts:
@@ -105,7 +110,8 @@ def status_check_problem(
     if not sacct:
         return None  # the plugin then takes squeue
     return (
-        'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for its '
+        'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for '
+        "its "
         "jobs for ever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
     )
 

@@ -14,7 +14,7 @@ OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constrai
 
 
 def refusals(loaded: LoadedCampaign, profile: SnakemakeProfile) -> Iterator[tuple[str, str, str | None]]:
-    """Each different request among the jobs of a campaign: what it asks for, for whom, and why Slurm refuses it (or None)."""
+    """Each different request among the jobs of a campaign: resources, jobs, and why Slurm refuses it (or None)."""
     wanted: dict[tuple[str, Job], list[str]] = {}
     for rule, request, name in requests(loaded):
         wanted.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from scalebench.errors import UserError
+from scalebench.files import whole_file
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
 
 
@@ -19,6 +20,5 @@ def copy(source: Path, out: Path) -> None:
         (out / name).unlink(missing_ok=True)
     for name in (LOG, STEPS, LAUNCHER, COMPLETE, METRICS):
         if (source / name).exists():
-            part = out / f".{name}.part"
-            shutil.copyfile(source / name, part)
-            part.replace(out / name)
+            with whole_file(out / name) as part:
+                shutil.copyfile(source / name, part)

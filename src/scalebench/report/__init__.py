@@ -1,1 +1,1 @@
-"""Telling it: tables, charts and the HTML page."""
+"""Tables, charts and the page."""

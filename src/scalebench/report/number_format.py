@@ -5,9 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
+
 
 def number(value: float | None, digits: int = 3) -> str:
-    """`value` with about `digits` significant digits and thousands separators; a dash where there is none."""
+    """`value` with about `digits` significant digits and thousands separators; a dash for None and NaN."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0:
@@ -16,14 +18,16 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def estimate(shown: dict[str, Any] | None, factor: float = 1.0, digits: int = 3) -> str:
-    """`value [low, high]`, or `value (n=1)` where a single run gives no interval."""
-    if shown is None:
+def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int = 3) -> str:
+    """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
+    if interval is None:
         return "–"
-    text = number(shown["value"] * factor, digits)
-    if shown["low"] is None:
-        return f"{text} (n={shown['n']:.0f})"
-    return f"{text} [{number(shown['low'] * factor, digits)},\u00a0{number(shown['high'] * factor, digits)}]"
+    text, low, high = number(interval["value"] * factor, digits), interval["low"], interval["high"]
+    if low is None:
+        return f"{text} (n={interval['n']:.0f})"
+    if low > 0 and high > TOO_WIDE * low:
+        return f"{text} (n={interval['n']:.0f}: too few)"
+    return f"{text} [{number(low * factor, digits)},\u00a0{number(high * factor, digits)}]"
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

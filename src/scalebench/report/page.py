@@ -1,7 +1,7 @@
 """report.html: one page that needs nothing but itself."""
 
-import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,166 +9,158 @@ import pandas as pd
 
 from scalebench.audit.finding import Finding, Findings
 from scalebench.files import write_atomic
-from scalebench.record.metrics import Recorded
 from scalebench.record.run import Run
-from scalebench.report.charts.catalog import COMPARISON, GALLERY
+from scalebench.report.charts.catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
+from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
-from scalebench.report.sentences.answer import answer, compared
+from scalebench.report.page_facts import environment_facts, machine, protocol, when
+from scalebench.report.page_tables import Table, cells_view, series_view
+from scalebench.report.sentences.answer import compared, conclude
+from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
-from scalebench.report.tables.cells import FILES_ONLY, HUMAN, comparison_rows, human_rows, scaling_rows, split_constant
-from scalebench.report.tables.scaling import KINDS, law_sentences, series_human
+from scalebench.report.sentences.waterfall import loss_sentence
+from scalebench.report.tables.columns import DEFINITIONS, HUMAN
+from scalebench.report.tables.comparison import comparison_rows
+from scalebench.report.tables.scaling import KINDS
 from scalebench.report.tables.traces import trace_rows
-from scalebench.report.tables.waterfall import sentence
 from scalebench.trace.profile_schema import Profile
 
-
-def write_page(
-    runs: list[Run],
-    table: pd.DataFrame,
-    cells: pd.DataFrame,
-    report: dict[str, Any],
-    findings: Findings,
-    comparisons: list[dict[str, Any]],
-    drawn: list[str],
-    charts: Path,
-    out: Path,
-    traces: dict[str, Any] | None = None,
-    profiles: Sequence[Profile] = (),
-    lost: list[dict[str, Any]] | None = None,
-) -> None:
-    """Write the report of a campaign to `out`. `table` is runs.csv; `drawn` are charts, `charts` the folder of their SVG files.
-
-    `traces` is traces.json and `lost` the entries of waterfall.json, where the campaign has any.
-    """
-    human, constant = split_constant(human_rows(scaling_rows(cells, report)))
-    human = human.drop(columns=[HUMAN[name] for name in FILES_ONLY], errors="ignore")
-    scaling = [s for s in report["series"] if s["kind"]]
-    shown = {name: GALLERY[name].caption for name in drawn if GALLERY[name].shown(cells, report)}
-    shown |= {"comparison": COMPARISON} if comparisons else {}
-    found = [
-        *report["findings"],
-        *(traces["findings"] if traces else []),
-        *(f for c in comparisons for f in c["findings"]),
-    ]
-    every = [*findings.findings, *(Finding.model_validate(f) for f in found)]
-    template = environment(number=number).get_template("report.html.j2")
-    page = template.render(
-        report=report,
-        answer=answer(report, comparisons),
-        columns=list(human.columns),
-        rows=human.to_dict("records"),
-        constant=constant,
-        numeric=[HUMAN[c] for c in HUMAN if c not in ("strategy", "precision", "model", "geometry", "findings")],
-        by_kind=_by_kind(report),
-        lost=[sentence(entry) for entry in lost or []],
-        compared=[compared(c) for c in comparisons],
-        comparison_rows=comparison_rows({"comparisons": comparisons}).to_dict("records"),
-        checks=len(findings.checks),
-        findings=_grouped(every),
-        of_run=_of_run(every),
-        marked={f.code for f in every if f.severity != "note"},
-        charts=[(name, _data_uri(charts / f"{name}.svg")) for name in shown],
-        captions=shown | TRACE_CAPTIONS,
-        traces=[(profile.cell, sentences(profile)) for profile in profiles],
-        trace_rows=trace_rows(traces) if traces else [],
-        trace_charts=[(name, _data_uri(charts / f"{name}.svg")) for name in TRACE_CAPTIONS] if traces else [],
-        failed=[run for run in runs if not run.ok],
-        runs=records(table),
-        base=f"{out.parent}/",
-        surroundings=_surroundings(runs),
-        protocol=_protocol(runs),
-        baselines=[(s["name"], s["kind"], s["baseline"]) for s in scaling],
-    )
-    write_atomic(out, page)
+SEVERITIES = ("invalid", "suspect", "note")
 
 
-def _by_kind(report: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]], list[str]]]:
-    """Strong and weak scaling, each where there is some: rows of the table, sentences on its laws."""
-    there = [kind for kind in KINDS if any(s["kind"] == kind for s in report["series"])]
-    return [(kind, series_human(report, kind).to_dict("records"), law_sentences(report, kind)) for kind in there]
+@dataclass(frozen=True)
+class PageInputs:
+    """Everything that the report of a campaign is made from."""
+
+    runs: list[Run]
+    runs_table: pd.DataFrame  # runs.csv
+    cells: pd.DataFrame  # cells.csv
+    report: dict[str, Any]  # scaling_report.json
+    findings: Findings
+    charts: Path  # folder of the SVG files
+    drawn: list[str]  # names of the charts that the campaign has
+    campaign_file: str = ""  # as it was given to the command
+    comparisons: Sequence[dict[str, Any]] = ()  # of comparison.json
+    traces: dict[str, Any] | None = None  # traces.json
+    profiles: Sequence[Profile] = ()
+    waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json
 
 
-def _data_uri(path: Path) -> str:
-    # As an image, not inline: the ids inside two SVG files cannot get into each other's way.
-    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
+@dataclass(frozen=True)
+class Drawing:
+    """A chart on the page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
 
 
-def _grouped(findings: list[Finding]) -> list[tuple[tuple[str, str, str], list[Finding]]]:
-    """Findings of one kind together, the gravest first."""
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for f in findings:
-        groups.setdefault((f.severity, f.code, f.advice), []).append(f)
-    return list(groups.items())
+@dataclass(frozen=True)
+class FindingGroup:
+    """Findings of one code and severity."""
+
+    code: str
+    severity: str
+    advice: list[str]
+    findings: list[Finding]
 
 
-def _of_run(findings: list[Finding]) -> dict[str, list[str]]:
-    """Codes of findings, notes aside, by the name of the run."""
-    found: dict[str, list[str]] = {}
-    for f in findings:
-        for run in f.runs if f.severity != "note" else ():
-            found.setdefault(run, []).append(f.code)
-    return found
+def write_page(inputs: PageInputs, out: Path) -> None:
+    """Write the report to `out`; links in it are relative to its folder."""
+    report, comparisons = inputs.report, list(inputs.comparisons)
+    conclusion = conclude(report, comparisons)
+    findings = inputs.findings.findings
+    context = {
+        "report": report,
+        "verdict": conclusion.verdict,
+        "bullets": [f"{bullet.text}{bullet.basis}" for bullet in conclusion.bullets],
+        "when": when(inputs.runs),
+        "machine": machine(inputs.runs),
+        "campaign_file": inputs.campaign_file,
+        "tables": _tables(inputs),
+        "laws": {kind: law_sentences(report, kind) for kind in KINDS},
+        "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
+        "without_baseline": _without_baseline(report),
+        "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
+        "compared": [compared(c) for c in comparisons],
+        "comparison_rows": comparison_rows({"comparisons": comparisons}).to_dict("records"),
+        "charts": _charts(inputs),
+        "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
+        "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
+        "trace_charts": _trace_charts(inputs),
+        "checks": len(inputs.findings.checks),
+        "groups": _grouped(findings),
+        "severities": {s: sum(f.severity == s for f in findings) for s in SEVERITIES},
+        "severity_of": {group.code: group.severity for group in reversed(_grouped(findings))},
+        "failed": [run for run in inputs.runs if not run.ok],
+        "definitions": {HUMAN.get(key, key): text for key, text in DEFINITIONS.items() if key in HUMAN},
+        "runs": records(inputs.runs_table),
+        "codes_of_run": _codes_of_run(findings),
+        "base": f"{out.parent}/",
+        "environment": environment_facts(inputs.runs),
+        "protocol": protocol(inputs.runs),
+    }
+    write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
 
 
-def _every(values: list[Any]) -> str:
-    """All values that there are; runs that differ are not told as if they were alike."""
-    return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
+def _tables(inputs: PageInputs) -> dict[str, Table]:
+    kinds = [kind for kind in KINDS if any(s["kind"] == kind for s in inputs.report["series"])]
+    series = {kind: series_view(inputs.report, kind) for kind in kinds}
+    return {"cells": cells_view(inputs.cells, inputs.report)} | series
 
 
-def _protocol(runs: list[Run]) -> list[tuple[str, str]]:
-    """What was run; where cells differ, all values are shown."""
-    metrics = [run.metrics for run in runs]
-    work = [m.config["work"] for m in metrics]
-    rows = [
-        ("Model", [f"{m.training_config.model_name} ({m.training_config.model_size}), {_rows(m):,} rows in the token table" for m in metrics]),
-        ("Parameters", [f"{m.model.parameters:,} ({m.model.flops_per_token:,} FLOP per token, forward and backward)" for m in metrics if m.model]),
-        ("Corpus", [f"{m.data['corpus']} ({m.data['revision'] or m.data['corpus_sha256'][:12]}), tokenizer {m.data['tokenizer']}, licence {m.data['licence']}{_classes(m)}" for m in metrics]),
-        ("Samples", [f"seq_len {m.training_config.seq_len}, global batch {m.training_config.global_batch}" for m in metrics]),
-        ("Steps", [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]),
-        ("Optimizer", [f"{w['optimizer']['name']}, learning rate {w['optimizer']['learning_rate']:g} ({w['schedule']['name']}), {_clipping(w)}, seed {w['seed']}" for w in work]),
-    ]  # fmt: skip
-    return [(name, _every(values)) for name, values in rows if values]
+def _without_baseline(report: dict[str, Any]) -> list[str]:
+    """Series of one size beside others that have several: they have no speed-up of their own."""
+    if not any(s["kind"] for s in report["series"]):
+        return []
+    return [s["name"] for s in report["series"] if not s["kind"]]
 
 
-def _classes(metrics: Recorded) -> str:
-    """The classes of a corpus with labels, where they are what is learnt."""
-    classes = metrics.data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
-    return f", {len(classes)} classes" if classes else ""
+def _is_known(entry: dict[str, Any]) -> bool:
+    """A waterfall says something where at least half of its parts were measured."""
+    measured = sum(part["ms"] is not None for part in entry["parts"])
+    return 2 * measured >= len(entry["parts"])
 
 
-def _clipping(work: dict[str, Any]) -> str:
-    norm = work["optimizer"]["max_grad_norm"]
-    return f"clipping at {norm:g}" if norm else "no clipping"
+def _charts(inputs: PageInputs) -> list[Drawing]:
+    """The charts that have something to show."""
+    chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
+    if not any(_is_known(entry) for entry in inputs.waterfall):
+        chosen.pop("waterfall", None)
+    if any(c["estimate"] for c in inputs.comparisons):
+        chosen["comparison"] = COMPARISON
+    return [_drawing(inputs, name, chart.title, chart.caption) for name, chart in chosen.items()]
 
 
-def _rows(metrics: Recorded) -> int:
-    rows = metrics.config["workload"]["vocab_size"]
-    return metrics.data["vocab_size"] if rows == "derive" else rows
+def _trace_charts(inputs: PageInputs) -> list[Drawing]:
+    if not inputs.traces or not any(t["status"] == "ok" for t in inputs.traces["traces"]):
+        return []
+    titles = {name: name.removeprefix("trace-").capitalize() for name in TRACE_CAPTIONS}
+    return [_drawing(inputs, name, titles[name], caption) for name, caption in TRACE_CAPTIONS.items()]
 
 
-def _surroundings(runs: list[Run]) -> list[tuple[str, str]]:
-    """What machine and versions it was; where runs differ, all values are shown."""
+def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing:
+    return Drawing(name, title, caption, inline_svg(inputs.charts / f"{name}.svg", name, title))
 
-    metrics = [run.metrics for run in runs]
-    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
-    rows = [
-        ("Machine", _every([m.host["hostname"] for m in metrics])),
-        (
-            "Processor",
-            _every([f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]),
-        ),
-        ("Memory", _every([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
-        ("Devices", _every(devices or ["none came up"])),
-        ("Operating system", _every([m.host["os"] for m in metrics])),
-        ("Python", _every([m.env["python_version"] for m in metrics])),
-    ]
-    for package in ("torch", "transformers", "deepspeed", "scalebench"):
-        rows.append((package, _every([m.env[f"{package}_version"] for m in metrics])))
-    commits = [f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}" for m in metrics]
+
+def _grouped(findings: list[Finding]) -> list[FindingGroup]:
+    """Findings of one kind together, the most severe first."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity), []).append(finding)
     return [
-        *rows,
-        ("Commit", _every(commits)),
-        ("Measuring code", _every([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
+        FindingGroup(code, severity, list(dict.fromkeys(f.advice for f in group)), group)
+        for (code, severity), group in groups.items()
     ]
+
+
+def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:
+    """Codes of findings, notes aside, by the name of the run."""
+    codes: dict[str, list[str]] = {}
+    for finding in findings:
+        for run in finding.runs if finding.severity != "note" else ():
+            codes.setdefault(run, []).append(finding.code)
+    return {run: list(dict.fromkeys(names)) for run, names in codes.items()}

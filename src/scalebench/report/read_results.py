@@ -1,4 +1,4 @@
-"""Reading what the analysis wrote. A file that is missing, damaged or cut short is told with the command that makes it anew."""
+"""Reading what the analysis wrote. An error on a missing, damaged or cut file names the command that rebuilds it."""
 
 import io
 import json
@@ -15,15 +15,15 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
 
     Both tables must have all that the report speaks of: a table that was cut short would silently say less.
     """
-    report = read_json(folder / "scaling_report.json", "series", "ranking", "findings")
+    report = read_json(folder / "scaling_report.json", "series", "ranking")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
     cells = read_csv(folder / "cells.csv", "cell", "n", "failures", "findings")
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     points = [point for series in report["series"] for point in series["runs"].values()]
     if not {point["cell"] for point in points} <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged(folder / "cells.csv", "it ends too early")
-    made = set(zip(runs["cell"], runs["repeat"], strict=True))
-    if any((point["cell"], k) not in made for point in points for k in point["repeats"]):
+    known = set(zip(runs["cell"], runs["repeat"], strict=True))
+    if any((point["cell"], k) not in known for point in points for k in point["repeats"]):
         raise damaged(folder / "runs.csv", "it ends too early")
     return runs, cells, report
 
@@ -43,7 +43,7 @@ def read_comparisons(folder: Path) -> list[dict[str, Any]]:
 
 def read_traces(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """traces.json, and the timeline of each traced cell. Raises UserError."""
-    report = read_json(folder / "traces.json", "traces", "findings")
+    report = read_json(folder / "traces.json", "traces")
     spans = {t["cell"]: read_csv(folder / "traces" / t["cell"] / "timeline.csv", "step") for t in report["traces"]}
     return report, spans
 
@@ -62,29 +62,29 @@ def read_waterfall(folder: Path) -> list[dict[str, Any]]:
 def read_json(path: Path, *keys: str) -> dict[str, Any]:
     """An object with these keys. Raises UserError."""
     try:
-        found = json.loads(_there(path).read_bytes())
+        data = json.loads(_existing(path).read_bytes())
     except (ValueError, RecursionError) as error:
         raise damaged(path, str(error)[:100]) from None
-    if not isinstance(found, dict) or not set(keys) <= set(found):
+    if not isinstance(data, dict) or not set(keys) <= set(data):
         raise damaged(path, f"it has no {', '.join(keys)}")
-    return found
+    return data
 
 
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     """A table with these columns. Raises UserError."""
     try:
-        text = _there(path).read_text(encoding="utf-8")
-        found = pd.read_csv(io.StringIO(text), dtype={"failures": str, "findings": str})
+        text = _existing(path).read_text(encoding="utf-8")
+        data = pd.read_csv(io.StringIO(text), dtype={"failures": str, "findings": str})
     except ValueError as error:  # of pandas and of the encoding
         raise damaged(path, " ".join(str(error).split())[:100]) from None
     if not text.endswith("\n"):
         raise damaged(path, "it ends too early")
-    if not set(columns) <= set(found.columns):
+    if not set(columns) <= set(data.columns):
         raise damaged(path, f"it has no columns {', '.join(columns)}")
-    return found
+    return data
 
 
-def _there(path: Path) -> Path:
+def _existing(path: Path) -> Path:
     if not path.is_file():
         raise missing(path)
     return path

@@ -33,7 +33,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Work:
-    """What one rank's device did: parallel arrays; `kind` and `collective` are places in the StepBreakdown's lists of names."""
+    """What one rank's device did, as parallel arrays; `kind` and `collective` index the breakdown's lists of names."""
 
     launched: np.ndarray
     start: np.ndarray
@@ -46,11 +46,12 @@ class Work:
 
 
 class StepBreakdown:
-    """What a trace says; `world` is how many ranks it should hold, where that is known."""
+    """What a trace says; `world` and `n_devices` are the ranks and devices that it should hold, where they are known."""
 
-    def __init__(self, trace: Trace, world: int | None = None) -> None:
+    def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
+        self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
         # Names become small numbers at once: comparing text a million times takes longer than everything else.
         classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
@@ -121,12 +122,14 @@ class StepBreakdown:
         """Why nothing is said about communication; None where the trace carries it."""
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
+        if self.shares_process:
+            return "a rank of nn.DataParallel drives several devices: what one computes while another copies is not overlap"
         share = self.coverage.classified_share
         if share is not None and share < MARK:
             names = ", ".join(self.coverage.unclassified_top)
             return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
         if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():
-            return f"no collective was found in a trace of {self.world} ranks; its kernels may have names that are not known"
+            return f"no collective was found in a trace of {self.world} ranks; its kernels may have unknown names"
         if self.trace.source.dropped:
             return f"{self.trace.source.tool} lost {self.trace.source.dropped:,} events"
         return None
@@ -170,7 +173,7 @@ class StepBreakdown:
             return []
         rows = []
         waited = self.waits.by_rank if isinstance(self.waits, Waiting) else None
-        recorded = self.trace.source.device != "none"
+        recorded = self.trace.source.device != "none" and not self.shares_process
         for rank in self.ranks:
             window = self.windows[rank]
             compute, talk = self._spans[rank]

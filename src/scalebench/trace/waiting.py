@@ -1,8 +1,8 @@
 """Collectives matched over ranks: who came last, how long the others waited, how long the transfer took.
 
-A collective ends on all ranks at about the same time and begins when each arrives. Its shortest participant came last and
-waited for nobody, so its duration is the transfer; what another rank took longer is waiting. Only durations are compared,
-so the clocks of nodes need not agree.
+A collective ends on all ranks at about the same time and begins when each arrives. Its shortest participant came last
+and waited for nobody, so its duration is the transfer; what another rank took longer is waiting. Only durations are
+compared, so the clocks of nodes need not agree.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ def measure(request: Request, began: float) -> Session:
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     measure_in(session, request, began)
     return session
 
@@ -75,9 +75,20 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe]:
     probed = count - AFTER_PROBE - 1
     series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
     with Probe(ready.strategy) as probe:
-        series.append(ready.steps(probed, 1))
+        series.append(_probed_step(ready, probed))
+    if ready.strategy.device.type == "cuda":
+        # The eager step of a compiled cell has left blocks that are not of the program which is timed.
+        torch.cuda.empty_cache()
     series.append(ready.steps(probed + 1, AFTER_PROBE))
     return series, probe
+
+
+def _probed_step(ready: Ready, step: int) -> Series:
+    try:
+        return ready.steps(step, 1)
+    except torch.OutOfMemoryError as error:
+        hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"
+        raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
 def measure_in(session: Session, request: Request, began: float) -> None:
@@ -89,12 +100,15 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup, probe = warm_up(run, work.warmup_steps)
     executed = strategy.executed()
+    # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
+    monitor = Monitor(session.device, session.uuids)
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
+    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     dist.barrier()
     warm = time.time()
-    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
-    with Monitor(session.device, session.uuids) as monitor:
+    with monitor:
+        dist.barrier()
         window = run.steps(work.warmup_steps, work.steps)
     _say(session, f"window: {window.wall:.2f} s")
 
@@ -120,6 +134,8 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     scored_by_rank = session.gather(scored)
     if session.rank == 0:
         scores = summarise_validation(scored_by_rank, cell.workload.task)
+        if any(scored.out_of_memory for scored in scored_by_rank):
+            _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
         metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")

@@ -69,7 +69,7 @@ class Probe(TorchDispatchMode):
             # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
             sizes = [t.numel() * t.element_size() for t in tensors]
             self.calls[name] += 1
-            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else max(sizes)
+            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
             for tensor, size in zip(tensors, sizes, strict=True):
                 self.moved[name][_name(tensor.dtype)] += size
 
@@ -114,6 +114,11 @@ def _tensors(value: object) -> list[Tensor]:
     if isinstance(value, list | tuple):
         return [t for v in value for t in _tensors(v)]
     return []
+
+
+def _larger_side(args: tuple) -> int:
+    """Bytes of the larger of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
+    return max(sum(t.numel() * t.element_size() for t in _tensors(argument)) for argument in args)
 
 
 def _name(dtype: torch.dtype) -> str:

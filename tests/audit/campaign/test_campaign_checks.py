@@ -7,6 +7,7 @@ import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.audit.campaign.all_checks import audit, check_names
+from scalebench.audit.registry import of_run, of_runs
 from scalebench.record.run import METRICS, read_run
 
 
@@ -23,7 +24,7 @@ def found(runs):
 def test_sound_runs_have_no_findings(sound):
     result = audit("synthetic", sound)
     assert result.findings == []
-    assert len(result.checks) == len(check_names()) == len(set(result.checks))
+    assert len(result.checks) == len(check_names(of_run, of_runs)) == len(set(result.checks))
 
 
 def set_in(*path):
@@ -75,7 +76,7 @@ FAULTS = {
     "cores-shared": (set_in("ranks", 1, "cores", [0]), None, "suspect"),
     "run-stands-out": (slow, None, "suspect"),
     "device-throttled": (set_in("ranks", 0, lambda r: r | {"gpus": [HOT]}), None, "suspect"),
-    "surroundings-differ": (set_in("env", "torch_version", "2"), None, "suspect"),
+    "provenance-differs": (set_in("env", "torch_version", "2"), None, "suspect"),
 }
 
 
@@ -183,7 +184,7 @@ def test_a_world_of_another_geometry_is_found(tmp_path):
         return change
 
     run = write_run(tmp_path, cells(vary={"geometry": ["2x1"]})[0])
-    assert world_is_the_geometry([rewrite(run, on_nodes("n1", "n2"))]) == []
-    (finding,) = world_is_the_geometry([rewrite(run, on_nodes("n1", "n1"))])
+    assert world_is_the_geometry(rewrite(run, on_nodes("n1", "n2"))) == []
+    (finding,) = world_is_the_geometry(rewrite(run, on_nodes("n1", "n1")))
     assert (finding.code, finding.severity) == ("wrong-world", "invalid")
     assert "2 nodes were asked for, the ranks are on 1: n1" in finding.evidence

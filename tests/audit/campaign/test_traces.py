@@ -5,7 +5,7 @@ from synthetic import cells, write_run
 from synthetic_traces import trace
 
 from scalebench.analysis.traces import traces_report
-from scalebench.audit.campaign.traces import audit_traces
+from scalebench.audit.campaign.traces import of_trace, traced_cells
 from scalebench.trace.breakdown import StepBreakdown
 from scalebench.trace.profile_schema import Profile
 
@@ -28,7 +28,7 @@ def runs(tmp_path):
 
 
 def codes(*given, runs=()) -> list[tuple[str, str]]:
-    return [(f.code, f.severity) for f in audit_traces(list(given), list(runs))]
+    return [(f.code, f.severity) for f in of_trace.findings(traced_cells(given, list(runs)))]
 
 
 def test_a_sound_trace_has_no_findings(runs):
@@ -54,8 +54,7 @@ def test_a_heavy_profiler_is_told(tmp_path, times, severity):
 
 
 def test_overhead_stands_beside_the_times_with_an_interval_over_runs(runs):
-    found = traces_report("synthetic", {}, runs)
-    assert (found["traces"], found["findings"]) == ([], [])
+    assert traces_report("synthetic", {}, runs)["traces"] == []
     from pathlib import Path
 
     path = Path("results/x/traces/c/profile_summary.json")
@@ -79,3 +78,27 @@ def test_devices_of_a_trace_are_not_its_ranks():
     path = Path("results/x/traces/c/profile_summary.json")
     entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, [])["traces"][0]
     assert entry["n_devices"] == 2
+
+
+def test_one_device_launches_no_collective():
+    """NCCL: a collective of one rank in place is no kernel, which the probe cannot know."""
+    alone = profile(trace(ranks=1), expected_calls={"allreduce": 4}, world_size=1)
+    assert alone.device == "gpu"
+    assert ("trace-collectives-differ", "suspect") not in codes(alone)
+    assert ("trace-collectives-differ", "suspect") in codes(profile(expected_calls={"allreduce": 4}))
+
+
+@pytest.mark.parametrize(("precision", "findings"), [("fp16", []), ("bf16", [("trace-collectives-differ", "suspect")])])
+def test_fsdp_with_a_loss_scale_reduces_once_more(precision, findings):
+    made = trace(ranks=2)
+    calls = round(sum(c.calls for c in profile(made).collectives.values()))
+    given = profile(made, expected_calls={"allgather": calls - 2}, strategy="fsdp", precision=precision)
+    assert codes(given) == findings
+
+
+def test_devices_that_share_a_process_are_not_pulled_apart():
+    """nn.DataParallel: one rank, two devices."""
+    breakdown = StepBreakdown(trace(ranks=1), 1, n_devices=2)
+    assert "drives several devices" in breakdown.unknown["communication"]
+    assert all(step.exposed_ms is None and step.idle_ms is None for step in breakdown.per_step())
+    assert "communication" not in StepBreakdown(trace(ranks=2), 2, n_devices=2).unknown

@@ -2,7 +2,6 @@
 
 import itertools
 
-import matplotlib
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -10,7 +9,7 @@ from PIL import Image
 
 from scalebench.report.charts import CHARTS, PANELS, draw, draw_losses
 from scalebench.report.charts.losses import AGAINST, losses
-from scalebench.report.charts.style import STYLE
+from scalebench.report.charts.style import ALARM, style
 from scalebench.report.read_results import read_inputs, read_losses
 
 
@@ -19,7 +18,7 @@ def figure(results):
     """Draw a chart and keep its figure."""
 
     def make(name):
-        with matplotlib.rc_context(STYLE):
+        with style():
             drawn = Figure(figsize=(6.4, 4))
             FigureCanvasAgg(drawn)
             panels = PANELS.get(name, 1)
@@ -84,10 +83,12 @@ def test_the_same_data_make_the_same_bytes(results, name):
 
 
 def test_a_marked_number_is_marked_in_the_charts(broken):
-    with matplotlib.rc_context(STYLE):
+    with style():
         axes = Figure().subplots()
         CHARTS["speedup"](axes, *read_inputs(broken.folder))
-    assert [t.get_text() for t in axes.texts] == ["!"]
+    rings = [line for line in axes.get_lines() if line.get_markeredgecolor() == ALARM and len(line.get_xdata())]
+    assert [line.get_xdata()[0] for line in rings] == [2]
+    assert rings[0].get_xdata()[0] == axes.get_lines()[0].get_xdata()[1], "around its own mark"
 
 
 @pytest.mark.parametrize("fixture", ["single", "nothing", "broken"])
@@ -100,7 +101,7 @@ def test_thin_results_are_drawn_too(fixture, request):
 
 @pytest.mark.parametrize("against", AGAINST)
 def test_losses_have_a_line_a_cell(results, against):
-    with matplotlib.rc_context(STYLE):
+    with style():
         axes = Figure().subplots()
         losses(axes, against, *read_losses(results.folder))
     lines = {line.get_label(): line for line in axes.get_lines()}

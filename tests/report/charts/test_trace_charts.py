@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-import matplotlib
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from synthetic_traces import trace
 
+from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.traces import traces_report
-from scalebench.report.charts.style import STYLE
+from scalebench.report.charts.style import style
 from scalebench.report.charts.traces import CHARTS, draw_trace
 from scalebench.report.read_results import read_traces
 from scalebench.report.tables.traces import trace_rows
@@ -44,7 +44,7 @@ def traced(tmp_path) -> Path:
 
 
 def figure(name: str, folder: Path) -> Figure:
-    with matplotlib.rc_context(STYLE):
+    with style():
         drawn = Figure(figsize=(6.4, 4))
         FigureCanvasAgg(drawn)
         CHARTS[name](drawn.subplots(), *read_traces(folder))
@@ -101,30 +101,17 @@ def test_the_table_says_unknown_and_leaves_failures_to_the_words(traced):
 
 
 def test_the_page_tells_of_traces_and_their_findings(traced, results):
-    from scalebench.report.page import write_page
-
-    report, spans = read_traces(traced)
+    report, _ = read_traces(traced)
     results.charts()
     for name in CHARTS:
-        draw_trace(name, report, spans, results.folder / "charts")
-    out = results.folder / "report.html"
-    from scalebench.report.read_results import read_inputs
-
-    arguments = (
-        results.runs,
-        *read_inputs(results.folder),
-        results.findings,
-        [],
-        ["ranking"],
-        results.folder / "charts",
-        out,
-    )
-    write_page(*arguments)
-    assert "Where the time of a step goes" not in out.read_text()
+        draw_trace(name, *read_traces(traced), results.folder / "charts")
+    page = results.page().read_text()
+    assert "Inside a step" not in page
     profiles = [read_profile(traced / "traces" / t["cell"] / PROFILE) for t in report["traces"]]
-    write_page(*arguments, report, profiles)
-    page = out.read_text()
-    assert "Where the time of a step goes" in page
+    results.findings = campaign_findings("synthetic", results.runs, profiles)
+    assert results.findings.of_trace(report["traces"][1]["cell"])
+    page = results.page(traces=report, profiles=profiles).read_text()
+    assert "Inside a step" in page
     assert "Rank 1 comes last in 4 of 4 steps" in page
     assert 'id="trace-not-understood"' in page
-    assert page.count("data:image/svg") == 5
+    assert 'id="chart-trace-timeline"' in page

@@ -88,7 +88,7 @@ def test_the_slowest_is_told_and_findings_are_reservations():
 
 
 def test_invalid_numbers_answer_nothing():
-    broken = report(shown(1.7, 1.6, 1.8)) | {"status": "invalid_comparison", "mismatches": [{"code": "losses-differ"}]}
+    broken = report(shown(1.7, 1.6, 1.8)) | {"status": "invalid_comparison", "mismatches": ["losses-differ"]}
     text = answer(broken)
     assert text.startswith("No answer")
     assert "losses-differ" in text

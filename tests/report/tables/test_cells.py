@@ -4,14 +4,23 @@ import pandas as pd
 import pytest
 
 from scalebench.report.number_format import estimate, number
-from scalebench.report.tables.cells import HUMAN
+from scalebench.report.tables.columns import HUMAN
+from scalebench.report.tables.latex import escaped, latex
 
 
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
-    [(12345.6, 3, "12,346"), (0.8639, 3, "0.864"), (1.7, 3, "1.70"), (0, 3, "0"), (None, 3, "–"), (float("nan"), 3, "–"),
-     (0.00012345, 2, "0.00012"), (9.999, 2, "10.0")],
-)  # fmt: skip
+    [
+        (12345.6, 3, "12,346"),
+        (0.8639, 3, "0.864"),
+        (1.7, 3, "1.70"),
+        (0, 3, "0"),
+        (None, 3, "–"),
+        (float("nan"), 3, "–"),
+        (0.00012345, 2, "0.00012"),
+        (9.999, 2, "10.0"),
+    ],
+)
 def test_numbers(value, digits, text):
     assert number(value, digits) == text
 
@@ -20,6 +29,7 @@ def test_an_interval_or_its_absence_is_always_written():
     assert estimate({"value": 1.7, "low": 1.6, "high": 1.8, "n": 3}) == "1.70 [1.60,\u00a01.80]"
     assert estimate({"value": 1.7, "low": None, "high": None, "n": 1}) == "1.70 (n=1)"
     assert estimate(None) == "–"
+    assert estimate({"value": 1.7, "low": 0.01, "high": 900.0, "n": 2}) == "1.70 (n=2: too few)"
 
 
 def test_csv_is_for_programs(results):
@@ -30,6 +40,16 @@ def test_csv_is_for_programs(results):
     assert row["speedup"] == pytest.approx(100 / 60, rel=0.02)
     assert row["baseline"] == "ddp-n1x1"
     assert table["n"].tolist() == [3, 3, 3, 0]
+
+
+def test_a_finding_of_a_curve_stands_in_every_table(impossible):
+    tables = impossible.tables()
+    assert pd.read_csv(impossible.folder / "cells.csv").set_index("cell").loc["ddp-n1x2", "findings"] == "super-linear"
+    assert pd.read_csv(tables / "scaling.csv").set_index("cell").loc["ddp-n1x2", "findings"] == "super-linear"
+    marked = [line for line in (tables / "scaling.md").read_text().splitlines() if "super-linear" in line]
+    assert len(marked) == 1
+    assert "1x2" in marked[0]
+    assert "super-linear" in (tables / "scaling.tex").read_text()
 
 
 def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(results):
@@ -70,6 +90,18 @@ def test_latex_is_a_whole_booktabs_table(results):
     assert "%" not in rows[1].replace(r"\%", "")
     columns = text.split(r"\begin{tabular}{")[1].split("}")[0]
     assert len(columns) == rows[0].count("&") + 1
+    assert len(columns) <= 9, "it fits a page over two columns"
+    assert "\\caption{Does it scale?}" in text
+
+
+def test_latex_of_any_text_is_text():
+    assert escaped("a\n\\input{/etc/passwd} 50 % of $x_1 & #2 ~^") == (
+        r"a \textbackslash input\{/etc/passwd\} 50 \% of \$x\_1 \& \#2 \textasciitilde \textasciicircum "
+    )
+    table = latex(pd.DataFrame({"a_b": ["\\input{x}"]}), "title\n\\input{y}", "t")
+    assert r"\input" not in table
+    assert r"\textbackslash input\{x\}" in table
+    assert r"\caption{title \textbackslash input\{y\}}" in table
 
 
 def test_tables_without_any_number(nothing):
@@ -81,8 +113,8 @@ def test_what_was_learnt_stands_beside_the_throughput(results):
     lines = (results.tables() / "scaling.md").read_text().splitlines()
     header = [c.strip() for c in lines[0].strip("|").split("|")]
     rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]
-    assert [r["val. loss"] for r in rows] == ["6.4000"] * 3 + [""]
+    assert [r["val. loss"] for r in rows] == ["6.4000"] * 3 + ["–"]
     assert rows[0]["time to loss (s) [95 %]"].startswith("3.0")
-    assert rows[3]["time to loss (s) [95 %]"] == ""
+    assert rows[3]["time to loss (s) [95 %]"] == "–"
     assert "target loss 6.3664" in "".join(lines[-4:])
     assert "accuracy" not in header, "tokens have none"

@@ -1,10 +1,11 @@
-"""The loss of scaling in rows, in words and in a picture."""
+"""Where scaling is lost: rows, sentences and a chart."""
 
 import pytest
 from PIL import Image
 
 from scalebench.report.charts import draw_waterfall
-from scalebench.report.tables.waterfall import sentence, waterfall_rows, write_waterfall
+from scalebench.report.sentences.waterfall import loss_sentence
+from scalebench.report.tables.waterfall import waterfall_rows, write_waterfall
 
 
 def part(name, ms, source="trace"):
@@ -19,9 +20,16 @@ def cell():
         part("host gaps", None, "needs traces"),
     ]
     return {
-        "cell": "ddp-n1x2", "strategy": "ddp", "baseline": "ddp-n1x1", "kind": "strong", "measured_ms": 70.0, "ideal_ms": 50.0,
-        "parts": parts, "unexplained_ms": 12.3, "compute_to_communication": 5.0,
-    }  # fmt: skip
+        "cell": "ddp-n1x2",
+        "strategy": "ddp",
+        "baseline": "ddp-n1x1",
+        "kind": "strong",
+        "measured_ms": 70.0,
+        "ideal_ms": 50.0,
+        "parts": parts,
+        "unexplained_ms": 12.3,
+        "compute_to_communication": 5.0,
+    }
 
 
 def test_rows_sum_to_the_step(cell):
@@ -38,12 +46,13 @@ def test_rows_sum_to_the_step(cell):
 
 
 def test_the_sentence_says_what_is_known_and_what_is_not(cell):
-    text = sentence(cell)
-    assert "the largest known loss is exposed communication with 8.00 ms" in text
-    assert "12.3 ms are unexplained, with host gaps in it, which nothing measured" in text
-    assert "Computing takes 5.00 times as long as communicating; 3 times is usually enough" in text
-    assert "communicating" not in sentence(cell | {"compute_to_communication": None})
-    assert "loses nothing" in sentence(cell | {"measured_ms": 49.0})
+    text = loss_sentence(cell)
+    assert "the largest known loss is exposed communication (8.00 ms)" in text
+    assert "12.3 ms are unexplained (not measured: host gaps)" in text
+    assert "Compute / communication is 5.00; 3 is usually enough" in text
+    assert "communication is" not in loss_sentence(cell | {"compute_to_communication": None})
+    assert "no loss" in loss_sentence(cell | {"measured_ms": 49.0})
+    assert "add up to 0.400 ms more than the loss" in loss_sentence(cell | {"unexplained_ms": -0.4})
 
 
 @pytest.mark.parametrize("found", [True, False])

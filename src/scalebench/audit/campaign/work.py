@@ -1,40 +1,43 @@
 """Was the work that was planned done, once, by the ranks together?"""
 
+import math
+from collections.abc import Iterator
 from functools import lru_cache
 
-from scalebench.audit.finding import Finding, about
+from scalebench.audit.registry import Code, Flag, of_run, of_runs
+from scalebench.audit.shared_codes import BATCH_ARITHMETIC, TOKENS_DIFFER_FROM_BATCHES
 from scalebench.corpus.plan import SamplePlan, digest
 from scalebench.record.run import MeasuredRun
 from scalebench.trainer.world import world_mismatch
 
 
-def ledger_equals_plan(runs: list[MeasuredRun]) -> list[Finding]:
-    """The samples that the ranks consumed are those of the plan, which is made anew here from the configuration."""
-    found = []
-    for run in runs:
-        ledger = run.metrics.ledger
-        if ledger.consumed_sha256 == _planned(run):
-            continue
-        if ledger.samples_shared:
-            cause = f"{ledger.samples_shared:,} of {ledger.samples_consumed:,} samples were consumed more often in their step than planned"
-        else:
-            cause = f"{ledger.samples_consumed:,} samples were consumed and {ledger.samples_planned:,} planned, but not the same ones"
-        found.append(
-            about(
-                run,
-                "ledger-differs-from-plan",
-                "invalid",
-                f"{cause}; by rank: {ledger.samples_by_rank}",
-                "The ranks must take disjoint shares of each global batch (a sampler is missing or wrong); "
-                "the throughput counts repeated work.",
-            )
-        )
-    return found
+@of_run.check(
+    Code(
+        "ledger-differs-from-plan",
+        "invalid",
+        what="The ranks consumed other samples than planned: some twice, some never, so that throughput counts repeated "
+        "work.",
+        detected="Sample ids that every rank wrote down, against the plan computed again from the configuration.",
+        seen="Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.",
+        repair="Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.",
+    )
+)
+def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
+    """The samples that the ranks consumed are those of the plan, which is computed again here from the configuration."""
+    ledger = run.metrics.ledger
+    if ledger.consumed_sha256 == _planned_digest(run):
+        return
+    consumed = f"{ledger.samples_consumed:,}"
+    if ledger.samples_shared:
+        cause = f"{ledger.samples_shared:,} of {consumed} samples were consumed more often in their step than planned"
+    else:
+        cause = f"{consumed} samples were consumed and {ledger.samples_planned:,} planned, but not the same ones"
+    yield Flag(f"{cause}; by rank: {ledger.samples_by_rank}")
 
 
-def _planned(run: MeasuredRun) -> str:
-    work, config = run.metrics.config["work"], run.metrics.training_config
-    samples = config.dataset_subset_sizes["train"]
+def _planned_digest(run: MeasuredRun) -> str:
+    work = run.metrics.config["work"]
+    samples = run.metrics.training_config.dataset_subset_sizes["train"]
     return _digest_of_plan(samples, work["global_batch"], work["seed"], work["warmup_steps"], work["steps"])
 
 
@@ -44,107 +47,102 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
     return digest([plan.step(s) for s in range(first, first + steps)])
 
 
-def tokens_are_the_batches(runs: list[MeasuredRun]) -> list[Finding]:
-    """Tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps."""
-    found = []
-    for run in runs:
-        config, window, n_devices = run.metrics.training_config, run.metrics.window, run.n_devices
-        factors = [config.micro_batch, config.accumulation, n_devices, config.seq_len, window.step_time_n]
-        if run.metrics.config["workload"].get("task") == "classification":
-            continue  # documents have as many tokens as they have; `padding_is_no_work` looks at them
-        expected = 1
-        for factor in factors:
-            expected *= factor
-        if expected != window.tokens:
-            product = " x ".join(f"{f:,}" for f in factors)
-            found.append(
-                about(
-                    run,
-                    "tokens-differ-from-batches",
-                    "invalid",
-                    f"{product} = {expected:,} tokens by the configuration, {window.tokens:,} counted",
-                    "The batches that the ranks read are not those of the configuration; believe the ledger, mend the reader.",
-                )
-            )
-    return found
+def _classifies(run: MeasuredRun) -> bool:
+    return run.metrics.config["workload"].get("task") == "classification"
 
 
-def padding_is_no_work(runs: list[MeasuredRun]) -> list[Finding]:
-    """Of documents, samples are micro-batch x accumulation x devices x steps, and tokens those of the plan's documents."""
-    found = []
-    for run in runs:
-        if run.metrics.config["workload"].get("task") != "classification":
-            continue
-        config, window, ledger = run.metrics.training_config, run.metrics.window, run.metrics.ledger
-        samples = config.global_batch * window.step_time_n
-        if ledger.samples_consumed != samples or ledger.tokens_consumed != ledger.tokens_planned:
-            found.append(
-                about(
-                    run,
-                    "tokens-differ-from-batches",
-                    "invalid",
-                    f"{samples:,} samples with {ledger.tokens_planned:,} tokens by the configuration, "
-                    f"{ledger.samples_consumed:,} with {ledger.tokens_consumed:,} counted",
-                    "The batches that the ranks read are not those of the configuration, or padding was counted as work.",
-                )
-            )
-    return found
+@of_run.check(TOKENS_DIFFER_FROM_BATCHES)
+def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
+    """Tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps.
 
-
-def batch_arithmetic(runs: list[MeasuredRun]) -> list[Finding]:
-    """global batch = micro-batch x accumulation x devices, with the devices that came up."""
-    found = []
-    for run in runs:
-        config, n_devices = run.metrics.training_config, run.n_devices
-        product = config.micro_batch * config.accumulation * n_devices
-        if product != config.global_batch:
-            found.append(
-                about(
-                    run,
-                    "batch-arithmetic",
-                    "invalid",
-                    f"{config.micro_batch} x {config.accumulation} x {n_devices} = {product}, "
-                    f"but the global batch is {config.global_batch}",
-                    "Each number of this run that depends on the batch is wrong; run the cell again.",
-                )
-            )
-    return found
-
-
-def text_was_whole(runs: list[MeasuredRun]) -> list[Finding]:
-    """Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on."""
-    damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
-    if not damaged:
-        return []
-    data = damaged[0].metrics.data
-    return [
-        Finding(
-            code="text-damaged",
-            severity="note",
-            cells=sorted({run.metrics.cell for run in damaged}),
-            runs=[run.name for run in damaged],
-            evidence=f"{data['replaced_characters']:,} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD",
-            advice="Times are not touched by it; convert the files for a corpus that you want to learn from.",
+    Documents have as many tokens as they have; `padding_is_no_work` looks at them.
+    """
+    if _classifies(run):
+        return
+    config = run.metrics.training_config
+    window = run.metrics.window
+    factors = (
+        config.micro_batch,
+        config.accumulation,
+        run.n_devices,
+        config.seq_len,
+        window.step_time_n,
+    )
+    expected = math.prod(factors)
+    counted = window.tokens
+    if expected != counted:
+        product = " x ".join(f"{f:,}" for f in factors)
+        yield Flag(
+            f"{product} = {expected:,} tokens by the configuration, {counted:,} counted",
+            advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "
+            "reader.",
         )
-    ]
 
 
-def world_is_the_geometry(runs: list[MeasuredRun]) -> list[Finding]:
+@of_run.check(TOKENS_DIFFER_FROM_BATCHES)
+def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
+    """Of documents, samples are global batch x steps, and tokens those of the plan's documents."""
+    if not _classifies(run):
+        return
+    ledger = run.metrics.ledger
+    samples = run.metrics.training_config.global_batch * run.metrics.window.step_time_n
+    if ledger.samples_consumed != samples or ledger.tokens_consumed != ledger.tokens_planned:
+        yield Flag(
+            f"{samples:,} samples with {ledger.tokens_planned:,} tokens by the configuration, "
+            f"{ledger.samples_consumed:,} with {ledger.tokens_consumed:,} counted",
+            advice="The batches that the ranks read are not those of the configuration, or padding was counted as "
+            "work.",
+        )
+
+
+@of_run.check(BATCH_ARITHMETIC)
+def batch_arithmetic(run: MeasuredRun) -> Iterator[Flag]:
+    """global batch = micro-batch x accumulation x devices, with the devices that came up."""
+    config = run.metrics.training_config
+    factors = (config.micro_batch, config.accumulation, run.n_devices)
+    product = math.prod(factors)
+    if product != config.global_batch:
+        yield Flag(
+            f"{' x '.join(map(str, factors))} = {product}, but the global batch is {config.global_batch}",
+            advice="Each number of this run that depends on the batch is wrong; run the cell again.",
+        )
+
+
+@of_runs.check(
+    Code(
+        "text-damaged",
+        "note",
+        what="Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on. Times are not affected.",
+        detected="Replacements counted when the corpus was read.",
+        seen="Old text collections in Latin-1.",
+        repair="Convert the files before the corpus is built, if the model is to learn from it.",
+    )
+)
+def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The corpus was UTF-8 throughout."""
+    damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
+    if damaged:
+        data = damaged[0].metrics.data
+        count = data["replaced_characters"]
+        yield Flag(f"{count:,} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
+
+
+@of_run.check(
+    Code(
+        "wrong-world",
+        "invalid",
+        what="The ranks ran on other nodes or devices than the cell's name says: the figures are those of another "
+        "geometry.",
+        detected="Host and device that every rank wrote down, against the cell.",
+        seen="Rendezvous that fell back to localhost, each node its own world (pith-train issue 91).",
+        repair="Run the cell again on the nodes that it asks for.",
+    )
+)
+def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
     """The ranks ran on as many nodes and devices as the cell has, each device once."""
-    found = []
-    for run in runs:
-        execution = run.metrics.config["execution"]
-        nodes, devices = map(int, execution["geometry"].split("x"))
-        per_node = 1 if execution["strategy"] == "dp" else devices
-        reason = world_mismatch(nodes, per_node, run.metrics.ranks)
-        if reason:
-            found.append(
-                about(
-                    run,
-                    "wrong-world",
-                    "invalid",
-                    reason,
-                    "The figures are those of another geometry; run the cell again on the nodes that it asks for.",
-                )
-            )
-    return found
+    execution = run.metrics.config["execution"]
+    nodes, per_node = map(int, execution["geometry"].split("x"))
+    ranks_per_node = 1 if execution["strategy"] == "dp" else per_node
+    reason = world_mismatch(nodes, ranks_per_node, run.metrics.ranks)
+    if reason:
+        yield Flag(reason)

@@ -45,9 +45,9 @@ def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, A
     write_chart(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
 
 
-def draw_comparison(found: list[dict[str, Any]], folder: Path) -> None:
+def draw_comparison(entries: list[dict[str, Any]], folder: Path) -> None:
     """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
-    write_chart(folder / "comparison", 1.4 + 0.8 * max(1, len(found)), lambda axes: comparison(axes, found))
+    write_chart(folder / "comparison", 1.4 + 0.8 * max(1, len(entries)), lambda axes: comparison(axes, entries))
 
 
 def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: Path) -> None:
@@ -55,6 +55,6 @@ def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: 
     write_chart(folder / f"loss_{against}", 4.0, lambda axes: losses(axes, against, table, cells))
 
 
-def draw_waterfall(found: list[dict[str, Any]], folder: Path) -> None:
+def draw_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:
     """Write `folder`/waterfall.svg and .png from the entries of waterfall.json."""
-    write_chart(folder / "waterfall", height(found), lambda axes: waterfall(axes, found))
+    write_chart(folder / "waterfall", height(entries), lambda axes: waterfall(axes, entries))

@@ -1,17 +1,25 @@
-"""Which charts a report has: what each shows, which campaigns ask for it, when it has something to show."""
+"""The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.errors import UserError, nearest
+
+
+def always(*_: Any) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
-class Entry:
+class Chart:
+    """An entry of the catalog."""
+
+    title: str
     caption: str
-    asked: Callable[[LoadedCampaign], bool]  # known before anything ran: the workflow draws it
-    shown: Callable[[Any, dict[str, Any]], bool]  # from cells.csv and scaling_report.json: the page shows it
+    planned: Callable[[LoadedCampaign], bool] = always  # known before anything ran: the workflow draws it
+    has_content: Callable[[Any, dict[str, Any]], bool] = always  # from cells.csv and scaling_report.json
 
 
 def _values(loaded: LoadedCampaign, *keys: str) -> int:
@@ -24,101 +32,134 @@ def _of(cell: Any, key: str) -> Any:
     return places[key] if key in places else getattr(cell.workload, key)
 
 
-def always(*_: Any) -> bool:
-    return True
-
-
 def _sizes(loaded: LoadedCampaign) -> bool:
     return _values(loaded, "devices") > 1
+
+
+def _batches(loaded: LoadedCampaign) -> bool:
+    return any(_values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro"))
 
 
 def _scaled(_: Any, report: dict[str, Any]) -> bool:
     return any(s["kind"] for s in report["series"])
 
 
-GALLERY = {
-    "ranking": Entry(
-        "Throughput of every cell, the fastest first. Dots are runs, black lines 95 % intervals over runs; an interval that leaves the "
-        "chart is in the table.",
-        always,
-        always,
+def _measured(cells: Any, _: dict[str, Any]) -> bool:
+    return bool(cells["n"].any())
+
+
+def _several(cells: Any, _: dict[str, Any]) -> bool:
+    return bool((cells["n"] > 0).sum() > 1)
+
+
+def _has(column: str) -> Callable[[Any, dict[str, Any]], bool]:
+    return lambda cells, _: bool(cells[column].notna().any())
+
+
+CATALOG = {
+    "ranking": Chart(
+        "All cells",
+        "Throughput of every cell, fastest first. Dots are runs, black lines 95 % intervals over runs; an arrow: the "
+        "interval goes on, see the table.",
+        has_content=_measured,
     ),
-    "throughput": Entry(
-        "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, "
-        "the dashed line is the best baseline times the number of devices. Series stand side by side; an interval that leaves "
-        "the chart is in the table.",
-        _sizes,
-        always,
-    ),
-    "speedup": Entry(
-        "Speed-up of each series relative to itself at its smallest world size; the dashed line is ideal.", _sizes, _scaled
-    ),
-    "efficiency": Entry(
-        "The same as a part of the ideal speed-up. 1: N devices do N times the work of one in the same time.", _sizes, _scaled
-    ),
-    "waterfall": Entry(
-        "From the ideal time of a step (the baseline's, divided among the devices in strong scaling) to the measured one. What nothing "
-        "measured is unknown and stays in the unexplained part; traced shares are applied to the timed step.",
+    "throughput": Chart(
+        "Throughput and devices",
+        "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, the "
+        "dashed line is the best baseline times the number of devices. Series stand side by side; a red ring: the "
+        "number has a finding; an arrow: the interval goes on, see the table.",
         _sizes,
         _scaled,
     ),
-    "step_time": Entry(
-        "Time of an optimizer step with all of its micro-batches, the slowest rank's. All steps of all runs of a cell; no line below 20 steps.",
-        always,
-        always,
+    "speedup": Chart(
+        "Speed-up",
+        "Speed-up of each series relative to itself at its smallest number of devices; the dashed line is ideal.",
+        _sizes,
+        _scaled,
     ),
-    "loss_step": Entry(
-        "Training loss of every cell, smoothed, against the optimizer step. Cells with the same workload and global batch must lie on "
-        "one line. Diamonds: loss on held-out samples after the last step.",
-        always,
-        lambda cells, _: bool(cells["n"].any()),
+    "efficiency": Chart(
+        "Scaling efficiency",
+        "Speed-up over the ideal one. 1: N devices do N times the work of one in the same time.",
+        _sizes,
+        _scaled,
     ),
-    "loss_seconds": Entry(
-        "The same losses against the seconds of the window: what throughput is worth. The dashed line is the target that “time to "
-        "loss” is the time to. Steps of the warm-up train as well, but are not timed.",
-        always,
-        lambda cells, _: bool(cells["n"].any()),
+    "waterfall": Chart(
+        "Where scaling is lost",
+        "From the ideal time of a step (the baseline's, divided among the devices in strong scaling) to the measured "
+        "one. What nothing measured is unknown and stays in the unexplained part; traced shares are applied to the "
+        "timed step.",
+        _sizes,
+        _scaled,
     ),
-    "job_time": Entry("What a whole run took. Rates are of the timed window alone.", always, always),
-    "memory": Entry(
-        "Weights, gradients and optimizer state on the fullest device just before an update, beside what the ZeRO paper's "
-        "model says. The difference is buffers, and weights that a strategy gathers and keeps.",
-        always,
-        always,
+    "step_time": Chart(
+        "Step times",
+        "Time of an optimizer step with all of its micro-batches on the slowest rank. All steps of all runs of a "
+        "cell; no 5–95 % line below 20 steps.",
+        has_content=_measured,
     ),
-    "utilization": Entry(
+    "loss_step": Chart(
+        "Loss and steps",
+        "Training loss of every cell, smoothed, against the optimizer step. Cells with the same workload and global "
+        "batch must lie on one line. Diamonds: validation loss after the last step.",
+        has_content=_measured,
+    ),
+    "loss_seconds": Chart(
+        "Loss and time",
+        "The same losses against the seconds of the window: what throughput is worth. The dashed line is the target "
+        "of “time to loss”. Steps of the warm-up train as well, but are not timed.",
+        has_content=_measured,
+    ),
+    "job_time": Chart(
+        "Time of a job", "What a whole run took. Rates are of the timed window alone.", has_content=_measured
+    ),
+    "memory": Chart(
+        "Memory",
+        "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO paper's "
+        "model. The difference is buffers, and weights that a strategy gathers and keeps.",
+        has_content=_measured,
+    ),
+    "utilization": Chart(
+        "Utilization",
         "How busy the devices were in the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
-        always,
-        lambda cells, _: bool(cells["device_load"].notna().any()),
+        has_content=_has("device_load"),
     ),
-    "energy": Entry(
+    "energy": Chart(
+        "Energy",
         "Energy of the devices per token, by their counters.",
         lambda loaded: any(cell.execution.device != "cpu" for cell in loaded.cells),
-        lambda cells, _: bool(cells["joules_per_token"].notna().any()),
+        _has("joules_per_token"),
     ),
-    "batch_size": Entry(
+    "batch_size": Chart(
+        "Batch size",
         "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
-        lambda loaded: _values(loaded, "global", "devices") > _values(loaded, "devices")
-        or _values(loaded, "micro", "devices") > _values(loaded, "devices"),
-        always,
+        _batches,
+        _several,
     ),
-    "seq_len": Entry(
-        "Step time and throughput against the sequence length. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
+    "seq_len": Chart(
+        "Sequence length",
+        "Step time and throughput against the sequence length. Band: 5 to 95 % of the steps; bars: 95 % interval over "
+        "runs.",
         lambda loaded: _values(loaded, "seq_len") > 1,
-        always,
+        _several,
     ),
-}  # fmt: skip
-COMPARISON = (
-    "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval over pairs. "
-    "Crosses: A against A, what the method sees where there is nothing to see."
+}
+COMPARISON = Chart(
+    "A against B",
+    "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval "
+    "over pairs. Crosses: A against A, what the method shows where there is no difference.",
 )
 
 
 def charts_of(loaded: LoadedCampaign) -> list[str]:
     """The charts of a campaign's report, in their order there."""
-    return [name for name, entry in GALLERY.items() if entry.asked(loaded)]
+    return [name for name, chart in CATALOG.items() if chart.planned(loaded)]
 
 
 def tables_of(loaded: LoadedCampaign) -> list[str]:
     """The tables of a campaign's report; those of scaling where it has more than one size."""
     return ["scaling", "strong", "weak"] if _sizes(loaded) else ["scaling"]
+
+
+def unknown_chart(name: str, charts: Iterable[str]) -> UserError:
+    """The error for a name that no chart has."""
+    return UserError(f'there is no chart "{name}".{nearest(name, charts)} Charts: {", ".join(charts)}')

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import colour, empty, fastest_cells, rows, thousands
+from scalebench.report.charts.style import DOT, colour, empty, fastest_cells, rows, thousands, tip
 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey level.
 PARTS = {"startup_s": ("start-up", "0.75"), "warmup_s": ("warm-up", "0.5"), "window_s": ("timed window", None)}
@@ -13,95 +13,91 @@ PARTS = {"startup_s": ("start-up", "0.75"), "warmup_s": ("warm-up", "0.5"), "win
 
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Step times of each cell: 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
-    shown, said = _measured(axes, cells)
-    for i, row in shown.iterrows():
-        values = [row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95")]
-        axes.plot([values[0], values[4]], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
-        axes.barh(i, values[3] - values[1], left=values[1], height=0.5, color=colour(row["strategy"]), alpha=0.45)
-        axes.plot([values[2]] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
-    labels = [f"{row['cell']}\n{row['steps']:.0f} steps" for _, row in shown.iterrows()]
-    _finish(axes, shown, labels, report, "step time (ms), maximum over ranks")
-    axes.set_title(f"Steps: median, 25–75 % box, 5–95 % line ({said})")
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
+        axes.plot([low, high], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
+        (box,) = axes.barh(i, third - first, left=first, height=0.5, color=colour(row["strategy"]), alpha=0.45)
+        axes.plot([median] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
+        quartiles = f"25 to 75 %: {first:,.4g} to {third:,.4g} ms"
+        tip(box, f"{row['cell']}: median {median:,.4g} ms; {quartiles}; {row['steps']:.0f} steps")
+    labels = [f"{row['cell']}\n{row['steps']:.0f} steps" for row in cells.to_dict("records")]
+    _finish(axes, cells, labels, report, "step time (ms), maximum over ranks")
+    axes.set_title(f"Steps: median, 25–75 % box, 5–95 % line ({title})")
 
 
 def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Where the wall time of a run goes: start-up, warm-up, window; medians over runs."""
-    shown, said = _measured(axes, cells)
-    for i, row in shown.iterrows():
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
         left = 0.0
         for name, (label, grey) in PARTS.items():
-            axes.barh(i, row[name], left=left, height=0.55, color=grey or colour(row["strategy"]), alpha=1 if grey else 0.6,
-                      label=label if i == 0 and grey else None)  # fmt: skip
+            shade, alpha = (grey, 1.0) if grey else (colour(row["strategy"]), 0.6)
+            key = label if i == 0 and grey else None
+            (part,) = axes.barh(i, row[name], left=left, height=0.55, color=shade, alpha=alpha, label=key)
+            tip(part, f"{row['cell']}, {label}: {row[name]:,.4g} s")
             left += row[name]
-    _finish(axes, shown, shown["cell"], report, "wall time of a run (s), median; in colour: the window")
-    axes.set_title(f"Start-up, warm-up and window ({said})")
+    _finish(axes, cells, cells["cell"], report, "wall time of a run (s), median; in colour: the window")
+    axes.set_title(f"Start-up, warm-up and window ({title})")
 
 
 def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """Weights, gradients and optimizer state on the fullest device, beside the formula; on GPUs the peak of everything."""
-    shown, said = _measured(axes, cells)
-    for i, row in shown.iterrows():
+    """Weights, gradients and optimizer state on the fullest device beside the ZeRO model; on GPUs the peak as well."""
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        shade = colour(row["strategy"])
         if pd.notna(row["max_cuda_mem_allocated_bytes"]):
-            axes.barh(
-                i, row["max_cuda_mem_allocated_bytes"] / 1e6, height=0.55, color=colour(row["strategy"]), alpha=0.25
-            )
-        axes.barh(i, row["state_bytes"] / 1e6, height=0.55, color=colour(row["strategy"]), alpha=0.6)
-        axes.plot([row["state_bytes_predicted"] / 1e6] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2,
-                  label="by the formula of the ZeRO paper" if i == 0 else None)  # fmt: skip
-    peak = " (dark), peak allocated (light)" if shown["max_cuda_mem_allocated_bytes"].notna().any() else ""
-    _finish(axes, shown, shown["cell"], report, f"state{peak} on the fullest device (MB)")
-    axes.set_title(f"Memory: measured and predicted ({said})")
+            peak_mb = row["max_cuda_mem_allocated_bytes"] / 1e6
+            (peak,) = axes.barh(i, peak_mb, height=0.55, color=shade, alpha=0.25)
+            tip(peak, f"{row['cell']}: peak {peak_mb:,.4g} MB allocated")
+        state_mb, model_mb = row["state_bytes"] / 1e6, row["state_bytes_predicted"] / 1e6
+        (state,) = axes.barh(i, state_mb, height=0.55, color=shade, alpha=0.6)
+        tip(state, f"{row['cell']}: state {state_mb:,.4g} MB, ZeRO model {model_mb:,.4g} MB")
+        label = "ZeRO model" if i == 0 else None
+        axes.plot([model_mb] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2, label=label)
+    peaks = " (dark), peak allocated (light)" if cells["max_cuda_mem_allocated_bytes"].notna().any() else ""
+    _finish(axes, cells, cells["cell"], report, f"state{peaks} on the fullest device (MB)")
+    axes.set_title(f"Memory: measured and predicted ({title})")
 
 
 def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """How busy the devices were in the window, and on a known GPU which part of its peak the model's arithmetic is."""
-    shown, said = _measured(axes, cells)
-    axes.barh(
-        shown.index, 100 * shown["device_load"], height=0.55, color=[colour(s) for s in shown["strategy"]], alpha=0.5
-    )
-    known = shown[shown["mfu"].notna()]
-    axes.plot(
-        100 * known["mfu"],
-        known.index,
-        "D",
-        ms=5,
-        color="black",
-        label="model FLOPs utilization" if len(known) else None,
-    )
-    _finish(axes, shown, shown["cell"], report, "busy (%): GPU by NVML; on a CPU, cores used of cores given")
-    axes.set_title(f"Utilization in the window ({said})")
+    """How busy the devices were in the window, and on a known GPU which part of its peak the model's FLOPs are."""
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        (bar,) = axes.barh(i, 100 * row["device_load"], height=0.55, color=colour(row["strategy"]), alpha=0.5)
+        tip(bar, f"{row['cell']}: {100 * row['device_load']:.3g} % busy")
+    known = cells[cells["mfu"].notna()]
+    label = "model FLOPs utilization" if len(known) else None
+    axes.plot(100 * known["mfu"], known.index, "D", ms=5, color="black", label=label)
+    _finish(axes, cells, cells["cell"], report, "busy (%): GPU by NVML; on a CPU, cores used of cores given")
+    axes.set_title(f"Utilization in the window ({title})")
 
 
 def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
     """Energy of all devices per token, in the window."""
-    shown, said = _measured(
-        axes, cells[cells["joules_per_token"].notna()], "no device with an energy counter that can be trusted"
-    )
-    axes.barh(
-        shown.index,
-        1e3 * shown["joules_per_token"],
-        height=0.55,
-        color=[colour(s) for s in shown["strategy"]],
-        alpha=0.5,
-    )
-    for i, row in shown.iterrows():
+    counted = cells[cells["joules_per_token"].notna()]
+    cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
+    for i, row in enumerate(cells.to_dict("records")):
+        millijoules = 1e3 * row["joules_per_token"]
+        (bar,) = axes.barh(i, millijoules, height=0.55, color=colour(row["strategy"]), alpha=0.5)
+        tip(bar, f"{row['cell']}: {millijoules:,.4g} mJ/token")
         values = 1e3 * runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "joules_per_token"]
-        axes.plot(values, [i] * len(values), "o", ms=4, mew=0.6, mec="white", color="0.25")
-    _finish(axes, shown, shown["cell"], report, "energy (mJ/token), devices only")
-    axes.set_title(f"Energy per token; dots: runs ({said})")
+        axes.plot(values, [i] * len(values), **DOT)
+    _finish(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")
+    axes.set_title(f"Energy per token; dots: runs ({title})")
 
 
 def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
-    shown, said = fastest_cells(cells)
-    if shown.empty:
+    drawn, title = fastest_cells(cells)
+    if drawn.empty:
         empty(axes, why)
-    return shown, said
+    return drawn, title
 
 
-def _finish(axes: Axes, shown: pd.DataFrame, labels: Any, report: dict[str, Any], unit: str) -> None:
-    if shown.empty:
+def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: dict[str, Any], unit: str) -> None:
+    if cells.empty:
         return
-    rows(axes, shown, labels, report)
+    rows(axes, cells, labels, report)
     axes.set_xlim(left=0)
     axes.set_xlabel(unit)
     thousands(axes.xaxis)

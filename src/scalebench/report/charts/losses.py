@@ -14,7 +14,7 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     if table.empty:
         empty(axes, "no measured runs")
         return
-    measured, said = fastest_cells(cells)
+    measured, title = fastest_cells(cells)
     rows = measured.to_dict("records")
     for i, (row, style) in enumerate(zip(rows, styles(list(measured["strategy"])), strict=True)):
         points = table[(table["cell"] == row["cell"]) & table[against].notna()]
@@ -27,5 +27,5 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
         axes.axhline(targets[0], color="0.5", lw=1, ls="--", zorder=0, label="target")
     axes.set_xlabel(AGAINST[against])
     axes.set_ylabel("training loss, smoothed (nats)")
-    axes.set_title(f"Loss against {against}; mean over runs ({said})")
+    axes.set_title(f"Loss against {against}; mean over runs ({title})")
     thousands(axes.xaxis)

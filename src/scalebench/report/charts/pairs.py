@@ -4,41 +4,37 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import COLOURS, empty
+from scalebench.report.charts.style import COLOURS, empty, tip
 
 
-def comparison(axes: Axes, found: list[dict[str, Any]]) -> None:
+def comparison(axes: Axes, entries: list[dict[str, Any]]) -> None:
     """B over A of every comparison: each pair, the mean with its interval, and what A against A shows by itself."""
-    shown = [c for c in found if c["estimate"]]
-    if not shown:
+    drawn = [c for c in entries if c["estimate"]]
+    if not drawn:
         empty(axes, "no comparison has an estimate")
         return
-    for i, c in enumerate(shown):
-        e = c["estimate"]
-        axes.plot(
-            e["null_ratios"],
-            [i + 0.22] * len(e["null_ratios"]),
-            "x",
-            ms=5,
-            color="0.45",
-            label="A against A" if i == 0 else None,
-        )
-        axes.plot(
-            e["ratios"], [i] * e["n"], "o", ms=4, mew=0, alpha=0.6, color=COLOURS[0], label="pair" if i == 0 else None
-        )
-        axes.plot(
-            [e["low"], e["high"]],
-            [i - 0.22] * 2,
-            "|-",
-            color="black",
-            ms=9,
-            lw=1.6,
-            label="95 % interval" if i == 0 else None,
-        )
-        axes.plot([e["ratio"]], [i - 0.22], "D", ms=5, color="black", label="mean of pairs" if i == 0 else None)
+    for i, entry in enumerate(drawn):
+        _ratios(axes, i, entry["name"], entry["estimate"], keyed=i == 0)
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    axes.set_yticks(range(len(shown)), [f"{c['name']}\nn={c['estimate']['n']} pairs" for c in shown])
-    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_yticks(range(len(drawn)), [f"{c['name']}\nn={c['estimate']['n']} pairs" for c in drawn])
+    axes.set_ylim(len(drawn) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("tokens/s of B over tokens/s of A")
     axes.set_title("A against B, in pairs on the same devices")
+
+
+def _ratios(axes: Axes, i: int, name: str, estimate: dict[str, Any], keyed: bool) -> None:
+    """One comparison: A/A above, pairs in the middle, mean and interval below; `keyed`: with entries of the legend."""
+
+    def label(text: str) -> str | None:
+        return text if keyed else None
+
+    nulls, low, high = estimate["null_ratios"], estimate["low"], estimate["high"]
+    axes.plot(nulls, [i + 0.22] * len(nulls), "x", ms=6, color="0.3", label=label("A against A"))
+    for nth, ratio in enumerate(estimate["ratios"], 1):
+        (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=COLOURS[0])
+        dot.set_label(label("pair") if nth == 1 else None)
+        tip(dot, f"{name}, pair {nth}: B / A {ratio:.4g}")
+    axes.plot([low, high], [i - 0.22] * 2, "|-", color="black", ms=9, lw=1.6, label=label("95 % interval"))
+    (mean,) = axes.plot([estimate["ratio"]], [i - 0.22], "D", ms=6, color="black", label=label("mean of pairs"))
+    tip(mean, f"{name}: B / A {estimate['ratio']:.4g}, 95 % CI {low:.4g} to {high:.4g}, n={estimate['n']} pairs")

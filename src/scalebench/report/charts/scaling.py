@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from scalebench.report.charts.style import (
+    DOT,
     HEADROOM,
     colour,
     device_axis,
@@ -16,35 +17,42 @@ from scalebench.report.charts.style import (
     fastest_series,
     headroom,
     ideal,
+    interval_text,
     line,
+    mark_clipped,
     rows,
     series_styles,
     thousands,
+    tip,
 )
+
+DOTS_BESIDE = 0.014  # runs beside their interval, in parts of the axis' doubling
 
 
 def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """tokens/s against devices: each run as a small dot, each cell with its interval, the ideal from the best baseline."""
+    """tokens/s against devices: each run as a dot, each cell with its interval, the ideal from the best baseline."""
     if not report["series"]:
         empty(axes, "no measured runs")
         return
-    every, said = fastest_series(report["series"], cells)
-    for i, (series, style) in enumerate(zip(every, series_styles(every), strict=True)):
+    every, title = fastest_series(report["series"], cells)
+    key, drawn = "tokens_per_sec_global", []
+    for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
         points = list(series["runs"].values())
-        at = line(axes, i - (len(every) - 1) / 2, style, series["name"], points, "tokens_per_sec_global")
+        at = line(axes, i - (len(every) - 1) / 2, look, series["name"], points, key)
+        drawn.append((at, points, look["color"]))
         for point, x in zip(points, at, strict=True):
             values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
-            axes.plot([x] * len(values), values, "o", ms=3, mew=0, alpha=0.6, color=style["color"])
+            axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     first = [next(iter(s["runs"].values())) for s in every]
-    best = max(p["tokens_per_sec_global"]["value"] / p["devices"] for p in first)
+    best = max(p[key]["value"] / p["devices"] for p in first)
     devices = devices_of(every)
     ideal(axes, devices, [best * d for d in devices])
     axes.set_ylabel("throughput (tokens/s)")
-    axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({said})")
+    axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({title})")
     device_axis(axes, devices)
-    headroom(
-        axes, [best * devices[-1], *(p["tokens_per_sec_global"]["value"] for s in every for p in s["runs"].values())]
-    )
+    headroom(axes, [best * devices[-1], *(p[key]["value"] for s in every for p in s["runs"].values())])
+    for at, points, shade in drawn:
+        mark_clipped(axes, at, points, key, shade)
 
 
 def speedup(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
@@ -62,40 +70,56 @@ def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
 
 
 def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """tokens/s of every cell, the fastest first: what differs between cells of one size is seen here, not on a line."""
-    shown, said = fastest_cells(cells)
-    shown = shown.sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
-    if shown.empty:
+    """tokens/s of every cell, the fastest first: cells of one size lie on each other in a chart over devices."""
+    cells, title = fastest_cells(cells)
+    cells = cells.sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
+    if cells.empty:
         empty(axes, "no measured runs")
         return
-    for i, row in shown.iterrows():
-        values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
-        axes.barh(i, row["tokens_per_s"], height=0.55, color=colour(row["strategy"]), alpha=0.4)
-        if pd.notna(row["tokens_per_s_low"]):
-            axes.plot([row["tokens_per_s_low"], row["tokens_per_s_high"]], [i, i], "|-", color="black", ms=9, lw=1.2)
-        axes.plot(values, [i] * len(values), "o", ms=4, mew=0.6, mec="white", color="0.25")
-    rows(axes, shown, shown["cell"], report)
-    most = max(HEADROOM * shown["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
+    most = max(HEADROOM * cells["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
+    for i, row in enumerate(cells.to_dict("records")):
+        _ranked(axes, i, row, runs, most)
+    rows(axes, cells, cells["cell"], report)
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
-    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({said})")
+    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({title})")
     thousands(axes.xaxis)
+
+
+def _ranked(axes: Axes, i: int, row: dict[str, Any], runs: pd.DataFrame, most: float) -> None:
+    """One bar with its interval and runs; an interval that leaves the chart at `most` ends in an arrow."""
+    values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
+    (bar,) = axes.barh(i, row["tokens_per_s"], height=0.55, color=colour(row["strategy"]), alpha=0.4)
+    interval = {"value": row["tokens_per_s"], "low": None, "high": None, "n": int(row["n"])}
+    if pd.notna(row["tokens_per_s_low"]):
+        low, high = row["tokens_per_s_low"], row["tokens_per_s_high"]
+        interval |= {"low": low, "high": high}
+        axes.plot([low, min(high, most)], [i, i], "|-", color="black", ms=9, lw=1.2)
+        if high > most:
+            axes.plot([most], [i], ">", color="black", ms=7, clip_on=False, zorder=6)
+    tip(bar, interval_text(row["cell"], interval, "tokens/s"))
+    for repeat, value in enumerate(values, 1):
+        (dot,) = axes.plot([value], [i + 0.17], **DOT)
+        tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {value:,.4g} tokens/s")
 
 
 def _against_baseline(
     axes: Axes, cells: pd.DataFrame, report: dict[str, Any], key: str, title: str, best: Callable[[int], float]
 ) -> None:
-    """One line a series through its points that have a ratio, beside the `best` one; the baseline is 1 without an interval."""
+    """One line per series through its points that have a ratio, beside the `best` one; a baseline has no interval."""
     if not (scaled := [s for s in report["series"] if s["kind"]]):
         empty(axes, "no series with more than one size")
         return
-    every, said = fastest_series(scaled, cells)
-    base, values, devices = {"value": 1.0, "low": None, "high": None, "n": 0}, [], devices_of(every)
-    for i, (series, style) in enumerate(zip(every, series_styles(every), strict=True)):
+    every, count = fastest_series(scaled, cells)
+    base, devices = {"value": 1.0, "low": None, "high": None, "n": 0}, devices_of(every)
+    drawn = []
+    for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
         points = [p | {key: p[key] or base} for p in series["runs"].values() if not p["incomparable"]]
-        line(axes, i - (len(every) - 1) / 2, style, series["name"], points, key)
-        values += [p[key]["value"] for p in points]
+        at = line(axes, i - (len(every) - 1) / 2, look, series["name"], points, key)
+        drawn.append((at, points, look["color"]))
     ideal(axes, devices, [best(d) for d in devices])
-    axes.set_title(f"{title}; bars: 95 % interval ({said})")
+    axes.set_title(f"{title}; bars: 95 % interval ({count})")
     device_axis(axes, devices)
-    headroom(axes, [best(devices[-1]), *values])
+    headroom(axes, [best(devices[-1]), *(p[key]["value"] for _, points, _ in drawn for p in points)])
+    for at, points, shade in drawn:
+        mark_clipped(axes, at, points, key, shade)

@@ -1,42 +1,71 @@
-"""What all charts share: colours, axes, marks for findings. Each says its units, n and intervals, and stays readable in grey."""
+"""What all charts share: colours, axes, marks for findings, values on hover; every chart stays readable in grey."""
 
+import io
+import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import matplotlib
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-# Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each strategy,
-# in every chart the same.
+from scalebench.files import write_atomic
+
+# Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
+# strategy, in every chart the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
 ALARM = "#B00020"
-STYLE = {"font.size": 11, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
-         "svg.hashsalt": "scalebench", "figure.constrained_layout.use": True}  # fmt: skip
-BESIDE = 0.035  # distance of series that share a number of devices, in parts of the axis' doubling
+DOT = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
+BESIDE = 0.045  # distance of series that share a number of devices, in parts of the axis' doubling
 TITLE_WIDTH, LABEL_WIDTH = 60, 45  # characters that have room above and below a chart
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
-
-
 MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
+
+
+class Interval(TypedDict):
+    """A value with its interval, as in scaling_report.json."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def style() -> Any:
+    """The settings of matplotlib that every chart is drawn under, as a context.
+
+    Text stays text in the SVG: it can be searched, and read aloud.
+    """
+    return matplotlib.rc_context(
+        {
+            "font.size": 11,
+            "axes.titlesize": 11,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "svg.hashsalt": "scalebench",
+            "svg.fonttype": "none",
+            "figure.constrained_layout.use": True,
+        }
+    )
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The measured cells that a chart has room for, in their order, and what its title says of n and of the others."""
     measured = cells[cells["n"] > 0]
-    shown = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
-    said = count(shown) + (
-        f", the fastest {MOST_ROWS} of {len(measured):,} cells" if len(shown) < len(measured) else ""
-    )
-    return shown, said
+    drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
+    more = f", the fastest {MOST_ROWS} of {len(measured):,} cells" if len(drawn) < len(measured) else ""
+    return drawn, count(drawn) + more
 
 
 def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict], str]:
@@ -45,10 +74,10 @@ def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict],
     def most(one: dict) -> float:
         return max(point["tokens_per_sec_global"]["value"] for point in one["runs"].values())
 
-    kept = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
-    shown = [series[i] for i in sorted(kept)]
-    said = count(cells) + (f", the fastest {len(shown)} of {len(series):,} series" if len(shown) < len(series) else "")
-    return shown, said
+    fastest = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
+    drawn = [series[i] for i in sorted(fastest)]
+    more = f", the fastest {len(drawn)} of {len(series):,} series" if len(drawn) < len(series) else ""
+    return drawn, count(cells) + more
 
 
 def colour(strategy: str) -> str:
@@ -58,32 +87,55 @@ def colour(strategy: str) -> str:
 def styles(strategies: list[str]) -> list[dict[str, Any]]:
     """How the lines of a chart look: colour and marker by strategy, the kind of line by what else differs."""
     seen: dict[str, int] = {}
-    found = []
+    looks = []
     for strategy in strategies:
         nth = seen[strategy] = seen.get(strategy, -1) + 1
         place = STRATEGIES.index(strategy.removesuffix("-offload"))
         hollow = {"markerfacecolor": "white"} if nth else {}
-        found.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
-    return found
+        looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
+    return looks
 
 
 def series_styles(every: list[dict]) -> list[dict[str, Any]]:
     return styles([series["strategy"] for series in every])
 
 
-def line(axes: Axes, place: float, style: dict, label: str, points: list[dict], key: str) -> list[float]:
-    """One series with its intervals, `place` beside the others; returns where its points stand."""
+def tip(artist: Artist, text: str) -> None:
+    """`text` on hover over `artist`: `write_chart` makes it the title of the artist's group in the SVG."""
+    artist.set_gid(f"{TIP}{text}")
+
+
+TIP = "tip:"
+
+
+def interval_text(what: str, interval: Interval | dict[str, Any], unit: str) -> str:
+    """What hovering over a point says."""
+    text = f"{what}: {interval['value']:,.4g} {unit}".strip()
+    if interval["low"] is None:
+        return text
+    return f"{text}, 95 % CI {interval['low']:,.4g} to {interval['high']:,.4g}, n={interval['n']}"
+
+
+def line(axes: Axes, place: float, look: dict[str, Any], label: str, points: list[dict], key: str) -> list[float]:
+    """One series with its intervals, `place` beside the others; returns where its points stand.
+
+    The mark of a point with a finding has a red ring.
+    """
     x = [p["devices"] * 2 ** (BESIDE * place) for p in points]
     y = [p[key]["value"] for p in points]
     bounds = [(p[key]["low"], p[key]["high"]) for p in points]
     below = [0 if low is None else v - low for v, (low, _) in zip(y, bounds, strict=True)]
     above = [0 if high is None else high - v for v, (_, high) in zip(y, bounds, strict=True)]
-    axes.errorbar(x, y, yerr=[below, above], label=label, capsize=4, lw=1.4, **style)
+    axes.errorbar(x, y, yerr=[below, above], label=label, capsize=4, lw=1.4, **look)
+    unit = "tokens/s" if key == "tokens_per_sec_global" else ""
     for xi, yi, point in zip(x, y, points, strict=True):
-        if point["findings"]:  # a number with a finding never stands alone
-            axes.annotate("!", (xi, yi), xytext=(6, 4), textcoords="offset points", color=ALARM, weight="bold")
+        (mark,) = axes.plot([xi], [yi], "o", ms=13, mfc="none", mew=1.6, mec=ALARM if point["findings"] else "none")
+        codes = f"; findings: {', '.join(point['findings'])}" if point["findings"] else ""
+        tip(mark, interval_text(point["cell"], point[key], unit) + codes)
+        mark.set_alpha(None if point["findings"] else 0)
     if any(p["findings"] for p in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
-        axes.add_line(Line2D([], [], ls="", marker="$!$", color=ALARM, label="has a finding"))
+        ring = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
+        axes.add_line(Line2D([], [], ls="", label="has a finding", **ring))
     return x
 
 
@@ -106,20 +158,31 @@ def device_axis(axes: Axes, devices: list[int]) -> None:
 
 
 def headroom(axes: Axes, values: list[float]) -> None:
+    """End the value axis a little above `values`, however long an interval is."""
     axes.set_ylim(bottom=0)
     if axes.get_ylim()[1] > HEADROOM * max(values):
         axes.set_ylim(0, HEADROOM * max(values))
 
 
-def rows(axes: Axes, shown: pd.DataFrame, labels: Any, report: dict) -> None:
-    """A row for each cell; the name of one whose numbers have a finding is marked."""
+def mark_clipped(axes: Axes, x: list[float], points: list[dict], key: str, shade: str) -> None:
+    """An arrow at the upper end of the chart for every interval that leaves it. Call when the axis has its limits."""
+    top = axes.get_ylim()[1]
+    for xi, point in zip(x, points, strict=True):
+        if (point[key]["high"] or 0) > top:
+            axes.plot([xi], [top], "^", ms=8, color=shade, mec="white", clip_on=False, zorder=6)
+
+
+def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: dict) -> None:
+    """A row for each cell; the name of one whose numbers have a finding is marked, in red where others have none."""
     marked = {p["cell"] for s in report["series"] for p in s["runs"].values() if p["findings"]}
-    labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, shown["cell"], strict=True)]
-    axes.set_yticks(range(len(shown)), labels)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
+    axes.set_yticks(range(len(cells)), labels)
+    axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
-    for label, cell in zip(axes.get_yticklabels(), shown["cell"], strict=True):
+    if set(cells["cell"]) <= marked:
+        return
+    for label, cell in zip(axes.get_yticklabels(), cells["cell"], strict=True):
         if cell in marked:
             label.set_color(ALARM)
 
@@ -139,9 +202,12 @@ def count(cells: pd.DataFrame) -> str:
 
 
 def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
-    """Write `path`.svg and .png, `height` inches high and more for a legend; `fill` draws into one pair of axes or a list."""
+    """Write `path`.svg and .png; the same data makes the same bytes.
+
+    `height`: inches, more for a legend. `fill` draws into one pair of axes, or a list of `panels`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
+    with style():
         figure = Figure(figsize=(6.4 if panels == 1 else 8.4, height))
         axes = figure.subplots(1, panels)
         fill(axes if panels == 1 else list(axes))
@@ -153,5 +219,12 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
             columns = min(4 if len(handles) == 4 else 3, len(handles))
             figure.set_figheight(height + 0.25 * -(-len(handles) // columns))
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        drawing = io.StringIO()
+        figure.savefig(drawing, format="svg", transparent=True, metadata={"Date": None})
+        write_atomic(path.with_suffix(".svg"), _with_titles(drawing.getvalue()))
         figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+
+
+def _with_titles(svg: str) -> str:
+    """What `tip` left as ids of groups becomes their titles."""
+    return re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', svg)

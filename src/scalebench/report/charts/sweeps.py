@@ -9,8 +9,23 @@ from scalebench.report.charts.style import count, empty, styles, thousands
 
 # Columns that follow from the swept one, so that they do not make another line.
 BATCH = ("micro_batch", "accumulation", "global_batch")
-NAMED = ("strategy", "precision", "model", "seq_len", "geometry", "threads_per_device", "attention", "compile",
-         "activation_checkpointing", "fused_optimizer", "bucket_elements", "vocab_size", "corpus", "tokenizer", "seed")  # fmt: skip
+NAMED = (
+    "strategy",
+    "precision",
+    "model",
+    "seq_len",
+    "geometry",
+    "threads_per_device",
+    "attention",
+    "compile",
+    "activation_checkpointing",
+    "fused_optimizer",
+    "bucket_elements",
+    "vocab_size",
+    "corpus",
+    "tokenizer",
+    "seed",
+)
 
 
 def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import COLOURS, empty, write_chart
+from scalebench.report.charts.style import COLOURS, empty, tip, write_chart
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
 WAIT = "#D9CBB6"
@@ -15,52 +15,58 @@ WAIT = "#D9CBB6"
 PARTS = {
     "compute_ms": ("computing", BLUE, ""),
     "exposed_ms": ("exposed communication", ORANGE, "//"),
-    "idle_ms": ("neither", WAIT, ".."),
+    "idle_ms": ("idle", WAIT, ".."),
 }
-CLASSES = {"gemm": BLUE, "attention": SKY, "elementwise": GREEN, "norm and loss": YELLOW, "optimizer": PINK, "memcpy": "#8C6D31",
-           "unclassified": BLACK, "waiting": WAIT}  # fmt: skip
+CLASSES = {
+    "gemm": BLUE,
+    "attention": SKY,
+    "elementwise": GREEN,
+    "norm and loss": YELLOW,
+    "optimizer": PINK,
+    "memcpy": "#8C6D31",
+    "unclassified": BLACK,
+    "waiting": WAIT,
+}
 PHASES = {"data": "#E8E8E8", "forward": "#C4C4C4", "backward": "#8C8C8C", "reduce": "#5A5A5A", "optimizer": "#2B2B2B"}
 MOST_RANKS = 16
 
 
 def communication(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
     """Communication per step and rank: all of it, and what is exposed, by cell."""
-    shown = _ok(report)
-    if not shown:
+    traced = _ok(report)
+    if not traced:
         empty(axes, "no cell has a trace")
         return
-    for i, t in enumerate(shown):
+    for i, t in enumerate(traced):
         if t["communication_ms"] is None:
             _unknown(axes, i)
             continue
-        axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label="total" if i == 0 else None)
-        axes.barh(
-            i + 0.2,
-            t["exposed_ms"],
-            height=0.36,
-            color=ORANGE,
-            hatch="//",
-            edgecolor="white",
-            label="exposed" if i == 0 else None,
-        )
-    _cells(axes, shown)
+        total, exposed = ("total", "exposed") if i == 0 else (None, None)
+        (bar,) = axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label=total)
+        tip(bar, f"{t['cell']}: communication {t['communication_ms']:.3g} ms per step")
+        look = {"color": ORANGE, "hatch": "//", "edgecolor": "white"}
+        (bar,) = axes.barh(i + 0.2, t["exposed_ms"], height=0.36, label=exposed, **look)
+        tip(bar, f"{t['cell']}: exposed {t['exposed_ms']:.3g} ms per step")
+    _cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: total, and what nothing is computed beside")
 
 
 def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
-    """Where a step goes, by cell: computing, exposed communication, neither."""
-    shown = _ok(report)
-    if not shown:
+    """Where a step goes, by cell: computing, exposed communication, idle."""
+    traced = _ok(report)
+    if not traced:
         empty(axes, "no cell has a trace")
         return
-    for i, t in enumerate(shown):
+    for i, t in enumerate(traced):
         if t["compute_ms"] is None:
             _unknown(axes, i)
             continue
         left = 0.0
-        for name, (_, colour, hatch) in PARTS.items():
-            axes.barh(i, t[name], left=left, height=0.6, color=colour, hatch=hatch, edgecolor="white", lw=0)
+        for name, (what, colour, hatch) in PARTS.items():
+            look = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
+            (bar,) = axes.barh(i, t[name], left=left, height=0.6, **look)
+            tip(bar, f"{t['cell']}: {what} {t[name]:.3g} ms per step")
             left += t[name]
         if t["overhead"]:
             timed = t["overhead"]["timed_step_ms"]
@@ -74,33 +80,28 @@ def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) ->
             )
     for label, colour, hatch in PARTS.values():
         _key(axes, label, colour, hatch)
-    _cells(axes, shown)
+    _cells(axes, traced)
     axes.set_xlabel("time per step and rank (ms, under the profiler)")
     axes.set_title("Where a step goes")
 
 
 def kernels(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
     """The kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
-    shown = next((t for t in _ok(report) if t["kernels_top"]), None)
-    if not shown:
+    traced = next((t for t in _ok(report) if t["kernels_top"]), None)
+    if not traced:
         empty(axes, "no trace holds kernels")
         return
-    top = shown["kernels_top"]
+    top = traced["kernels_top"]
     for i, k in enumerate(top):
         colour = CLASSES.get(k["kind"], ORANGE)
-        axes.barh(
-            i,
-            k["total_ms"],
-            height=0.65,
-            color=colour,
-            hatch="//" if k["kind"] == "communication" else "",
-            edgecolor="white",
-        )
+        hatch = "//" if k["kind"] == "communication" else ""
+        (bar,) = axes.barh(i, k["total_ms"], height=0.65, color=colour, hatch=hatch, edgecolor="white")
+        tip(bar, f"{k['name']}: {k['total_ms']:.3g} ms per step and rank")
     axes.set_yticks(range(len(top)), [_short(k["name"]) for k in top], fontsize=8)
     axes.set_ylim(len(top) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
-    axes.set_title(f"Largest {'operators' if shown['device'] == 'cpu' else 'kernels'} of {shown['cell']}")
+    axes.set_title(f"Largest {'operators' if traced['device'] == 'cpu' else 'kernels'} of {traced['cell']}")
     for kind in dict.fromkeys(k["kind"] for k in top):
         _key(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
 
@@ -148,22 +149,23 @@ CHARTS: dict[str, Callable[[Axes, dict, dict], None]] = {
     "trace-kernels": kernels,
 }
 CAPTIONS = {
-    "trace-timeline": "One traced step of middle length on every rank: what the program is doing on the host, what is computed by class, "
-    "which collectives run, and how long of them is waiting for a rank that came later.",
-    "trace-communication": "Communication of a step on average over steps and ranks: the union of all collectives, and the part of it "
-    "beside which nothing is computed. From traces, never from the timed runs.",
-    "trace-steps": "Parts of a traced step that add up to it, on average over steps and ranks. The black stroke is the step of the timed runs: "
-    "what stands right of it is the profiler's.",
-    "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is counted in full.",
+    "trace-timeline": "One traced step of middle length on every rank: what the program does on the host, what is "
+    "computed by class, which collectives run, and how long they wait for a rank that came later.",
+    "trace-communication": "Communication of a step, mean over steps and ranks: the union of all collectives, and the "
+    "part beside which nothing is computed. From traces, never from the timed runs.",
+    "trace-steps": "Parts of a traced step that add up to it, mean over steps and ranks. The black stroke is the step "
+    "of the timed runs: what is right of it is the profiler's.",
+    "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is "
+    "counted in full.",
 }
 ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
 
 
 def draw_trace(name: str, report: dict[str, Any], spans: dict[str, pd.DataFrame], folder: Path) -> None:
     """Write `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
-    shown = _ok(report)
-    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t["ranks"]) for t in shown))}.get(
-        name, len(shown)
+    traced = _ok(report)
+    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t["ranks"]) for t in traced))}.get(
+        name, len(traced)
     )
     write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
 
@@ -177,9 +179,9 @@ def _ok(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [t for t in report["traces"] if t["status"] == "ok"]
 
 
-def _cells(axes: Axes, shown: list[dict[str, Any]]) -> None:
-    axes.set_yticks(range(len(shown)), [t["cell"] for t in shown])
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+def _cells(axes: Axes, traced: list[dict[str, Any]]) -> None:
+    axes.set_yticks(range(len(traced)), [t["cell"] for t in traced])
+    axes.set_ylim(len(traced) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
 
@@ -188,7 +190,7 @@ def _unknown(axes: Axes, row: int) -> None:
     axes.text(
         0.01,
         row,
-        " unknown: see the trace's own words",
+        " unknown: the trace does not say",
         va="center",
         transform=axes.get_yaxis_transform(),
         color="0.35",

@@ -10,34 +10,34 @@ MOST_CELLS = 4  # those with the fewest unknown parts; the table has all
 ROW_INCHES = 0.27
 
 
-def chosen(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def chosen(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cells that are drawn, in their order."""
-    known = sorted(range(len(found)), key=lambda i: sum(part["ms"] is None for part in found[i]["parts"]))
-    return [found[i] for i in sorted(known[:MOST_CELLS])]
+    known = sorted(range(len(entries)), key=lambda i: sum(part["ms"] is None for part in entries[i]["parts"]))
+    return [entries[i] for i in sorted(known[:MOST_CELLS])]
 
 
-def height(found: list[dict[str, Any]]) -> float:
+def height(entries: list[dict[str, Any]]) -> float:
     """Inches."""
-    return 1.2 + ROW_INCHES * sum(len(cell["parts"]) + 4 for cell in chosen(found))
+    return 1.2 + ROW_INCHES * sum(len(cell["parts"]) + 4 for cell in chosen(entries))
 
 
-def waterfall(axes: Axes, found: list[dict[str, Any]]) -> None:
-    """`found`: the entries of waterfall.json. A row for each part; it begins where the one before has ended."""
-    shown = chosen(found)
-    if not shown:
+def waterfall(axes: Axes, entries: list[dict[str, Any]]) -> None:
+    """`entries`: the entries of waterfall.json. A row for each part; it begins where the one before has ended."""
+    cells = chosen(entries)
+    if not cells:
         empty(axes, "no cell beside a baseline")
         return
     labels, at = [], 0
-    for cell in shown:
+    for cell in cells:
         labels += [cell["cell"], "ideal", *(p["name"] for p in cell["parts"]), "unexplained", "measured"]
         at = _cell(axes, cell, at + 1)
     axes.set_yticks(range(len(labels)), labels)
     for label, text in zip(axes.get_yticklabels(), labels, strict=True):
-        if text in {cell["cell"] for cell in shown}:
+        if text in {cell["cell"] for cell in cells}:
             label.set_fontweight("bold")
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlim(0, 1.12 * max(cell["measured_ms"] for cell in shown))
+    axes.set_xlim(0, 1.12 * max(cell["measured_ms"] for cell in cells))
     axes.set_xlabel("time of a step (ms)")
     axes.set_title("From the ideal step to the measured one")
     thousands(axes.xaxis)
@@ -48,11 +48,9 @@ def _cell(axes: Axes, cell: dict[str, Any], row: int) -> int:
     end = cell["ideal_ms"]
     axes.barh(row, end, height=0.7, color="0.7")
     _say(axes, end, row, f"{end:.3g}")
-    steps = [(part["ms"], {"color": colour(cell["strategy"])}) for part in cell["parts"]]
-    for ms, look in [
-        *steps,
-        (cell["unexplained_ms"], {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}),
-    ]:
+    look: dict[str, Any] = {"color": colour(cell["strategy"])}
+    rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
+    for ms, look in [*((part["ms"], look) for part in cell["parts"]), (cell["unexplained_ms"], rest)]:
         row += 1
         if ms is None:
             _say(axes, end, row, "unknown")

@@ -1,8 +1,55 @@
 """The answer to the campaign's question, made from the results and from nothing else."""
 
-from typing import Any
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from scalebench.report.number_format import number
+
+Topic = Literal["reservation", "question", "fastest", "scaling", "recommended", "incomparable", "comparison"]
+
+
+@dataclass(frozen=True)
+class Bullet:
+    """One statement of the answer. `text` stands alone; `interval` and `n` are what it rests on, `cells` the rows to
+    link to (slugs, or names of A/B comparisons)."""
+
+    topic: Topic
+    text: str
+    interval: str | None = None  # "95 % CI 1.05-1.40"
+    n: str | None = None  # runs or pairs behind it
+    cells: tuple[str, ...] = ()
+
+    @property
+    def basis(self) -> str:
+        """Interval and n in brackets, or nothing."""
+        parts = [part for part in (self.interval, f"n={self.n}" if self.n else None) if part]
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`verdict`: the answer in a few words, first. `bullets`: three to five statements, reservations first.
+
+    `decided`: whether the question of the campaign has an answer.
+    """
+
+    verdict: str
+    bullets: tuple[Bullet, ...] = ()
+    decided: bool = True
+
+    @property
+    def text(self) -> str:
+        """As the console prints it."""
+        return "\n".join([self.verdict, *(f"  - {bullet.text}{bullet.basis}" for bullet in self.bullets)])
+
+
+def conclude(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> Answer:
+    """The answer to the campaign's question. `report`: scaling_report.json; `comparisons`: of comparison.json."""
+    first, *others = re.split(r"(?<=[.]) (?=\S)", answer(report, comparisons))
+    bullets = tuple(Bullet("fastest", sentence) for sentence in others)
+    return Answer(first, bullets, decided=not first.startswith("No answer"))
+
 
 NAMED = 5  # cells that are told by name; of more, their number
 
@@ -10,7 +57,7 @@ NAMED = 5  # cells that are told by name; of more, their number
 def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> str:
     """What the intervals carry: which cell is fastest, how the fastest scales. What they do not carry is not claimed."""
     if report["status"] == "invalid_comparison":
-        codes = ", ".join(sorted({m["code"] for m in report["mismatches"]}))
+        codes = ", ".join(report["mismatches"])
         return f"No answer: the numbers did not pass their own checks ({codes}). See the findings."
     if not report["series"]:
         return "No answer: no run has numbers. See the runs without numbers."

@@ -1,4 +1,4 @@
-"""A profile in sentences. What the trace does not carry is said to be unknown, or not said."""
+"""A profile in sentences. What the trace does not support is unknown, or left out."""
 
 from scalebench.trace.profile_schema import Profile, mean
 
@@ -7,12 +7,14 @@ OFTEN = 0.8  # of the steps: a rank that is last more rarely is last by chance
 
 
 def sentences(profile: Profile) -> list[str]:
-    """What one capture says."""
+    """The sentences on one capture."""
     if profile.status != "ok":
         return [f"There is no trace: {profile.reason}."]
-    told = [_head(profile), *_step(profile), *_collectives(profile), *_waiting(profile), *_totals(profile)]
-    told += [f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()]
-    return told
+    lines = [_head(profile), *_step(profile), *_collectives(profile), *_waiting(profile), *_totals(profile)]
+    lines += [
+        f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()
+    ]
+    return lines
 
 
 def _head(profile: Profile) -> str:
@@ -29,7 +31,7 @@ def _step(profile: Profile) -> list[str]:
         return []
     total, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
     return [
-        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}, neither {_ms(idle)}.",
+        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}, idle {_ms(idle)}.",
         f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: nothing is computed meanwhile."
         if total
         else "There is no communication.",
@@ -63,19 +65,17 @@ def _totals(profile: Profile) -> list[str]:
     """What sums alone say: of texts, and of traces without steps."""
     if profile.steps and profile.per_step:
         return []
-    told = []
-    if profile.communication_share is not None:
-        told.append(
-            f"{profile.communication_share:.2%} of {profile.kernel_time_ms / 1e3:,.3f} s of kernel time is communication."
-        )
-    told += [
+    lines = []
+    if profile.communication_share is not None and profile.kernel_time_ms is not None:
+        seconds = profile.kernel_time_ms / 1e3
+        lines.append(f"{profile.communication_share:.2%} of {seconds:,.3f} s of kernel time is communication.")
+    lines += [
         f"{name}: {calls:.2f} calls per optimizer step and rank." for name, calls in profile.calls_per_step.items()
     ]
     if profile.executed_steps is not None and profile.steps:
-        told.append(
-            f"{profile.executed_steps:,.0f} of {profile.steps:,} optimizer steps were executed (all-gathers per rank)."
-        )
-    return told
+        executed = f"{profile.executed_steps:,.0f} of {profile.steps:,}"
+        lines.append(f"{executed} optimizer steps were executed (all-gathers per rank).")
+    return lines
 
 
 def _ms(value: float | None) -> str:

@@ -5,21 +5,23 @@ from typing import Any
 from scalebench.report.number_format import estimate, number
 
 # Column -> entry of traces.json, milliseconds per step and rank.
-PARTS = {"step": "wall_ms", "computing": "compute_ms", "communication": "communication_ms", "exposed": "exposed_ms",
-         "of it waiting": "wait_ms", "neither": "idle_ms"}  # fmt: skip
+PARTS = {
+    "step": "wall_ms",
+    "computing": "compute_ms",
+    "communication": "communication_ms",
+    "exposed": "exposed_ms",
+    "of it waiting": "wait_ms",
+    "idle": "idle_ms",
+}
 
 
 def trace_rows(report: dict[str, Any]) -> list[dict[str, str]]:
-    """A row a traced cell, as text; "unknown" where the trace does not carry a figure."""
-    rows = []
-    for t in report["traces"]:
-        if t["status"] != "ok":
-            continue
-        times = {f"{name} (ms)": "unknown" if t[key] is None else number(t[key]) for name, key in PARTS.items()}
-        slowed = t["overhead"]
-        rows.append(
-            {"cell": t["cell"], "traced with": t["tool"], "steps": str(t["steps"] or "unknown")}
-            | times
-            | {"times slower than untraced": estimate(slowed) if slowed else "unknown", "file": t["file"]}
-        )
-    return rows
+    """One row per traced cell, as text; "unknown" for a figure that the trace does not support."""
+    return [_row(trace) for trace in report["traces"] if trace["status"] == "ok"]
+
+
+def _row(trace: dict[str, Any]) -> dict[str, str]:
+    times = {f"{name} (ms)": "unknown" if trace[key] is None else number(trace[key]) for name, key in PARTS.items()}
+    overhead = estimate(trace["overhead"]) if trace["overhead"] else "unknown"
+    row = {"cell": trace["cell"], "traced with": trace["tool"], "steps": str(trace["steps"] or "unknown")}
+    return row | times | {"times slower than untraced": overhead, "file": trace["file"]}

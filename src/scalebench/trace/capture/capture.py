@@ -110,7 +110,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Ask the first node about its links, where it has the programs; returns the variables that let NCCL write about them."""
+    """Ask the first node about its links, where it has the programs; returns the variables that make NCCL log them."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):

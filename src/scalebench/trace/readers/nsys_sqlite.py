@@ -242,7 +242,8 @@ def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) ->
         return frame(HOST)
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
-        where = f"WHERE start >= {steps['start'].min()} AND end <= {steps['end'].max()} AND globalTid & {PROCESS} IN ({processes})"
+        first, last = steps["start"].min(), steps["end"].max()
+        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS} IN ({processes})"
     summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
     found = export.database.execute(summed).fetchall()
     texts = export.strings(np.array([name for name, *_ in found], np.int64))

@@ -1,0 +1,22 @@
+"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
+
+from collections.abc import Iterable, Sequence
+
+from scalebench.analysis.ab_comparison import Pair, runs_of
+from scalebench.analysis.scaling import scaling_series
+from scalebench.audit.campaign.all_checks import audit_campaign
+from scalebench.audit.campaign.traces import traced_cells
+from scalebench.audit.finding import Findings
+from scalebench.record.run import Run, measured
+from scalebench.trace.profile_schema import Profile
+
+
+def campaign_findings(
+    campaign: str,
+    runs: Sequence[Run],
+    profiles: Iterable[Profile] = (),
+    comparisons: dict[str, list[Pair]] | None = None,
+) -> Findings:
+    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs."""
+    pairs = {name: runs_of(of_name) for name, of_name in (comparisons or {}).items()}
+    return audit_campaign(campaign, runs, scaling_series(runs), traced_cells(profiles, measured(runs)), pairs)

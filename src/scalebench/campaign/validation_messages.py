@@ -1,0 +1,222 @@
+"""What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from scalebench.errors import SYNONYMS, nearest, nearest_name, shortened
+
+# What a pattern of the schema means.
+NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
+PATTERNS = {
+    r"^[a-z0-9][a-z0-9._-]*$": f"a name of {NAME_WORDS}",
+    r"^[a-z0-9][a-z0-9-]*$": 'a name of lower-case letters, digits and "-"',
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": 'a name of letters, digits, ".", "_" and "-"',
+    r"^[\w.-]+/[\w.-]+$": "owner/name",
+    r"^[0-9a-f]{64}$": "64 hexadecimal digits",
+    r"^[^\s]+$": "a path without spaces",
+    r"\S": "text that is not blank",
+}
+LIMITS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+
+
+class Lines(dict[tuple, int]):
+    """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
+
+    def at(self, path: Path, place: tuple) -> str:
+        """`path, line n: ` of a place, or of the nearest one around it that is in the file."""
+        while place and place not in self:
+            place = place[:-1]
+        return f"{path}, line {self[place]}: " if place else f"{path}: "
+
+
+def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
+    """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
+    faults = {_place(e["loc"], data): e for e in reversed(error.errors())}
+    deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
+    deepest.sort(key=lambda place: lines.get(place, 0))
+    return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
+
+
+def dotted(place: tuple) -> str:
+    """A place as people write it: vary.strategy[0]."""
+    return shortened("".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in place).lstrip("."), 200)
+
+
+def sections_of(schema: dict) -> list[str]:
+    """The keys at the top of a file."""
+    return list(_properties(schema, ()))
+
+
+def _place(loc: tuple, data: Any) -> tuple:
+    """The part of a pydantic location that exists in the file (unions add steps of their own)."""
+    place: tuple = ()
+    for step in loc:
+        inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
+        if inside:
+            data = data[step]
+            place += (step,)
+    return place
+
+
+def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
+    at = lines.at(path, place)
+    if error["type"] == "missing":
+        return f"{at}{_missing(place, error['loc'][-1], schema)}"
+    if error["type"] == "extra_forbidden":
+        known = list(_properties(schema, place[:-1]))
+        hint = _hint(place, known, schema)
+        return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known) or 'nothing'}"
+    if error["loc"][-1] == "[key]":
+        name = nearest_valid_name(str(place[-1]))
+        return f'{at}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{name}'
+    value = data
+    for step in place:
+        value = value[step]
+    if error["type"] == "value_error":
+        return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
+    return f"{at}{dotted(place)} cannot be {_shown(value)}; {_allowed_at(place, schema, value)}"
+
+
+def nearest_valid_name(text: str) -> str:
+    """`Write "my-notes".` for "My Notes", with a leading space; empty if there is nothing to suggest."""
+    name = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in text.casefold()[:60])
+    name = name.strip("-._")
+    return f' Write "{name}".' if name and name != text else ""
+
+
+def _missing(place: tuple, name: Any, schema: dict) -> str:
+    if isinstance(name, int):
+        items = _alternatives(_node(schema, place), schema)
+        number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
+        return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
+    whole = place if place[-1:] == (name,) else (*place, name)
+    about = _node(schema, whole).get("description")
+    return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
+
+
+def _shown(value: Any) -> str:
+    return shortened(json.dumps(value, default=str, ensure_ascii=True))
+
+
+def _hint(place: tuple, known: list[str], schema: dict) -> str:
+    """Which key is meant: one of this section by case or synonym, one of another section, or one that resembles it."""
+    name = str(place[-1])
+    letters = name.casefold().replace("_", "").replace("-", "")
+    here = nearest_name(name, known)
+    if here is not None and (letters in SYNONYMS or here.replace("_", "") == letters):
+        return f' Did you mean "{here}"?'
+    elsewhere = _elsewhere(name, schema)
+    if not elsewhere and here is None:
+        elsewhere = next((text for word in SYNONYMS.get(letters, ()) if (text := _elsewhere(word, schema))), "")
+    return elsewhere or nearest(name, known)
+
+
+def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
+    """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
+    places = []
+    waiting: list[tuple] = [()]
+    while waiting:
+        section = waiting.pop(0)
+        keys = _properties(schema, section)
+        if section and name in keys and section[0] not in ("cells", "exclude", "compare"):
+            places.append(dotted(section))
+        waiting += [(*section, key) for key in keys if len(section) < depth]
+    places = [p for p in places if p != "vary"] or places
+    return f" It belongs under {' or '.join(places)}." if places else ""
+
+
+def _resolve(node: dict, schema: dict) -> dict:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
+    return node
+
+
+def _alternatives(node: dict, schema: dict) -> list[dict]:
+    node = _resolve(node, schema)
+    return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
+
+
+def _node(schema: dict, place: tuple) -> dict:
+    """The schema of a place in the file; empty if it has none."""
+    node = schema
+    for step in place:
+        inner: dict = {}
+        for option in _alternatives(node, schema):
+            if isinstance(step, int):
+                prefix = option.get("prefixItems", [])
+                inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
+            else:
+                named = option.get("properties", {}).get(step)
+                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
+                inner = named or next((f for f in free if isinstance(f, dict)), inner)
+        node = inner
+    return _resolve(node, schema)
+
+
+def _properties(schema: dict, place: tuple) -> dict:
+    properties: dict = {}
+    for option in _alternatives(_node(schema, place), schema):
+        properties |= option.get("properties", {})
+    return properties
+
+
+def _choices(node: dict, schema: dict) -> list[str]:
+    choices: list[Any] = []
+    for option in _alternatives(node, schema):
+        choices += option.get("enum", []) + ([option["const"]] if "const" in option else [])
+    return [c for c in choices if isinstance(c, str)]
+
+
+def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
+    """`allowed: ...` with the nearest choice, and how to write a list of one."""
+    node = _node(schema, place)
+    hint = nearest(value, _choices(node, schema)) if isinstance(value, str) else ""
+    options = _alternatives(node, schema)
+    if not isinstance(value, list | dict) and value is not None and options[0].get("type") == "array":
+        hint = f" Write [{shortened(value, 40)}]."
+    return f"allowed: {_allowed(node, schema)}.{hint}"
+
+
+def _allowed(node: dict, schema: dict) -> str:
+    """A few words for what the schema takes at a node."""
+    words: list[str] = []
+    for option in _alternatives(node, schema):
+        words += _words(option, node, schema)
+    return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
+
+
+def _words(option: dict, node: dict, schema: dict) -> list[str]:
+    kind = option.get("type")
+    if "enum" in option or "const" in option:
+        return [str(choice) for choice in option.get("enum", [option.get("const")])]
+    if kind in ("integer", "number"):
+        noun = "a whole number" if kind == "integer" else "a number"
+        limits = [f"{sign} {option[name]:,}".replace(",", "") for name, sign in LIMITS if name in option]
+        return [f"{noun} {' and '.join(limits)}".strip()]
+    if kind == "array":
+        return [_array(option, schema)]
+    if kind == "object":
+        return [f"a mapping of {', '.join(option.get('properties', {})) or 'names'}"]
+    if kind == "string":
+        return [_text(option, node)]
+    return ["true or false"] if kind == "boolean" else []
+
+
+def _array(option: dict, schema: dict) -> str:
+    least, most = option.get("minItems", 0), option.get("maxItems")
+    inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
+    of = f", each {_allowed(inner, schema)}" if inner and ("prefixItems" in option) else ""
+    if least == most:
+        return f"a list of {least}{of}"
+    return f"a list of at least {least}{f' and at most {most}' if most else ''}{of}"
+
+
+def _text(option: dict, node: dict) -> str:
+    examples = option.get("examples") or node.get("examples")
+    words = PATTERNS.get(option.get("pattern", ""), "text")
+    if "maxLength" in option:
+        words += f" of at most {option['maxLength']} characters"
+    return words + (f" like {' or '.join(map(str, examples))}" if examples else "")

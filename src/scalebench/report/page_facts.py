@@ -1,0 +1,114 @@
+"""What was run, where and when: the facts at the end of the page."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from scalebench.record.metrics import Recorded
+from scalebench.record.run import Run
+
+Facts = list[tuple[str, str]]
+
+
+def when(runs: list[Run]) -> str:
+    """Date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
+    starts = sorted(datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs)
+    if not starts:
+        return "never: there is no run"
+    seconds = [run.metrics.total_wall_time_s for run in runs if run.metrics.total_wall_time_s is not None]
+    last = max(
+        start + timedelta(seconds=run.metrics.total_wall_time_s or 0)
+        for run in runs
+        for start in [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC)]
+    )
+    end = f"{last:%H:%M}" if last.date() == starts[0].date() else f"{last:%Y-%m-%d %H:%M}"
+    counted = f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
+    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {counted} took {_duration(sum(seconds))} in all"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+def machine(runs: list[Run]) -> str:
+    """Devices and processor in a few words, for the head of the page."""
+    metrics = [run.metrics for run in runs]
+    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
+    processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
+    return _join([*devices, *processors] if devices else processors)
+
+
+def protocol(runs: list[Run]) -> Facts:
+    """What was run; where cells differ, all values are listed."""
+    metrics = [run.metrics for run in runs]
+    work = [m.config["work"] for m in metrics]
+    steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
+    rows = [
+        ("Model", [_model(m) for m in metrics]),
+        ("Parameters", [_parameters(m) for m in metrics if m.model]),
+        ("Corpus", [_corpus(m) for m in metrics]),
+        ("Samples", [_samples(m) for m in metrics]),
+        ("Steps", steps),
+        ("Optimizer", [_optimizer(w) for w in work]),
+    ]
+    return [(name, _join(values)) for name, values in rows if values]
+
+
+def environment_facts(runs: list[Run]) -> Facts:
+    """Machine and versions; where runs differ, all values are listed."""
+    metrics = [run.metrics for run in runs]
+    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
+    processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
+    commits = [f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}" for m in metrics]
+    packages = ("torch", "transformers", "deepspeed", "scalebench")
+    return [
+        ("Machine", _join([m.host["hostname"] for m in metrics])),
+        ("Processor", _join(processors)),
+        ("Memory", _join([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
+        ("Devices", _join(devices or ["none came up"])),
+        ("Operating system", _join([m.host["os"] for m in metrics])),
+        ("Python", _join([m.env["python_version"] for m in metrics])),
+        *((package, _join([m.env[f"{package}_version"] for m in metrics])) for package in packages),
+        ("Commit", _join(commits)),
+        ("Measuring code", _join([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
+    ]
+
+
+def _join(values: list[Any]) -> str:
+    """All different values; runs that differ are not summarised as if they were alike."""
+    return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
+
+
+def _model(metrics: Recorded) -> str:
+    config = metrics.training_config
+    rows = metrics.config["workload"]["vocab_size"]
+    rows = metrics.data["vocab_size"] if rows == "derive" else rows
+    return f"{config.model_name} ({config.model_size}), {rows:,} embedding rows (padded vocabulary)"
+
+
+def _parameters(metrics: Recorded) -> str:
+    model = metrics.model
+    return f"{model.parameters:,} ({model.flops_per_token:,} FLOPs per token, forward and backward)"
+
+
+def _corpus(metrics: Recorded) -> str:
+    data = metrics.data
+    revision = data["revision"] or data["corpus_sha256"][:12]
+    text = f"{data['corpus']} ({revision}), tokenizer {data['tokenizer']}, licence {data['licence']}"
+    # The classes of a corpus with labels, where the task is to learn them.
+    classes = data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
+    return text + (f", {len(classes)} classes" if classes else "")
+
+
+def _samples(metrics: Recorded) -> str:
+    config = metrics.training_config
+    return f"seq_len {config.seq_len}, global batch {config.global_batch}"
+
+
+def _optimizer(work: dict[str, Any]) -> str:
+    optimizer, schedule = work["optimizer"], work["schedule"]["name"]
+    norm = optimizer["max_grad_norm"]
+    clipping = f"clipping at {norm:g}" if norm else "no clipping"
+    rate = f"learning rate {optimizer['learning_rate']:g} ({schedule})"
+    return f"{optimizer['name']}, {rate}, {clipping}, seed {work['seed']}"

@@ -1,0 +1,58 @@
+"""The table of A/B comparisons as CSV, Markdown and LaTeX."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scalebench.files import write_atomic
+from scalebench.report.number_format import number
+from scalebench.report.tables.latex import latex
+
+NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
+NOTES = (
+    "A pair is two runs one after the other on the same devices, in random order; the interval is over pairs. "
+    "Noise: what A against A shows. Detectable: an effect that so many pairs would show four times out of five."
+)
+
+
+def comparison_rows(report: dict[str, Any]) -> pd.DataFrame:
+    """comparison.json as people read it, one row per comparison."""
+    return pd.DataFrame([_row(comparison) for comparison in report["comparisons"]])
+
+
+def _row(comparison: dict[str, Any]) -> dict[str, str]:
+    estimate = comparison["estimate"]
+    row = {"comparison": comparison["name"], "A": comparison["a"], "B": comparison["b"]}
+    if estimate:
+        low, high = number(estimate["low"], 4), number(estimate["high"], 4)
+        row |= {
+            "B / A, tokens/s [95 %]": f"{number(estimate['ratio'], 4)} [{low},\u00a0{high}]",
+            "pairs": str(estimate["n"]),
+            "A / A, noise (%)": number(100 * estimate["floor"], 2),
+            "detectable (%)": number(100 * estimate["detectable"], 2),
+            "claim": estimate["claim"] or "none",
+        }
+    else:
+        row |= {
+            "B / A, tokens/s [95 %]": f"{comparison['status']}: {comparison['why']}",
+            "pairs": f"0 of {comparison['pairs']}",
+            "A / A, noise (%)": "–",
+            "detectable (%)": "–",
+            "claim": "–",
+        }
+    return row | {"findings": " ".join(sorted(comparison["findings"]))}
+
+
+def write_comparison(report: dict[str, Any], folder: Path) -> None:
+    """Write comparison.csv (plain numbers), .md and .tex."""
+    plain = [
+        {k: c[k] for k in ("name", "a", "b", "status", "why", "pairs")}
+        | {k: v for k, v in (c["estimate"] or {}).items() if not isinstance(v, list)}
+        for c in report["comparisons"]
+    ]
+    human = comparison_rows(report)
+    caption = f"A/B comparisons of {report['campaign']}."
+    write_atomic(folder / "comparison.csv", pd.DataFrame(plain).to_csv(index=False))
+    write_atomic(folder / "comparison.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
+    write_atomic(folder / "comparison.tex", latex(human, caption, f"{report['campaign']}-comparison", NOTES, NUMERIC))

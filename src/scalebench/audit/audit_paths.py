@@ -18,6 +18,8 @@ from scalebench.importers.reported import Evidence, Unread
 from scalebench.importers.text_files import printable
 from scalebench.record.run import Run, read_run
 
+OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
+
 
 class Audit(BaseModel):
     """What was read and what was found; `scalebench audit --json`."""
@@ -101,7 +103,7 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
             campaigns[(run.metrics.campaign, str(place.parent.parent))].append(run)
         except UserError as error:
             evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
-        except (*BREAKS, OSError) as error:
+        except OWN_BREAKS as error:
             evidence.unread.append(Unread(name, f"its series is not one of schema 3.0 ({type(error).__name__})"))
     findings: list[Finding] = []
     for (campaign, _), runs in campaigns.items():

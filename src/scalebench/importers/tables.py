@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalebench.importers.cells import (
+    CLEARLY_ENGLISH,
     Figure,
     figures_of,
     is_european,
@@ -206,7 +207,10 @@ def column_kindless(label: str) -> bool:
 
 def _locales(grid: Grid, width: int) -> list[bool]:
     columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
-    return [is_european(c) for c in columns]
+    europeans = [is_european(c) for c in columns]
+    if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
+        return [True] * width  # one table, one author
+    return europeans
 
 
 def _take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:

@@ -1,5 +1,6 @@
 """What was on during a run, and figures that cannot be."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
@@ -191,9 +192,10 @@ def known_peaks(device: str | None) -> set[float]:
 
 
 def _names_device(pattern: str, device: str) -> bool:
-    models = [part.replace(r"\b", "").split(".")[0] for part in pattern.split("|")]
+    """Whether a device is of the model that a pattern begins with, whatever its variant."""
+    model = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))[0]
     words = device.replace("-", " ").split()
-    return any(model in words or (" " in model and model in device) for model in models)
+    return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
 
 
 @of_evidence.check(

@@ -105,9 +105,10 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
         yield from _single_rows(products, [])
         return
     first = products[0]
+    rows = plural(len(products), "row")
     yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {plural(len(products), "
-        f"'row')}, within {spread:.1%}, however fast they are: rate and time are not of the same steps",
+        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {rows}, within {spread:.1%}, "
+        f"however fast they are: rate and time are not of the same steps",
         places(p.row for p in products),
         RATE_TIMES_TIME.name,
         severity="suspect",

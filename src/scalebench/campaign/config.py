@@ -163,7 +163,8 @@ class Execution(Section):
     )
     loss: Literal["plain", "chunked", "fused"] = key(
         "plain",
-        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some tokens at "
+        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some "
+        "tokens at "
         "a time, computed again in the backward pass. fused: some tokens at a time, gradients made at once. "
         "Language models alone.",
         "none",
@@ -179,7 +180,8 @@ class Execution(Section):
     )
     overlap_comm: bool | Literal["auto"] = key(
         "auto",
-        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on for "
+        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on "
+        "for "
         "zero3). Without effect on other strategies.",
         "none",
         axis="overlap",

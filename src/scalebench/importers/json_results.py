@@ -8,7 +8,8 @@ from scalebench.importers.fields import LARGEST
 from scalebench.importers.grids import Grid
 from scalebench.importers.headings import NOT_FIGURES, column_of
 from scalebench.importers.reported_tables import ReportedTable
-from scalebench.importers.tables import RESULTS, Place, read_table
+from scalebench.importers.table_cells import RESULTS, Place
+from scalebench.importers.tables import read_table
 
 DEEPEST, MOST_RECORDS = 8, 5_000
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}

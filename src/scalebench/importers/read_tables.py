@@ -14,7 +14,8 @@ from scalebench.importers.report_blocks import report_blocks
 from scalebench.importers.reported import Evidence, Unread
 from scalebench.importers.reported_tables import ReportedTable
 from scalebench.importers.sentences import stated_figures
-from scalebench.importers.tables import Place, read_table
+from scalebench.importers.table_cells import Place
+from scalebench.importers.tables import read_table
 from scalebench.importers.text_files import Unreadable
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report

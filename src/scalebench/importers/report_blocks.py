@@ -5,7 +5,7 @@ import re
 from scalebench.importers.cells import figures_of, plain_text
 from scalebench.importers.grids import Grid, Line
 from scalebench.importers.headings import NOT_FIGURES, column_of
-from scalebench.importers.tables import RESULTS
+from scalebench.importers.table_cells import RESULTS
 
 PAIR = re.compile(
     r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"

@@ -19,7 +19,7 @@ def main(token: Path) -> None:
         token.with_name(f"{token.name}.{here}").touch()
     torch, error = _torch()
     hosts = run_command("scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", here)).split()
-    said = {
+    report = {
         "host": here,
         "reads": reads,
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -28,7 +28,7 @@ def main(token: Path) -> None:
         "devices": [gpu.name for gpu in cuda_devices()],
         "interface": interface(hosts),
     }
-    sys.stdout.write(json.dumps(said) + "\n")  # in one piece: other nodes write to the same pipe
+    sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe
 
 
 def _torch() -> tuple[str | None, str]:

@@ -1,7 +1,7 @@
 """What was on during a run, and figures that cannot be."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import median
 
@@ -68,7 +68,7 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
             settings = sorted(run.debug_settings.items())
             by_settings[listed(f"{k}={v}" if v != "on" else k for k, v in settings)].append(run)
     for settings_text, runs in by_settings.items():
-        yield Flag(f"on while {listed(run.name for run in runs)} ran: {settings_text}", runs)
+        yield Flag(f"on during {plural(len(runs), 'run')}: {settings_text}", runs)
 
 
 @of_evidence.check(
@@ -143,7 +143,7 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     if missing:
         names = sorted({name for run in missing for name in run.details["missing"]})
         verb = "is" if len(names) == 1 else "are"
-        yield Flag(f"{listed(names)} {verb} missing in {listed(run.name for run in missing)}", missing, "field-missing")
+        yield Flag(f"{listed(names)} {verb} missing", missing, "field-missing")
 
 
 @of_evidence.check(MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, PEAK_ASSUMED)
@@ -266,7 +266,8 @@ def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
         yield Flag(evidence, [table], "inclusive-times-summed", severity="invalid", corrected=correction)
     steps = {table.name: table.steps for table in context.evidence.operator_tables if table.steps}
     if len(set(steps.values())) > 1:
-        evidence = listed(f"{name}: {plural(count, 'step')}" for name, count in steps.items())
+        lengths = Counter(steps.values())
+        evidence = listed(f"{plural(lengths[n], 'profile')} of {plural(n, 'step')}" for n in sorted(lengths))
         yield Flag(f"{evidence}; divide each sum by its steps", list(steps), "profiles-of-different-length")
 
 

@@ -145,6 +145,16 @@ def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[Pub
         yield PublishedClaim("change", values, stated.source)
 
 
+def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
+    """Pairs of runs whose figures stand in one table: somebody compares them."""
+    if not evidence.runs:
+        return
+    index = runs_index(evidence.runs)
+    for table in evidence.tables:
+        names = {name for row in table.rows[:MOST_ROWS] if (name := run_of(row, index)) is not None}
+        yield from map(frozenset, combinations(sorted(names), 2))
+
+
 def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]:
     """Runs without a world size whose figures stand in a row that states the devices."""
     unknown = {run.name: run for run in evidence.runs if run.world_size is None}

@@ -10,6 +10,7 @@ from scalebench.audit.external.context import AuditContext
 from scalebench.audit.external.speeds import speed
 from scalebench.audit.external.table_rows import (
     MEASURED,
+    STEADY,
     Series,
     describe,
     figure,
@@ -24,6 +25,7 @@ from scalebench.importers.reported_tables import ReportedRow, ReportedTable
 
 Mark = Literal["invalid", "suspect", "note", ""]
 WORDS = ("strategy", "precision", "model")
+CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
 PER_TABLE = 200  # rows of one table that are listed
 
 
@@ -136,7 +138,8 @@ def _recomputed(row: ReportedRow, series: Series | None) -> str:
     if series is None or series.baseline is None or row is series.baseline:
         return ""
     devices = (row.devices or 1) / (series.baseline.devices or 1)
-    middles = sorted(ratio.middle for ratio in speed_ratios(row, series.baseline, devices).values())
+    ratios = speed_ratios(row, series.baseline, devices, STEADY) or speed_ratios(row, series.baseline, devices)
+    middles = sorted(ratio.middle for ratio in ratios.values())
     return _span(middles[0], middles[-1]) if middles else ""
 
 
@@ -147,10 +150,13 @@ def _span(low: float, high: float) -> str:
 
 def _corrected(findings: list[Finding], name: str) -> str:
     """The corrected figure of the most severe finding that is about this run or row first of all."""
-    for finding in findings:
-        if isinstance(finding.corrected, Correction) and finding.runs[0] == name and finding.severity != "note":
-            return finding.corrected.figure
-    return ""
+    corrections = [
+        finding.corrected
+        for finding in findings
+        if isinstance(finding.corrected, Correction) and finding.runs[0] == name and finding.severity != "note"
+    ]
+    figures = [c.figure for unit in CORRECTED_UNITS for c in corrections if c.unit == unit]
+    return figures[0] if figures else ""
 
 
 def _mark(findings: list[Finding]) -> Mark:

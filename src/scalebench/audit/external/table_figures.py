@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDED, SHARDING_ONE_DEVICE
 from scalebench.audit.external.context import AuditContext, listed, of_evidence, plural
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE
 from scalebench.audit.external.printed import interval
@@ -124,3 +125,18 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
         yield Flag(
             f"{plural(len(bare), 'table')} {verb} neither a spread nor a number of repeats", [t.name for t in bare]
         )
+
+
+@of_evidence.check(SHARDING_ONE_DEVICE, FP32_WITHOUT_TF32)
+def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
+    """Rows of a table that shard over one device; fp32 rows beside 16-bit rows, with no word of TF32."""
+    for table in context.evidence.tables:
+        alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDED]
+        if alone:
+            evidence = f"one device: {listed(describe(row) for row in alone)}"
+            yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)
+        precisions = {row.words.get("precision") for row in table.rows}
+        strict = [row for row in table.rows if row.words.get("precision") == "fp32"]
+        if strict and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
+            evidence = f"{plural(len(strict), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
+            yield Flag(evidence, places(strict), FP32_WITHOUT_TF32.name)

@@ -37,7 +37,7 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
     """rate x step time = batch, in every row that states all three."""
     for table in context.evidence.tables:
         products = [p for row in table.rows if row.measured for p in _products(row, table)]
-        wrong = [p for p in products if p.stated is not None and not p.work.meets_but_for_thousands(p.stated, APART)]
+        wrong = [p for p in products if p.stated is not None and not _fits(p.work, p.stated)]
         right = [p for p in products if p.stated is not None and p not in wrong]
         for p in wrong:
             flag = _scope(p)
@@ -45,6 +45,14 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
                 yield flag
         rest = [p for p in wrong if _scope(p) is None and not _other_scope(p)]
         yield from _constant_factor(rest) if len(rest) >= ROWS and not right else _single_rows(rest, right)
+
+
+def _fits(work: Interval, stated: Interval) -> bool:
+    """Whether the work of a step is the stated batch, or several of it (accumulation)."""
+    several = round(work.middle / stated.middle) if stated.middle else 0
+    return work.meets_but_for_thousands(stated, APART) or (
+        2 <= several <= 64 and work.meets(stated * several, CONSTANT)
+    )
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
@@ -63,15 +71,17 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
 def _batch(row: ReportedRow, table: ReportedTable, kind: str) -> tuple[Interval | None, str]:
     """The stated work of a step on all devices, with its source in words."""
     own = {q.kind: q for q in (*table.figures, *row.figures)}
-    if "global_batch" not in own:
+    # On one device the batch that is meant is not in doubt, only how many of it make a step.
+    name = "global_batch" if "global_batch" in own else "batch"
+    if name not in own or (name == "batch" and row.devices != 1):
         return None, ""
-    batch = exact(own["global_batch"].value)
+    batch = exact(own[name].value)
     if kind == "samples_per_s":
-        return batch, f"global batch {batch.middle:g}"
+        return batch, f"batch {batch.middle:g}"
     if "seq_len" not in own:
         return None, ""
     length = own["seq_len"].value
-    return batch * length, f"global batch {batch.middle:g} x {length:g} tokens"
+    return batch * length, f"batch {batch.middle:g} x {length:g} tokens"
 
 
 def _scope(p: _Product) -> Flag | None:

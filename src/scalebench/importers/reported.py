@@ -238,7 +238,12 @@ UnreadKind = Literal[
 ]
 
 
-BROKEN: tuple[UnreadKind, ...] = ("damaged", "limit", "permission")  # kinds of files that may have been results
+BROKEN: tuple[UnreadKind, ...] = (
+    "damaged",
+    "limit",
+    "permission",
+    "special",
+)  # kinds of files that may have been results
 
 
 @dataclass(slots=True)

@@ -50,14 +50,14 @@ class FigureIndex:
             by_kind[kind].append(source)
         self._sources = {kind: sorted(sources, key=_middle) for kind, sources in by_kind.items()}
 
-    def find(self, kind: str, wanted: Interval, relative: float = CLOSE) -> Iterator[Source]:
-        """The figures of a kind that may be the wanted one."""
+    def find(self, kind: str, target: Interval, relative: float = CLOSE) -> Iterator[Source]:
+        """The figures of a kind that may be the target one."""
         sources = self._sources.get(kind, [])
-        for position in range(bisect_left(sources, wanted.low * 0.8, key=_middle), len(sources)):
+        for position in range(bisect_left(sources, target.low * 0.8, key=_middle), len(sources)):
             source = sources[position]
-            if source.value.middle > wanted.high * 1.25:
+            if source.value.middle > target.high * 1.25:
                 return
-            if wanted.meets(source.value, relative):
+            if target.meets(source.value, relative):
                 yield source
 
 
@@ -131,14 +131,14 @@ def _series_claims(series: Series, runs: dict[int, str]) -> Iterator[PublishedCl
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
     """A change that is the ratio of exactly one pair of runs."""
-    wanted = _interval(stated)
-    if wanted.precision > 0.05 or stated.value <= 0:
+    target = _interval(stated)
+    if target.precision > 0.05 or stated.value <= 0:
         return
     pairs = [
         (fast, slow)
         for a, b in combinations(rates, 2)
         for fast, slow in ((a, b), (b, a))
-        if wanted.contains(rates[fast] / rates[slow] - 1, 0)
+        if target.contains(rates[fast] / rates[slow] - 1, 0)
     ]
     if len(pairs) == 1:
         values = {"value": stated.value, "of": pairs[0][0], "over": pairs[0][1]}

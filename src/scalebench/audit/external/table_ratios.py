@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.external.printed import Interval, interval
 from scalebench.audit.external.table_rows import (
+    RATES,
     STEADY,
     Series,
     describe,
@@ -56,7 +57,8 @@ def _speedups(series: Series) -> Iterator[Flag]:
         ratios = speed_ratios(row, base, devices)
         if stated is None or not ratios or _explained(interval(stated), ratios, devices):
             continue
-        steady = speed_ratios(row, base, devices, STEADY) or ratios
+        # Rates first: a ratio of times is a speed-up only for equal work.
+        steady = speed_ratios(row, base, devices, RATES) or speed_ratios(row, base, devices, STEADY) or ratios
         correction = _one_figure(steady, f"against the row marked {printed(marked)}")
         follows = ", ".join(f"{name}: {_ratio(ratio)}" for name, ratio in ratios.items())
         yield Flag(

@@ -37,7 +37,7 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
     """rate x step time = batch, in every row that states all three."""
     for table in context.evidence.tables:
         products = [p for row in table.rows if row.measured for p in _products(row, table)]
-        wrong = [p for p in products if p.stated is not None and not _fits(p.work, p.stated)]
+        wrong = [p for p in products if not _fits(p)]
         right = [p for p in products if p.stated is not None and p not in wrong]
         for p in wrong:
             flag = _scope(p)
@@ -47,12 +47,13 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
         yield from _constant_factor(rest) if len(rest) >= ROWS and not right else _single_rows(rest, right)
 
 
-def _fits(work: Interval, stated: Interval) -> bool:
-    """Whether the work of a step is the stated batch, or several of it (accumulation)."""
-    several = round(work.middle / stated.middle) if stated.middle else 0
-    return work.meets_but_for_thousands(stated, APART) or (
-        2 <= several <= 64 and work.meets(stated * several, CONSTANT)
-    )
+def _fits(p: _Product) -> bool:
+    """Whether the work of a step is the stated batch; several of it (accumulation) where it may be a micro-batch."""
+    if p.stated is None or p.work.meets_but_for_thousands(p.stated, APART):
+        return True
+    several = round(p.work.middle / p.stated.middle) if p.stated.middle else 0
+    accumulated = 2 <= several <= 64 and p.work.meets(p.stated * several, CONSTANT)
+    return accumulated and "global" not in p.source
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
@@ -76,12 +77,13 @@ def _batch(row: ReportedRow, table: ReportedTable, kind: str) -> tuple[Interval 
     if name not in own or (name == "batch" and row.devices != 1):
         return None, ""
     batch = exact(own[name].value)
+    words = name.replace("_", " ")
     if kind == "samples_per_s":
-        return batch, f"batch {batch.middle:g}"
+        return batch, f"{words} {batch.middle:g}"
     if "seq_len" not in own:
         return None, ""
     length = own["seq_len"].value
-    return batch * length, f"batch {batch.middle:g} x {length:g} tokens"
+    return batch * length, f"{words} {batch.middle:g} x {length:g} tokens"
 
 
 def _scope(p: _Product) -> Flag | None:
@@ -250,7 +252,8 @@ def _epochs(row: ReportedRow) -> str:
 
 
 def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str) -> str:
-    count, part, total = row.value(count_kind), known(row, part_kind), known(row, "total_time_s")
+    count, part = row.value(count_kind), known(row, part_kind)
+    total = known(row, "total_time_s")
     if not count or part is None or total is None or part.statistic not in (None, "mean"):
         return ""
     least = interval(part) * count

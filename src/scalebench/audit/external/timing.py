@@ -153,15 +153,12 @@ def _proof_by_bar(run: ReportedRun, timed: list[LoggedStep], least: float, round
         by_all = printed * step.step
         agrees = least * passed - rounding_s <= by_all <= 1.05 * passed + 1.5
         if passed > 5 and agrees and printed * steps < 0.8 * least / 0.95 * passed - 1:
-            return (
-                before,
-                step,
-                (
-                    f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
-                    f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
-                    f"{step.step} = {by_all:.1f} s"
-                ),
+            evidence = (
+                f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
+                f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
+                f"{step.step} = {by_all:.1f} s"
             )
+            return before, step, evidence
     return None
 
 

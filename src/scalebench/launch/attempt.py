@@ -73,18 +73,19 @@ def run_ranks(
     program: str,
     nodes: Allocation | None,
     steps: int,
+    warmup_steps: int = 0,
     under: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
 ) -> Outcome:
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `steps`: what its progress is out of. `under`: a command that each node's launcher is run by (a profiler). `variables`:
+    `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that each node's launcher is run by (a profiler). `variables`:
     further environment variables of the ranks. `forked`: on one machine, ranks come from the fork server. Raises
     Interrupted if the launcher was told to stop.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
-    heartbeat = Heartbeat(cell.processes_per_node, steps)
+    heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
     try:
         if nodes:
             line = slurm_command.command(cell, path, nodes, slurm_command.free_port(nodes.job), program)

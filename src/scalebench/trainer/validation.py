@@ -16,6 +16,7 @@ from scalebench.corpus.plan import digest, held_out
 from scalebench.corpus.reader import TokenFile
 from scalebench.record.metrics import Validation
 from scalebench.strategy import Strategy
+from scalebench.trainer.census import TokenChecksum, add_checksums
 
 LARGEST = 700  # nats; exp of more is no float
 
@@ -26,6 +27,7 @@ class Scored:
 
     ids: np.ndarray
     totals: np.ndarray
+    checksum: str  # of the tokens of the scored samples
     seconds: float
     out_of_memory: bool = False
 
@@ -44,15 +46,17 @@ def validate(
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
     own = places[:, shares].reshape(passes, -1)
     totals = np.zeros(3)
+    checksum = TokenChecksum()
     try:
         with torch.compiler.set_stance("force_eager"):
             for row in own:
                 tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
                 counted = torch.from_numpy(row < len(ids)).to(device)
+                checksum.add(tokens[counted])
                 totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
-        return Scored(ids[:0], np.zeros(3), time.perf_counter() - began, out_of_memory=True)
-    return Scored(ids[own[own < len(ids)]], totals, time.perf_counter() - began)
+        return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
+    return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
@@ -67,6 +71,7 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
     return Validation(
         samples=len(ids),
         samples_sha256=digest([ids]),
+        tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
         targets=int(targets),
         loss=loss / targets,
         perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,

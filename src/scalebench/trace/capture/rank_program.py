@@ -15,7 +15,7 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def traced(request: Request) -> Any:
-    """Warm up, then make the settings number of steps under the profiler."""
+    """Warm up, then make the requested number of steps under the profiler."""
     import torch.distributed as dist
 
     from scalebench.files import write_json
@@ -27,7 +27,7 @@ def traced(request: Request) -> Any:
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
-    _, probe = warm_up(run, warmup)
+    _, probe, _ = warm_up(run, warmup)
     push, pop = of_nvtx() if settings["tool"] == NSYS else of_profiler()
     dist.barrier()
     recording = _nsys(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)

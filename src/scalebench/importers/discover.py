@@ -169,7 +169,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
             raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
         if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
-                raise Unreadable("it is not a metrics file of any known schema", "unknown form")
+                raise Unreadable("it is not a metrics file of any known schema")
             evidence.ignored.append(name)
 
 

@@ -194,11 +194,12 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         evidence.ignored.append(name)
     else:
         opening = text_files.decoded(start, encoding)
-        if opening.startswith(SERIES) and not (path.parent / METRICS).is_file():
+        own_series = bool(SERIES) and opening.startswith(SERIES)
+        if own_series and not (path.parent / METRICS).is_file():
             raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
-        if not _read_text(reading, path, name, encoding, opening, len(start)):
+        if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
-                raise Unreadable("it is not a metrics file of any known schema", "unknown form")
+                raise Unreadable("it is not a metrics file of any known schema")
             evidence.ignored.append(name)
 
 

@@ -216,7 +216,8 @@ def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
         k >= 0
         and len(above) < 4
         and lines[k][1].strip()
-        and not lines[k][1].lstrip().startswith(("```", "#", "|", "["))
+        and not lines[k][1].lstrip().startswith(("```", "|", "["))
+        and not (lines[k][1].lstrip().startswith("#") and len(_fields(lines[k][1])) < 3)  # "# GPUs" is a heading
     ):
         if not re.fullmatch(r"[\s=\-+─]+", lines[k][1]):
             above.insert(0, lines[k])

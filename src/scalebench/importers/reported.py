@@ -239,6 +239,14 @@ UnreadKind = Literal[
 ]
 
 
+BROKEN: tuple[UnreadKind, ...] = (
+    "damaged",
+    "limit",
+    "permission",
+    "special",
+)  # kinds of files that may have been results
+
+
 @dataclass(slots=True)
 class Unread:
     """A file, or a part of one, that was not read, and why. Only `damaged` says anything about the file."""
@@ -273,5 +281,6 @@ class Evidence:
     @property
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
-        kinds = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.unread)
+        broken = [file for file in self.unread if file.kind in BROKEN]
+        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, broken)
         return any(kinds)

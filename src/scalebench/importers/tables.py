@@ -3,6 +3,7 @@
 import re
 
 from scalebench.importers.cells import (
+    CLEARLY_ENGLISH,
     figures_of,
     is_european,
     is_nothing,
@@ -186,7 +187,10 @@ def has_word(label: str) -> bool:
 
 def _locales(grid: Grid, width: int) -> list[bool]:
     columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
-    return [is_european(c) for c in columns]
+    europeans = [is_european(c) for c in columns]
+    if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
+        return [True] * width  # one table, one author
+    return europeans
 
 
 def _correct_shares(table: ReportedTable) -> None:

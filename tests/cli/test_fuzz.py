@@ -27,7 +27,7 @@ from scalebench.errors import UserError
 
 EXAMPLES = int(os.environ.get("SCALEBENCH_FUZZ", "0"))
 DUMPER = getattr(yaml, "CDumper", yaml.Dumper)
-LONGEST_S = 5.0  # of one input, on a busy machine
+LONGEST_S = 3.0  # of CPU, of one input
 CAMPAIGN = {
     "title": "Does it scale?",
     "workload": {
@@ -174,9 +174,9 @@ def place(tmp_path_factory) -> Path:
 
 def answered(*words: str | Path, cwd: Path) -> Done:
     """The answer, which must be one: an exit code of ours, in time, with a message if it is 2."""
-    began = time.perf_counter()
+    began = time.process_time()
     done = scalebench(*words, cwd=cwd)
-    assert time.perf_counter() - began < LONGEST_S, words
+    assert time.process_time() - began < LONGEST_S, words
     assert done.returncode in (0, 1, 2), words
     assert done.returncode != 2 or done.stderr.strip(), words
     assert "\x1b" not in done.stdout + done.stderr, words
@@ -191,7 +191,7 @@ def as_yaml(document: object) -> bytes:
 
 def read(place: Path, path: Path) -> None:
     """Read a campaign as every command does, its corpora too: it is valid, or there is one message."""
-    began = time.perf_counter()
+    began = time.process_time()
     before = Path.cwd()
     text = "valid"
     os.chdir(place)
@@ -206,10 +206,10 @@ def read(place: Path, path: Path) -> None:
     assert text.strip()
     assert len(text) < 20_000
     assert "\x1b" not in text
-    assert time.perf_counter() - began < LONGEST_S
+    assert time.process_time() - began < LONGEST_S
 
 
-@fuzz(400)
+@fuzz(250)
 @given(edits)
 def test_any_campaign(place, changes):
     path = place / "config/campaigns/mine.yaml"
@@ -226,7 +226,7 @@ def test_any_bytes_in_a_campaign(place, data, at, cut):
     read(place, path)
 
 
-@fuzz(150)
+@fuzz(100)
 @given(edits)
 def test_any_table_of_corpora(place, changes):
     table = place / "config/corpora.yaml"

@@ -104,6 +104,28 @@ def plan(args: argparse.Namespace) -> None:
     print(plan_text(evidence.loaded, make_plan(evidence, price, args.budget)))
 
 
+def frontier(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
+    from scalebench.errors import missing
+    from scalebench.files import write_json
+    from scalebench.forecast.frontier_runs import find_frontier
+    from scalebench.forecast.text import frontier_text
+
+    loaded = LoadedCampaign(args.campaign)
+    cell = loaded.cell(args.cell)
+    tokens = tokens_dir(args.results, cell)
+    if not (tokens / "train.bin").is_file():
+        raise missing(tokens / "train.bin")
+    out = args.results / loaded.name / "frontier" / cell.slug
+    limit = loaded.campaign.resources.time_limit * 60
+    with stoppable("no trial was kept"):
+        found = find_frontier(cell, loaded.name, tokens, out, args.limit, limit, args.fastest)
+    write_json(out / "frontier.json", asdict(found) | {"campaign": loaded.name, "cell": cell.slug})
+    print(frontier_text(cell.slug, found))
+
+
 def _evidence(campaign: Path, results: Path) -> "Evidence":
     from scalebench.audit.finding import Findings
     from scalebench.campaign.loaded import LoadedCampaign
@@ -153,6 +175,15 @@ def _publish_sweep(made: "Sweep", folder: Path) -> None:
     print(sweep_text(made))
 
 
+def _nbytes(text: str) -> float:
+    """An argument that is an amount of memory: 4GB, 512MB, in powers of 1000."""
+    units = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
+    number, unit = text[:-2].strip(), text[-2:].upper()
+    if unit not in units:
+        raise argparse.ArgumentTypeError(f'"{text}" is not allowed; allowed: a number with MB, GB or TB, as 4GB')
+    return _positive(number) * units[unit]
+
+
 def _positive(text: str) -> float:
     """An argument that is a positive number."""
     try:
@@ -184,6 +215,16 @@ def add(commands: Group) -> None:
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
     told = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
     results_option(told)
+
+    doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
+    example = "scalebench frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
+    tried = on_campaign(commands, "frontier", frontier, doc, example)
+    tried.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
+    tried.add_argument(
+        "--limit", type=_nbytes, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
+    )
+    tried.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
+    results_option(tried)
 
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (

@@ -42,10 +42,11 @@ class Frontier:
     near_full: bool
 
 
-def search(run: Callable[[int], Trial], limit: float, allowed: list[int]) -> Frontier:
+def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> Frontier:
     """`run` makes one trial; `limit` in bytes for a device; `allowed` micro-batches that the work divides into.
 
-    A forecast is never the answer: `largest` is always a micro-batch that was run.
+    `start`: where to begin; near a quarter of the answer the line through it and its double is a good one. A forecast
+    is never the answer: `largest` is always a micro-batch that was run.
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}
@@ -55,13 +56,14 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int]) -> Fro
             trials[size] = run(size)
         return trials[size]
 
-    first = next((s for s in sizes if s > 1), sizes[0])
-    if not attempt(first).fits:
+    first = _at_most(sizes, max(start, 2))
+    while not attempt(first).fits:
         smaller = [s for s in sizes if s < first]
-        if smaller:
-            attempt(smaller[-1])
-        return _result(trials, sizes, limit)
-    attempt(_at_most(sizes, 2 * first))
+        if not smaller or len(trials) == MOST_TRIALS:
+            return _result(trials, sizes, limit)
+        first = _at_most(smaller, first / 4)
+    if len(trials) < MOST_TRIALS:
+        attempt(_at_most(sizes, 2 * first))
     while len(trials) < MOST_TRIALS:
         low = max(s for s, t in trials.items() if t.fits)
         failed = [s for s, t in trials.items() if not t.fits]

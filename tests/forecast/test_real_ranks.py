@@ -1,11 +1,13 @@
 """Sweep and frontier with real ranks of gloo on this machine."""
 
+from itertools import pairwise
+
 from synthetic import cells
 
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.forecast.collective import COLLECTIVES, Group
 from scalebench.forecast.frontier import MOST_TRIALS
-from scalebench.forecast.frontier_runs import find_frontier
+from scalebench.forecast.frontier_runs import find_frontier, sizes_to_try
 from scalebench.forecast.sweep import groups_of, measure
 from scalebench.forecast.sweep_file import network_of, sweep_rows
 
@@ -35,12 +37,22 @@ def test_a_frontier_within_a_limit_of_a_process(tmp_path, tokens):
     (cell,) = cells(
         workload=TINY | {"vocab_size": 8192},
         work={"global_batch": 1, "steps": 3, "warmup_steps": 3},
+        execution={"start": "forked"},
         vary={},
     )
-    found = find_frontier(cell, "frontier", tokens, tmp_path / "frontier", 1.2e9, 120, compare_speed=False)
+    limit = 0.8e9
+    found = find_frontier(cell, "frontier", tokens, tmp_path / "frontier", limit, 120, compare_speed=False)
     assert found.largest is not None
     assert found.certificate == "ran out of memory"
     assert len(found.trials) <= MOST_TRIALS
-    assert all(trial.nbytes <= 1.2e9 for trial in found.trials if trial.fits)
-    assert found.largest + 1 in [t.micro_batch for t in found.trials if not t.fits]
-    print(found)
+    assert all(trial.nbytes <= limit for trial in found.trials if trial.fits)
+    sizes = sizes_to_try(10**4)
+    above = sizes[sizes.index(found.largest) + 1]
+    assert above in [trial.micro_batch for trial in found.trials if not trial.fits]
+
+
+def test_sizes_to_try_are_a_sixteenth_apart_at_most():
+    sizes = sizes_to_try(1000)
+    assert sizes[:33] == [*range(1, 33), 34]
+    assert all(b <= a * 17 / 16 or b == a + 1 for a, b in pairwise(sizes))
+    assert sizes[-1] <= 1000

@@ -58,7 +58,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     from scalebench.forecast.ledger import write_forecasts
     from scalebench.forecast.text import forecasts_text
 
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     made = make_forecasts(evidence)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
     print(forecasts_text(made))
@@ -72,7 +72,7 @@ def forecast(args: argparse.Namespace) -> None:
     from scalebench.forecast.campaign_forecast import make_forecasts
     from scalebench.forecast.ledger import write_forecasts
 
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
     write_json(args.out, {"forecasts": written.name})
 
@@ -81,9 +81,9 @@ def forecast_report(args: argparse.Namespace) -> None:
     from scalebench.files import write_json
     from scalebench.forecast.report_data import report_of
 
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     _score(evidence, args.results)
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     folder = args.results / evidence.loaded.name
     write_json(folder / "forecast.json", report_of(evidence, folder / "forecasts"))
 
@@ -100,7 +100,7 @@ def plan(args: argparse.Namespace) -> None:
         price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
     elif args.price_date:
         raise UserError("--price-date is the date of a price; give --price as well")
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     print(plan_text(evidence.loaded, make_plan(evidence, price, args.budget)))
 
 
@@ -126,7 +126,8 @@ def frontier(args: argparse.Namespace) -> None:
     print(frontier_text(cell.slug, found))
 
 
-def _evidence(campaign: Path, results: Path) -> "Evidence":
+def evidence_of(campaign: Path, results: Path) -> "Evidence":
+    """All that forecasts of a campaign are made from, as much as there is now. Raises UserError."""
     from scalebench.audit.finding import Findings
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.errors import damaged

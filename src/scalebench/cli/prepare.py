@@ -26,6 +26,12 @@ def campaign_show(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign)
     loaded.check_files()
     print(show(loaded))
+    if (args.results / loaded.name / "runs").is_dir():
+        from scalebench.cli.forecast import evidence_of
+        from scalebench.forecast.plan import make_plan
+        from scalebench.forecast.text import times_text
+
+        print("\n" + times_text(make_plan(evidence_of(args.campaign, args.results))))
 
 
 def stale(args: argparse.Namespace) -> None:
@@ -104,7 +110,8 @@ def add(commands: Group) -> None:
     example = "scalebench campaign validate config/campaigns/demo.yaml"
     on_campaign(campaign, "validate", campaign_validate, "check a campaign file and what it names", example)
     doc = "list the cells of a campaign: batch arithmetic, tokens, memory, processes, what cannot run here"
-    on_campaign(campaign, "show", campaign_show, doc, "scalebench campaign show config/campaigns/demo.yaml")
+    shown = on_campaign(campaign, "show", campaign_show, doc, "scalebench campaign show config/campaigns/demo.yaml")
+    results_option(shown)
     doc = "print the JSON schema that editors complete campaign files with"
     example = "scalebench campaign schema > config/campaign.schema.json"
     schema = command(campaign, "schema", campaign_schema, doc, example)

@@ -35,6 +35,15 @@ def with_micro_batch(cell: Cell, micro_batch: int) -> Cell:
     return Cell(cell.slug, cell.workload, cell.work.model_copy(update=batch), cell.execution)
 
 
+def sizes_to_try(most: int) -> list[int]:
+    """Micro-batches up to `most`: each up to 32, then in steps of a sixteenth or less of the size."""
+    sizes, size = [], 1
+    while size <= most:
+        sizes.append(size)
+        size += max(1, 2 ** (size.bit_length() - 5))
+    return sizes
+
+
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
     """Bytes of a device. Raises UserError on a CPU without a given limit: all memory of a machine is no device's."""
     if given is not None:
@@ -84,7 +93,7 @@ def find_frontier(
         per_step = own.batch.global_ * own.workload.seq_len
         return Trial(micro_batch, result["nbytes"], per_step / result["seconds"], int(result["retries"]))
 
-    allowed = list(range(1, most + 1))
+    allowed = sizes_to_try(most)
     state, per_sample = expected_bytes(cell)
     start = int(max(nbytes / 4 - state, 0) / per_sample)
     found = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)

@@ -161,6 +161,15 @@ class Execution(Section):
     activation_checkpointing: bool = key(
         False, "Forget activations inside a block and compute them again in the backward pass.", "none", axis="ac"
     )
+    loss: Literal["plain", "chunked", "fused"] = key(
+        "plain",
+        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some "
+        "tokens at "
+        "a time, computed again in the backward pass. fused: some tokens at a time, gradients made at once. "
+        "Language models alone.",
+        "none",
+        axis="loss",
+    )
     fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
     bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
         "auto",
@@ -168,6 +177,22 @@ class Execution(Section):
         "zero. Without effect on single, dp and fsdp (which reduces block by block).",
         "elements",
         axis="bucket",
+    )
+    overlap_comm: bool | Literal["auto"] = key(
+        "auto",
+        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on "
+        "for "
+        "zero3). Without effect on other strategies.",
+        "none",
+        axis="overlap",
+    )
+    fsdp_prefetch: int = key(
+        1,
+        "Blocks that fsdp gathers ahead of the one that is computed. 1 is torch's own order. Without effect on others.",
+        "blocks",
+        axis="prefetch",
+        ge=1,
+        le=8,
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"

@@ -43,19 +43,19 @@ class LoadedCampaign:
 
     def _traced(self) -> list[Cell]:
         """The cells of which a trace is taken."""
-        wanted = self.campaign.trace.cells
-        if wanted == "all":
+        selection = self.campaign.trace.cells
+        if selection == "all":
             return self.cells
         names = [cell.slug for cell in self.cells]
-        for place, slug in enumerate(wanted):
-            if slug in wanted[:place]:
+        for place, slug in enumerate(selection):
+            if slug in selection[:place]:
                 raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
             if slug not in names:
                 raise UserError(
                     f'trace.cells: there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}',
                     key=("trace", "cells", place),
                 )
-        return [cell for cell in self.cells if cell.slug in wanted]
+        return [cell for cell in self.cells if cell.slug in selection]
 
     def _check_forecast(self) -> None:
         """Geometries of `forecast` are those of cells, on one side of the forecast each."""

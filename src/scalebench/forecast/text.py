@@ -95,22 +95,6 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def times_text(plan: Plan) -> str:
-    """How long the runs take, for the end of a preview; empty where nothing was measured yet."""
-    timed = [row for row in plan.rows if row.plan]
-    if not timed:
-        return ""
-    rows = [
-        [row.cell, f"{_duration(row.plan.run_low)} to {_duration(row.plan.run_high)}", row.repeats_done, row.basis]
-        for row in timed
-        if row.plan
-    ]
-    table = tabulate(rows, ["cell", "a run takes", "runs there", "from"], colalign=("left", "right", "right", "left"))
-    left = f"what is left takes {_duration(plan.remaining_s)}, without the workflow around it"
-    missing = [row.cell for row in plan.rows if not row.plan]
-    return f"Times:\n{table}\n{left}" + (f"; not known: {', '.join(missing)}" if missing else "")
-
-
 def frontier_text(cell: str, frontier: Frontier) -> str:
     """The answer first, then the trials."""
     if frontier.largest is None:

@@ -49,6 +49,7 @@ KINDS = {
     "efficiency": "fraction",
     "change": "fraction",
     "mfu": "fraction",
+    "hfu": "fraction",
     "flops_per_s": "FLOP/s",
     "memory_bytes": "bytes",
     "memory_share": "fraction",
@@ -91,6 +92,7 @@ class Quantity:
     item: str | None = None  # of rates: what is counted ("images", "sequences", "tokens")
     bound: Literal["<", ">", "~"] | None = None  # "~12", "<1", ">4"
     remark: Remark | None = None
+    unit_stated: bool = True  # False: neither heading nor cell has a unit; ratios hold, the value itself does not
 
     def agrees_with(self, other: float, relative: float = 0.0) -> bool:
         """Whether `other` rounds to what is printed: within one unit of the last digit, or within `relative`."""
@@ -158,6 +160,7 @@ class TableColumn:
     devices: int | None = None  # of a column that is one number of devices ("4 GPUs")
     over_devices: int | None = None  # of ratios whose heading names the baseline ("vs 1 GPU")
     words: dict[str, str] = field(default_factory=dict)  # of a column that is one strategy, precision, ... ("FSDP")
+    note: str = ""  # what else the heading says in brackets
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """How good forecasts are where the truth is known: 1,500 simulated machines, and the published series of the tests.
 
-Prints coverage of 95 % intervals, errors and widths for what was measured and swept; exit code 1 where coverage is outside
-of 93 to 99.5 %. Takes about two minutes of one core.
+Prints coverage of 95 % intervals, errors and widths for what was measured and swept; exit code 1 where coverage is
+outside of 93 to 99.5 %. Takes about two minutes of one core.
 """
 
 import math
@@ -46,7 +46,8 @@ def count(measured: tuple, swept: tuple, size: int, machines: int) -> tuple[floa
         past.append(largest)
     low, high = clopper_pearson(sum(inside), len(inside))
     print(
-        f"| {measured} | {swept or 'none'} | {size} | {100 * np.mean(inside):.1f} ({100 * low:.1f} to {100 * high:.1f}) | "
+        f"| {measured} | {swept or 'none'} | {size} "
+        f"| {100 * np.mean(inside):.1f} ({100 * low:.1f} to {100 * high:.1f}) | "
         f"{100 * np.mean(by_ledger):.1f} | {100 * np.mean(errors):.1f} | {100 * np.quantile(errors, 0.95):.1f} | "
         f"{100 * np.median(widths):.1f} |"
     )
@@ -56,9 +57,7 @@ def count(measured: tuple, swept: tuple, size: int, machines: int) -> tuple[floa
 def main() -> None:
     machines = int(sys.argv[1]) if len(sys.argv) > 1 else MACHINES
     began = time.monotonic()
-    print(
-        f"{machines} machines x {len(STRATEGIES)} strategies; nominal 95 %; one doubling or less from the largest size\n"
-    )
+    print(f"{machines} machines x {len(STRATEGIES)} strategies; nominal 95 %; one doubling from the largest size\n")
     print("| measured on | swept | forecast of | leave-largest-out covers (%) | conformal covers (%) | mean error (%) "
           "| p95 error (%) | median half-width (%) |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|")

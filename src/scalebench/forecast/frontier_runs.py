@@ -48,9 +48,10 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
     """Bytes of a device. Raises UserError on a CPU without a given limit: all memory of a machine is no device's."""
     if given is not None:
         return given
-    if cell.execution.device == "cpu" or not gpus:
+    known = [gpu.memory for gpu in gpus if gpu.memory]
+    if cell.execution.device == "cpu" or not known:
         raise UserError("a CPU device has no memory of its own; give what a process may use: --limit 4GB")
-    return float(min(gpu.memory for gpu in gpus))
+    return float(min(known))
 
 
 def expected_bytes(cell: Cell) -> tuple[float, float]:

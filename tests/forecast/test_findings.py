@@ -19,7 +19,8 @@ from scalebench.forecast.sweep_file import Calls, Launch, Link, Sweep
 def score(measured: float) -> Score:
     return Score(
         campaign="c", cell="ddp-n1x4", machine="m", level_law="node", made_utc="a", measured_utc="b",
-        forecast_sha256="s", forecast_s=1.0, low_s=0.9, high_s=1.1, level=0.95, construction="leave-largest-out", measured_s=measured,
+        forecast_sha256="s", forecast_s=1.0, low_s=0.9, high_s=1.1, level=0.95,
+        construction="leave-largest-out", measured_s=measured,
         error=0.0, inside=0.9 <= measured <= 1.1, score=0.1, distance=1.0, model_version="1",
     )  # fmt: skip
 

@@ -26,8 +26,11 @@ PAST = 30  # campaigns of a ledger
 
 def count(measured: tuple, swept: tuple, size: int, machines: int) -> tuple[float, float]:
     """Prints a row; returns coverage of both constructions."""
-    inside, errors, widths, past = [], [], [], []
-    by_ledger = []
+    inside: list[bool] = []
+    errors: list[float] = []
+    widths: list[float] = []
+    past: list[float] = []
+    by_ledger: list[bool] = []
     for seed in range(machines):
         box = machine(seed)
         made = models(box, measured, swept)

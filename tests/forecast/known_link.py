@@ -55,17 +55,27 @@ def main() -> None:
         own = torch.tensor(times, dtype=torch.float64)
         dist.all_reduce(own, op=dist.ReduceOp.MAX)
         sweep[nbytes] = min(own.tolist())
-    model = DistributedDataParallel(nn.Sequential(*(Layer() for _ in range(LAYERS))), bucket_cap_mb=0.5)
+    alone = []
+    layers = nn.Sequential(*(Layer() for _ in range(LAYERS)))
+    for _ in range(2):
+        began = time.perf_counter()
+        layers(torch.ones(1, requires_grad=True)).sum().backward()
+        alone.append(time.perf_counter() - began)
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.5)
     steps = []
     for _ in range(STEPS):
         dist.barrier()
         began = time.perf_counter()
         model(torch.ones(1, requires_grad=True)).sum().backward()
         steps.append(time.perf_counter() - began)
-    own = torch.tensor(steps, dtype=torch.float64)
+    own = torch.tensor([*steps, *alone], dtype=torch.float64)
     dist.all_reduce(own, op=dist.ReduceOp.MAX)
     if rank == 0:
-        result = {"sweep": {str(size): seconds for size, seconds in sweep.items()}, "steps": own.tolist()[2:]}
+        result = {
+            "alone": own.tolist()[STEPS:],
+            "sweep": {str(size): seconds for size, seconds in sweep.items()},
+            "steps": own.tolist()[2:STEPS],
+        }
         Path(out).write_text(json.dumps(result))
     dist.barrier()
     os._exit(0)

@@ -24,8 +24,8 @@ def sweep_groups(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign)
     groups = making.groups_of(loaded)
     if args.group:
-        found, cell = making.group_called(loaded, args.group)
-        groups = {found: cell}
+        chosen, cell = making.group_called(loaded, args.group)
+        groups = {chosen: cell}
     if not groups:
         raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
     folder = args.results / loaded.name / "sweep"
@@ -121,9 +121,9 @@ def frontier(args: argparse.Namespace) -> None:
     out = args.results / loaded.name / "frontier" / cell.slug
     limit = loaded.campaign.resources.time_limit * 60
     with stoppable("no trial was kept"):
-        found = find_frontier(cell, loaded.name, tokens, out, args.limit, limit, args.fastest)
-    write_json(out / "frontier.json", asdict(found) | {"campaign": loaded.name, "cell": cell.slug})
-    print(frontier_text(cell.slug, found))
+        answer = find_frontier(cell, loaded.name, tokens, out, args.limit, limit, args.fastest)
+    write_json(out / "frontier.json", asdict(answer) | {"campaign": loaded.name, "cell": cell.slug})
+    print(frontier_text(cell.slug, answer))
 
 
 def evidence_of(campaign: Path, results: Path) -> "Evidence":
@@ -214,8 +214,8 @@ def add(commands: Group) -> None:
     results_option(made)
 
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
-    told = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
-    results_option(told)
+    ahead = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
+    results_option(ahead)
 
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scalebench frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"

@@ -74,24 +74,24 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
     return _result(trials, sizes, limit)
 
 
-def fastest(run: Callable[[int], Trial], found: Frontier, allowed: list[int]) -> Frontier:
+def fastest(run: Callable[[int], Trial], answer: Frontier, allowed: list[int]) -> Frontier:
     """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
 
     The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough
     to time.
     """
-    if found.largest is None:
-        return found
+    if answer.largest is None:
+        return answer
     sizes = sorted(allowed)
-    wanted = sorted({_at_most(sizes, found.largest / part) for part in (4, 2, 1)})
-    timed = [run(size) for size in wanted]
+    sizes_compared = sorted({_at_most(sizes, answer.largest / part) for part in (4, 2, 1)})
+    timed = [run(size) for size in sizes_compared]
     rated = [t for t in timed if t.fits and t.tokens_per_s is not None]
     best = max(rated, key=lambda t: t.tokens_per_s or 0.0).micro_batch if rated else None
-    return replace(found, trials=(*found.trials, *timed), fastest=best)
+    return replace(answer, trials=(*answer.trials, *timed), fastest=best)
 
 
-def _at_most(sizes: list[int], wanted: float) -> int:
-    return max((s for s in sizes if s <= wanted), default=sizes[0])
+def _at_most(sizes: list[int], limit: float) -> int:
+    return max((s for s in sizes if s <= limit), default=sizes[0])
 
 
 def _predicted(trials: dict[int, Trial], limit: float) -> float | None:

@@ -97,8 +97,8 @@ def find_frontier(
     allowed = sizes_to_try(most)
     state, per_sample = expected_bytes(cell)
     start = int(max(nbytes / 4 - state, 0) / per_sample)
-    found = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
-    return fastest(lambda size: run(size, TIMED_STEPS), found, allowed) if compare_speed else found
+    answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
+    return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
 
 
 def _trial(

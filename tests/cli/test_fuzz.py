@@ -178,7 +178,7 @@ def answered(*words: str | Path, cwd: Path) -> Done:
     done = scalebench(*words, cwd=cwd)
     assert time.process_time() - began < LONGEST_S, words
     assert done.returncode in (0, 1, 2), words
-    assert done.returncode != 2 or done.stderr.strip(), words
+    assert done.returncode != 2 or (done.stderr + done.stdout).strip(), words
     assert "\x1b" not in done.stdout + done.stderr, words
     assert "Traceback" not in done.stderr
     return done

@@ -32,6 +32,7 @@ class LoadedCampaign:
             self.cells: list[Cell] = expand(self.campaign)
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
+            self.question: dict[str, str | float] | None = self._question()
             for corpus in self._corpora:
                 corpus_called(corpus)
             for cell in self._all_cells:
@@ -55,6 +56,36 @@ class LoadedCampaign:
                     key=("trace", "cells", place),
                 )
         return [cell for cell in self.cells if cell.slug in wanted]
+
+    def _question(self) -> dict[str, str | float] | None:
+        """The cells of the campaign's question by their names, and by how much one must be better."""
+        question = self.campaign.question
+        if question is None:
+            return None
+        cells = {
+            name: self._meant(name, value).slug
+            for name, value in (("is", question.subject), ("better_than", question.better_than))
+        }
+        if cells["is"] == cells["better_than"]:
+            raise UserError(f"question: {cells['is']} is compared with itself", key=("question", "better_than"))
+        return {**cells, "by": question.by}
+
+    def _meant(self, key: str, name: str) -> Cell:
+        """The one cell that the question means by a slug or a strategy."""
+        assert self.campaign.question is not None
+        on = self.campaign.question.on
+        exact = [cell for cell in self.cells if cell.slug == name]
+        meant = exact or [
+            cell
+            for cell in self.cells
+            if cell.execution.strategy == name and (on is None or str(cell.execution.geometry) == str(on))
+        ]
+        if len(meant) == 1:
+            return meant[0]
+        names = [cell.slug for cell in meant or self.cells]
+        problem = "means several cells" if meant else f"is no cell{f' on {on}' if on else ''}"
+        hint = "" if meant else nearest(name, names)
+        raise UserError(f'question.{key}: "{name}" {problem}.{hint} Cells: {", ".join(names)}', key=("question", key))
 
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:

@@ -50,7 +50,9 @@ def analyse(args: argparse.Namespace) -> None:
     cells = cells_table(runs, all_findings, times_to_loss(curves, loaded.campaign.target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
-    write_json(folder / "scaling_report.json", scaling_report(loaded.name, loaded.campaign.title, runs, all_findings))
+    campaign = loaded.campaign
+    report = scaling_report(loaded.name, campaign.title, runs, all_findings, campaign.margin, loaded.question)
+    write_json(folder / "scaling_report.json", report)
 
 
 def comparison(args: argparse.Namespace) -> None:
@@ -120,7 +122,7 @@ def report(args: argparse.Namespace) -> None:
     from scalebench.report.charts.catalog import charts_of
     from scalebench.report.page import PageInputs, write_page
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
-    from scalebench.report.sentences.answer import answer
+    from scalebench.report.sentences.answer import conclude
     from scalebench.trace.profile_schema import PROFILE, read_profile
 
     loaded, runs = _runs(args)
@@ -142,7 +144,7 @@ def report(args: argparse.Namespace) -> None:
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
     )
     write_page(inputs, folder / "report.html")
-    print(answer(scaling, list(inputs.comparisons)))
+    print(conclude(scaling, list(inputs.comparisons)).text)
 
 
 def compare(args: argparse.Namespace) -> None:

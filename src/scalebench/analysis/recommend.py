@@ -33,7 +33,13 @@ def recommend(
     """
     if len(cells) < 2:
         return None
-    undecided = {"cell": None, "fastest": cells[0].cell, "margin": margin, "why": None, "candidate": None}
+    undecided: dict[str, Any] = {
+        "cell": None,
+        "fastest": cells[0].cell,
+        "margin": margin,
+        "why": None,
+        "candidate": None,
+    }
     undecided |= {"worst": None, "repeats": None, "simpler": None, "disturbed": []}
     if family is None or family.n < FEWEST:
         return undecided | {"why": "too-few-repeats", "repeats": [FEWEST, FEWEST]}

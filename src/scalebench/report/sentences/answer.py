@@ -116,8 +116,8 @@ def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
             False,
         )
     if advice["why"] == "none-beats-one-device":
-        shown = [_against_single(report, entry["cell"]) for entry in _comparable(group)]
-        if all(s and s["high"] is not None and s["high"] < 1 for s in shown):
+        against_single = [_against_single(report, entry["cell"]) for entry in _comparable(group)]
+        if all(s and s["high"] is not None and s["high"] < 1 for s in against_single):
             return f"No: one device is faster than {_devices(group['devices'])}", True
         return f"Cannot tell yet whether {_devices(group['devices'])} beat one: {_more(group['resolve'])}", False
     if advice["why"] == "disturbed":

@@ -38,6 +38,7 @@ if "container" in config:  # only used with `--sdm apptainer`
 wildcard_constraints:
     campaign=r"[a-z0-9][a-z0-9_-]*",
     cell=r"[a-z0-9][a-z0-9.-]*",
+    group=r"[1-9][0-9]*x[1-9][0-9]*",
     rep=r"[1-9][0-9]*",
     workload=r"[a-z0-9][a-z0-9.-]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
@@ -61,7 +62,10 @@ localrules:
     trace_summary,
     trace_report,
     trace_chart,
+    forecast,
+    forecast_report,
     report,
+    pdf,
 
 
 include: "workflow/rules/common.smk"
@@ -74,6 +78,7 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
+include: "workflow/rules/forecast.smk"
 
 
 onstart:

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 ENVS = Path(__file__).parent
 CONDA = {"python": "3.11.7", "pip": "24.0", "setuptools": "80.9.0"}
-READING = ["pydantic", "PyYAML"]  # campaigns
+READING = ["pydantic", "PyYAML", "ruamel.yaml"]  # campaigns
 # Stage -> dependencies of pyproject.toml. tests/envs/test_generated.py compares them with what the stage's code imports.
 STAGES = {
     "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],

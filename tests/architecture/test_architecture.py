@@ -31,6 +31,7 @@ ORDER = [
     "analysis",
     "forecast",
     "report",
+    "verify",
 ]
 EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.
@@ -41,8 +42,10 @@ FINDING = {
     "campaign/config.py",
     "campaign/corpora.py",
     "campaign/field.py",
+    "campaign/geometry.py",
     "campaign/loaded.py",
     "campaign/model_shapes.py",
+    "campaign/unmeasured.py",
     "campaign/validation_messages.py",
     "campaign/yaml_loader.py",
     "errors.py",
@@ -121,6 +124,7 @@ RULES = [
     "chart",
     "loss_chart",
     "report",
+    "pdf",
     "pairs",
     "comparison",
     "write_case_studies",
@@ -129,6 +133,9 @@ RULES = [
     "trace_summary",
     "trace_report",
     "trace_chart",
+    "sweep",
+    "forecast",
+    "forecast_report",
 ]
 
 
@@ -157,7 +164,7 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "same_allocation", "pairs", "trace_capture"):  # ranks are processes of their own
+    if rule in ("train", "same_allocation", "pairs", "trace_capture", "sweep"):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
         unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"

@@ -1,12 +1,15 @@
 """Files of one's own: what cannot be a corpus is named by `campaign validate`, before anything runs."""
 
 import gzip
-import subprocess
-import sys
+import os
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from command_line import scalebench
 
-from scalebench.campaign.corpora import Corpus, check_local
+from scalebench.campaign.corpora import Corpus
+from scalebench.corpus.check import check_corpus
 from scalebench.errors import UserError
 
 
@@ -19,15 +22,16 @@ from scalebench.errors import UserError
         ("text", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text file in UTF-8: it holds zero bytes"),
         ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
         ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
-        ("jsonl", b'["a", "list"]\n["x"]\n', "a line must be an object"),
+        ("jsonl", b'["a", "list"]\n["x"]\n', "line 1 must be an object"),
         ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
         ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
+        ("parquet", b"PAR1 but no more", "cannot be read as parquet"),
     ],
 )
 def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
     (tmp_path / "mine").write_bytes(content)
     with pytest.raises(UserError, match=f"config/corpora.yaml: mine.files: .*{message}"):
-        check_local("mine", Corpus(source=source, files=[str(tmp_path / "mine")]))
+        check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "mine")]))
 
 
 @pytest.mark.parametrize(
@@ -38,13 +42,53 @@ def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
         ("text", gzip.compress(b"packed")),
         ("jsonl", b'\n\n{"text": "x"}\n'),
         ("jsonl", b'{"text": "a line longer than what is looked at' + b"x" * 70_000),
-        ("parquet", b"PAR1..."),
     ],
 )
 def test_files_that_may_be_one(tmp_path, source, content):
     (tmp_path / "mine").write_bytes(content)
     (tmp_path / "empty").write_bytes(b"" if source == "text" else content)
-    check_local("mine", Corpus(source=source, files=[str(tmp_path / "*")]))
+    check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "*")]))
+
+
+def test_the_fields_of_a_parquet_file_are_looked_at(tmp_path):
+    pq.write_table(pa.table({"body": ["x"]}), tmp_path / "mine.parquet")
+    corpus = Corpus(source="parquet", files=[str(tmp_path / "*.parquet")])
+    with pytest.raises(UserError, match=r'has no field "text".*Fields there: body'):
+        check_corpus("mine", corpus)
+    check_corpus("mine", corpus.model_copy(update={"field": "body"}))
+
+
+def odd_files(folder):
+    (folder / "folder").mkdir()
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "is a folder; write"),
+        ("loop", "is a link to loop, which leads nowhere"),
+        ("dangling", "is a link to nowhere, which leads nowhere"),
+        ("pipe", "is not a regular file"),
+        ("gone", "matches no file"),
+    ],
+)
+def test_what_is_no_file_is_named(tmp_path, name, message):
+    odd_files(tmp_path)
+    with pytest.raises(UserError, match=message):
+        check_corpus("mine", Corpus(source="text", files=[str(tmp_path / name)]))
+
+
+def test_a_search_of_the_whole_machine_is_refused():
+    with pytest.raises(UserError, match="would search all of /"):
+        check_corpus("mine", Corpus(source="text", files=["/**/*.txt"]))
+
+
+def test_a_range_of_too_many_files_is_refused():
+    with pytest.raises(ValueError, match="100,000,000 files"):
+        Corpus(source="http", urls=["http://x/"], revision="v1", format="text", files=["{0..99999999}.txt"])
 
 
 def test_validate_says_it(tmp_path):
@@ -52,7 +96,6 @@ def test_validate_says_it(tmp_path):
     (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [notes.txt]}\n")
     (tmp_path / "notes.txt").touch()
     (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
-    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "mine.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = scalebench("campaign", "validate", "mine.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "scalebench: config/corpora.yaml: mine.files: notes.txt is empty (0 bytes)\n"

@@ -1,10 +1,9 @@
 """A broken campaign file gets one clear message: file, line, key, what is allowed, the nearest name; exit code 2."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import Done, scalebench
 
 GOOD = """title: Does it scale?
 work:
@@ -57,7 +56,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "yes is no number": ("title: x\nrepeats: yes\n", ["line 2", 'repeats cannot be "yes"']),
     "bad batch word": (
         "title: x\nwork:\n  micro_batch: auto\n",
-        ["line 3", "work.micro_batch", "whole number >= 1; derive"],
+        ["line 3", "work.micro_batch", "whole number >= 1 and <= 1000000000; derive"],
     ),
     "bad geometry": ("title: x\nexecution:\n  geometry: 2\n", ["line 3", "execution.geometry", "1x2 or 2x4"]),
     "zero devices": ("title: x\nexecution:\n  geometry: 1x0\n", ["line 3", 'execution.geometry cannot be "1x0"']),
@@ -127,11 +126,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
 
 @pytest.fixture
 def validate(tmp_path: Path, repository: Path):
-    def run(text: str | bytes) -> subprocess.CompletedProcess:
+    def run(text: str | bytes) -> Done:
         path = tmp_path / "broken.yaml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        command = [sys.executable, "-m", "scalebench", "campaign", "validate", str(path)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=repository)
+        return scalebench("campaign", "validate", str(path), cwd=repository)
 
     return run
 
@@ -160,8 +158,7 @@ def test_every_fault_is_named_at_once(validate):
 
 
 def test_missing_file_names_the_nearest(repository):
-    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "config/campaigns/dmo.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=repository)
+    done = scalebench("campaign", "validate", "config/campaigns/dmo.yaml", cwd=repository)
     assert done.returncode == 2
     assert 'Did you mean "config/campaigns/demo.yaml"?' in done.stderr
 
@@ -175,8 +172,7 @@ def test_a_good_file_passes(validate):
 @pytest.mark.parametrize("name", ["Demo.yaml", "corpora.yaml", "published.yaml", "x.yml", "a b.yaml"])
 def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
     (tmp_path / name).write_text(GOOD)
-    command = [sys.executable, "-m", "scalebench", "campaign", "validate", str(tmp_path / name)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=repository)
+    done = scalebench("campaign", "validate", str(tmp_path / name), cwd=repository)
     assert done.returncode == 2
     assert "cannot be the name of a campaign" in done.stderr
     assert "lower-case letters" in done.stderr
@@ -208,8 +204,7 @@ def test_broken_table_of_corpora(tmp_path, name):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/corpora.yaml").write_text(table + "\n")
     (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
-    command = [sys.executable, "-m", "scalebench", "campaign", "validate", "mine.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = scalebench("campaign", "validate", "mine.yaml", cwd=tmp_path)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     for part in ["config/corpora.yaml", *parts]:

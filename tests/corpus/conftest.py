@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from webserver import Server, serving
 
-from scalebench.corpus.transfer import Patience
+from scalebench.corpus.transfer import RetryPolicy
 
 
 @pytest.fixture
@@ -21,5 +21,5 @@ def waits() -> list[float]:
 
 
 @pytest.fixture
-def patience(waits) -> Patience:
-    return Patience(tries=3, connect=5, stall=0.3, least=1000, wait=waits.append)
+def policy(waits) -> RetryPolicy:
+    return RetryPolicy(tries=3, connect=5, stall=0.3, least=1000, wait=waits.append)

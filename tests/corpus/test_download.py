@@ -15,7 +15,7 @@ from webserver import chunked, cut, serving, silent, status, trickle
 
 from scalebench.corpus import transfer
 from scalebench.corpus.download import download
-from scalebench.corpus.transfer import Patience, Wanted
+from scalebench.corpus.transfer import RemoteFile, RetryPolicy
 from scalebench.errors import UserError
 
 CONTENT = random.Random(3).randbytes(300_000)
@@ -33,82 +33,82 @@ def url(server):
     return f"{server.url}/data.bin"
 
 
-def refused(target, message, wanted, patience):
+def refused(target, message, remote_file, policy):
     with pytest.raises(UserError, match=message):
-        download(wanted, target, patience)
+        download(remote_file, target, policy)
     assert not target.exists(), "no half file under the name of a whole one"
 
 
-def test_a_file_is_whole_checked_and_described(server, url, target, patience):
-    record = download(Wanted((url,), len(CONTENT), SHA), target, patience)
+def test_a_file_is_whole_checked_and_described(server, url, target, policy):
+    record = download(RemoteFile((url,), len(CONTENT), SHA), target, policy)
     assert target.read_bytes() == CONTENT
     assert record == {"size": len(CONTENT), "sha256": SHA, "checked": "table", "source": url}
     assert json.loads((target.parent / "data.bin.json").read_text()) == record
     assert sorted(p.name for p in target.parent.iterdir()) == [".data.bin.lock", "data.bin", "data.bin.json"]
 
 
-def test_an_intact_file_is_not_asked_for_again(server, url, target, patience):
-    first = download(Wanted((url,)), target, patience)
+def test_an_intact_file_is_not_asked_for_again(server, url, target, policy):
+    first = download(RemoteFile((url,)), target, policy)
     assert first["checked"] == "first use"
     server.seen.clear()
-    assert download(Wanted((url,)), target, patience) == first
-    assert download(Wanted((url,), sha256=SHA), target, patience)["checked"] == "table"
+    assert download(RemoteFile((url,)), target, policy) == first
+    assert download(RemoteFile((url,), sha256=SHA), target, policy)["checked"] == "table"
     assert server.seen == []
 
 
-def test_a_damaged_file_is_fetched_again(server, url, target, patience, capsys):
-    download(Wanted((url,)), target, patience)
+def test_a_damaged_file_is_fetched_again(server, url, target, policy, capsys):
+    download(RemoteFile((url,)), target, policy)
     target.write_bytes(CONTENT[:-1] + b"x")
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
     assert "damaged" in capsys.readouterr().err
 
 
-def test_another_file_than_at_first_use_is_not_taken(server, url, target, patience):
-    download(Wanted((url,)), target, patience)
+def test_another_file_than_at_first_use_is_not_taken(server, url, target, policy):
+    download(RemoteFile((url,)), target, policy)
     target.unlink()
     server.files["/data.bin"] = CONTENT[::-1]
-    refused(target, f"expected {SHA} as at first; delete data.bin.json to take the new one", Wanted((url,)), patience)
+    refused(target, f"expected {SHA} as at first; delete data.bin.json to take the new one", RemoteFile((url,)), policy)
     (target.parent / "data.bin.json").unlink()
-    assert download(Wanted((url,)), target, patience)["sha256"] == hashlib.sha256(CONTENT[::-1]).hexdigest()
+    assert download(RemoteFile((url,)), target, policy)["sha256"] == hashlib.sha256(CONTENT[::-1]).hexdigest()
 
 
-def test_a_file_that_was_copied_there_by_hand_is_taken(server, url, target, patience):
+def test_a_file_that_was_copied_there_by_hand_is_taken(server, url, target, policy):
     target.parent.mkdir()
     target.write_bytes(CONTENT)
-    assert download(Wanted((url,), sha256=SHA), target, patience)["checked"] == "table"
+    assert download(RemoteFile((url,), sha256=SHA), target, policy)["checked"] == "table"
     assert server.seen == []
 
 
 @pytest.mark.parametrize("after", [1, 100_000, 299_999])
-def test_a_cut_transfer_goes_on_where_it_ended(server, url, target, patience, waits, after):
+def test_a_cut_transfer_goes_on_where_it_ended(server, url, target, policy, waits, after):
     server.faults["/data.bin"] = [cut(after)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
     assert server.asked("/data.bin") == [None, f"bytes={after}-"]
     assert waits == [1.0]
 
 
-def test_the_next_process_goes_on_where_this_one_was_ended(server, url, target, patience):
+def test_the_next_process_goes_on_where_this_one_was_ended(server, url, target, policy):
     server.faults["/data.bin"] = [cut(50_000), *[status(500)] * 3]
-    refused(target, r"HTTP 500; given up after 3 tries", Wanted((url,)), patience)
+    refused(target, r"HTTP 500; given up after 3 tries", RemoteFile((url,)), policy)
     server.seen.clear()
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert server.asked("/data.bin") == ["bytes=50000-"]
     assert target.read_bytes() == CONTENT
 
 
-def test_a_part_that_is_complete_needs_no_byte_more(server, url, target, patience):
+def test_a_part_that_is_complete_needs_no_byte_more(server, url, target, policy):
     server.faults["/data.bin"] = [cut(50_000), *[status(500)] * 3]
-    refused(target, "500", Wanted((url,)), patience)
+    refused(target, "500", RemoteFile((url,)), policy)
     with (target.parent / "data.bin.part").open("ab") as part:
         part.write(CONTENT[50_000:])
-    download(Wanted((url,), sha256=SHA), target, patience)
+    download(RemoteFile((url,), sha256=SHA), target, policy)
     assert target.read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("honest", [True, False], ids=["If-Range", "without If-Range"])
-def test_a_file_that_changed_meanwhile_is_not_glued_to_the_old_part(server, url, target, patience, honest):
+def test_a_file_that_changed_meanwhile_is_not_glued_to_the_old_part(server, url, target, policy, honest):
     other = bytes(reversed(CONTENT))
 
     def change(handler, _):
@@ -118,50 +118,50 @@ def test_a_file_that_changed_meanwhile_is_not_glued_to_the_old_part(server, url,
         handler.whole(other)
 
     server.faults["/data.bin"] = [cut(50_000), change]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == other
 
 
-def test_a_server_that_cannot_resume(server, url, target, patience):
+def test_a_server_that_cannot_resume(server, url, target, policy):
     server.ranges = False
     server.faults["/data.bin"] = [cut(100_000)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
 
 
-def test_a_server_that_always_cuts_at_the_same_place_ends(server, url, target, patience, waits):
+def test_a_server_that_always_cuts_at_the_same_place_ends(server, url, target, policy, waits):
     server.ranges = False
     server.faults["/data.bin"] = [cut(100_000)] * 99
-    refused(target, r"cut after 100,000 of 300,000 bytes; given up after 3 tries", Wanted((url,)), patience)
+    refused(target, r"cut after 100,000 of 300,000 bytes; given up after 3 tries", RemoteFile((url,)), policy)
     assert waits == [1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("end", [True, False])
-def test_a_file_of_unknown_length(server, url, target, patience, end):
+def test_a_file_of_unknown_length(server, url, target, policy, end):
     server.faults["/data.bin"] = [chunked(CONTENT, end=end)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
     assert len(server.seen) == (1 if end else 2), "one without the mark of its end is not whole"
 
 
-def test_backoff_then_success(server, url, target, patience, waits):
+def test_backoff_then_success(server, url, target, policy, waits):
     server.faults["/data.bin"] = [status(503), status(500)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert waits == [1.0, 2.0]
 
 
-def test_retry_after_is_obeyed(server, url, target, patience, waits):
+def test_retry_after_is_obeyed(server, url, target, policy, waits):
     date = formatdate(time.time() + 40, usegmt=True)
     server.faults["/data.bin"] = [status(429, Retry_After="7"), status(503, Retry_After=date)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert waits[0] == 7
     assert 30 < waits[1] <= 40
 
 
 @pytest.mark.parametrize("text", ["soon", "-5", "", "99999 Feb 31"])
-def test_a_retry_after_that_says_nothing(server, url, target, patience, waits, text):
+def test_a_retry_after_that_says_nothing(server, url, target, policy, waits, text):
     server.faults["/data.bin"] = [status(429, Retry_After=text)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert waits == [1.0]
 
 
@@ -182,83 +182,85 @@ PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
         (status(200), "an empty file"),
     ],
 )
-def test_answers_that_are_no_file(server, url, target, patience, waits, fault, message):
+def test_answers_that_are_no_file(server, url, target, policy, waits, fault, message):
     server.faults["/data.bin"] = [fault] * 9
-    refused(target, f"data.bin could not be downloaded:\n  {re.escape(url)}: .*{message}", Wanted((url,)), patience)
+    refused(target, f"data.bin could not be downloaded:\n  {re.escape(url)}: .*{message}", RemoteFile((url,)), policy)
     assert waits == [], "waiting would not help"
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
-def test_answers_that_stay_bad(server, url, target, patience, code):
+def test_answers_that_stay_bad(server, url, target, policy, code):
     server.faults["/data.bin"] = [status(code)] * 9
-    refused(target, f"HTTP {code}; given up after 3 tries", Wanted((url,)), patience)
+    refused(target, f"HTTP {code}; given up after 3 tries", RemoteFile((url,)), policy)
 
 
-def test_a_redirect_that_goes_in_a_circle(server, target, patience):
+def test_a_redirect_that_goes_in_a_circle(server, target, policy):
     server.redirects |= {"/a": ("/b", {}), "/b": ("/a", {})}
-    refused(target, "redirects in a circle", Wanted((f"{server.url}/a",)), patience)
+    refused(target, "redirects in a circle", RemoteFile((f"{server.url}/a",)), policy)
 
 
-def test_nobody_listens(target, patience):
+def test_nobody_listens(target, policy):
     with serving() as gone:
         pass
-    refused(target, "the connection failed .*given up after 3 tries", Wanted((f"{gone.url}/x",)), patience)
+    refused(target, "the connection failed .*given up after 3 tries", RemoteFile((f"{gone.url}/x",)), policy)
 
 
-def test_an_address_that_is_none(target, patience):
-    refused(target, "not an address of a web server", Wanted(("ftp://x/y",)), patience)
+def test_an_address_that_is_none(target, policy):
+    refused(target, "not an address of a web server", RemoteFile(("ftp://x/y",)), policy)
 
 
-def test_a_server_that_falls_silent(server, url, target, patience):
+def test_a_server_that_falls_silent(server, url, target, policy):
     server.faults["/data.bin"] = [silent(1.0)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert server.asked("/data.bin") == [None, "bytes=10-"]
     assert target.read_bytes() == CONTENT
 
 
-def test_a_server_that_trickles(server, url, target, patience, capsys):
+def test_a_server_that_trickles(server, url, target, policy, capsys):
     server.faults["/data.bin"] = [trickle(100, 0.02)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
     assert "too slow" in capsys.readouterr().err
 
 
-def test_another_size_than_expected_is_not_even_begun(server, url, target, patience):
-    refused(target, "300,000 bytes are offered, 299,999 were expected", Wanted((url,), size=299_999), patience)
+def test_another_size_than_expected_is_not_even_begun(server, url, target, policy):
+    refused(target, "300,000 bytes are offered, 299,999 were expected", RemoteFile((url,), size=299_999), policy)
 
 
-def test_a_wrong_checksum(server, url, target, patience):
-    refused(target, f"the file there has sha256 {SHA}, expected {'0' * 64}", Wanted((url,), sha256="0" * 64), patience)
+def test_a_wrong_checksum(server, url, target, policy):
+    refused(
+        target, f"the file there has sha256 {SHA}, expected {'0' * 64}", RemoteFile((url,), sha256="0" * 64), policy
+    )
     assert len(server.seen) == 2, "once more from the start, then no more"
 
 
-def test_one_bit_lost_on_the_way(server, url, target, patience):
+def test_one_bit_lost_on_the_way(server, url, target, policy):
     server.faults["/data.bin"] = [status(200, b"\x00" + CONTENT[1:])]
-    download(Wanted((url,), sha256=SHA), target, patience)
+    download(RemoteFile((url,), sha256=SHA), target, policy)
     assert target.read_bytes() == CONTENT
 
 
-def test_a_mirror_is_asked_where_the_first_fails(server, url, target, patience, capsys):
-    record = download(Wanted((f"{server.url}/gone", url), sha256=SHA), target, patience)
+def test_a_mirror_is_asked_where_the_first_fails(server, url, target, policy, capsys):
+    record = download(RemoteFile((f"{server.url}/gone", url), sha256=SHA), target, policy)
     assert record["source"] == url
     assert "HTTP 404" in capsys.readouterr().err
 
 
-def test_the_message_names_every_address(server, target, patience):
-    wanted = Wanted((f"{server.url}/a?sig=SECRET", f"http://me:SECRET@127.0.0.1:{server.server_port}/b"))
+def test_the_message_names_every_address(server, target, policy):
+    remote_file = RemoteFile((f"{server.url}/a?sig=SECRET", f"http://me:SECRET@127.0.0.1:{server.server_port}/b"))
     with pytest.raises(UserError) as error:
-        download(wanted, target, patience)
+        download(remote_file, target, policy)
     assert "/a: no such file" in str(error.value)
     assert "/b: no such file" in str(error.value)
     assert "SECRET" not in str(error.value)
 
 
-def test_a_disk_that_is_too_small_is_seen_before(server, url, target, patience, monkeypatch):
+def test_a_disk_that_is_too_small_is_seen_before(server, url, target, policy, monkeypatch):
     monkeypatch.setattr(transfer.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
-    refused(target, r"needs 300,000 bytes more.*has 1,000 free", Wanted((url,)), patience)
+    refused(target, r"needs 300,000 bytes more.*has 1,000 free", RemoteFile((url,)), policy)
 
 
-def test_a_disk_that_fills_up(server, url, tmp_path, patience):
+def test_a_disk_that_fills_up(server, url, tmp_path, policy):
     """A real file system of 128 KiB, where mounting is allowed; else the error that it gives."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -266,21 +268,21 @@ def test_a_disk_that_fills_up(server, url, tmp_path, patience):
         pytest.skip("mounting is not allowed here")
     try:
         server.faults["/data.bin"] = [chunked(CONTENT)]  # no length, so that only the writing can notice
-        refused(disk / "data.bin", r"the disk of .* is full; \d", Wanted((url,)), patience)
+        refused(disk / "data.bin", r"the disk of .* is full; \d", RemoteFile((url,)), policy)
     finally:
         subprocess.run(["umount", disk], check=True)
 
 
-def test_a_folder_that_cannot_be_written_is_not_called_full(server, url, target, patience):
+def test_a_folder_that_cannot_be_written_is_not_called_full(server, url, target, policy):
     (target.parent / "data.bin.part").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        download(Wanted((url,)), target, patience)
+        download(RemoteFile((url,)), target, policy)
 
 
-def test_two_processes_fetch_a_file_once(server, url, target, patience):
+def test_two_processes_fetch_a_file_once(server, url, target, policy):
     records = []
     threads = [
-        threading.Thread(target=lambda: records.append(download(Wanted((url,)), target, patience))) for _ in "ab"
+        threading.Thread(target=lambda: records.append(download(RemoteFile((url,)), target, policy))) for _ in "ab"
     ]
     for thread in threads:
         thread.start()
@@ -290,12 +292,12 @@ def test_two_processes_fetch_a_file_once(server, url, target, patience):
     assert len(server.seen) == 1
 
 
-def test_a_killed_download_is_continued(server, url, target, patience):
+def test_a_killed_download_is_continued(server, url, target, policy):
     """kill -9 while bytes come in."""
     server.faults["/data.bin"] = [silent(5.0)]
     code = (
         "import pathlib; from scalebench.corpus.download import *; "
-        f"download(Wanted(({url!r},)), pathlib.Path({str(target)!r}))"
+        f"download(RemoteFile(({url!r},)), pathlib.Path({str(target)!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", code])
     part = target.parent / "data.bin.part"
@@ -306,49 +308,49 @@ def test_a_killed_download_is_continued(server, url, target, patience):
     process.wait()
     assert not target.exists()
     server.faults.clear()
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
     assert server.asked("/data.bin")[-1] == "bytes=10-"
 
 
-def test_a_token_goes_to_its_host_and_to_no_other(server, url, target, patience, monkeypatch, tmp_path):
+def test_a_token_goes_to_its_host_and_to_no_other(server, url, target, policy, monkeypatch, tmp_path):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password FROM-NETRC\n")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     server.redirects["/gated"] = (f"http://localhost:{server.server_port}/data.bin", {})
-    download(Wanted((f"{server.url}/gated",), token="hf_x"), target, patience)
+    download(RemoteFile((f"{server.url}/gated",), token="hf_x"), target, policy)
     headers = dict(server.seen)
     assert headers["/gated"]["Authorization"] == "Bearer hf_x"
     assert "Authorization" not in headers["/data.bin"]
 
 
 @pytest.mark.parametrize(("token", "advice"), [(None, "export HF_TOKEN"), ("hf_secret", "owner of the token")])
-def test_a_gated_file(server, url, target, patience, token, advice):
+def test_a_gated_file(server, url, target, policy, token, advice):
     server.faults["/data.bin"] = [status(401)]
-    wanted = Wanted((url,), token=token, terms="https://hub/terms")
+    remote_file = RemoteFile((url,), token=token, terms="https://hub/terms")
     with pytest.raises(UserError, match=rf"HTTP 401.*{advice}") as error:
-        download(wanted, target, patience)
+        download(remote_file, target, policy)
     assert "https://hub/terms" in str(error.value)
-    assert "hf_secret" not in str(error.value) + repr(wanted)
+    assert "hf_secret" not in str(error.value) + repr(remote_file)
 
 
-def test_what_the_hub_says_of_a_file_is_held_against_it(server, url, target, patience):
+def test_what_the_hub_says_of_a_file_is_held_against_it(server, url, target, policy):
     """X-Linked-Etag of the redirect is the sha256 that the repository's commit names."""
     server.redirects["/hub"] = (url, {"X-Linked-Etag": f'"{SHA}"', "X-Repo-Commit": "c" * 40})
-    record = download(Wanted((f"{server.url}/hub",)), target, patience)
+    record = download(RemoteFile((f"{server.url}/hub",)), target, policy)
     assert (record["checked"], record["commit"]) == ("hub", "c" * 40)
     target.unlink()
     server.redirects["/hub"] = (url, {"X-Linked-Etag": f'"{"1" * 64}"'})
-    refused(target, f"has sha256 {SHA}, expected {'1' * 64}", Wanted((f"{server.url}/hub",)), patience)
-    refused(target, "the hub has sha256 111", Wanted((f"{server.url}/hub",), sha256=SHA), patience)
+    refused(target, f"has sha256 {SHA}, expected {'1' * 64}", RemoteFile((f"{server.url}/hub",)), policy)
+    refused(target, "the hub has sha256 111", RemoteFile((f"{server.url}/hub",), sha256=SHA), policy)
 
 
-def test_the_log_has_a_line_each_tenth(server, url, target, patience, capsys):
+def test_the_log_has_a_line_each_tenth(server, url, target, policy, capsys):
     server.faults["/data.bin"] = [cut(150_000)]
-    download(Wanted((url,)), target, patience)
+    download(RemoteFile((url,)), target, policy)
     lines = [line for line in capsys.readouterr().err.splitlines() if "of 300,000 bytes" in line]
     assert 2 <= len(lines) <= 11
     assert lines[-1] == "data.bin: 300,000 of 300,000 bytes"
 
 
 def test_patience_has_an_end_by_default():
-    assert Patience().tries * Patience().longest_wait < 3600
+    assert RetryPolicy().tries * RetryPolicy().longest_wait < 3600

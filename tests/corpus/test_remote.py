@@ -26,8 +26,8 @@ def table(repository) -> dict[str, Corpus]:
 
 
 @pytest.fixture
-def remote(server, tmp_path, patience) -> Remote:
-    return Remote(tmp_path / "downloads", server.url, "hf_token", patience)
+def remote(server, tmp_path, policy) -> Remote:
+    return Remote(tmp_path / "downloads", server.url, "hf_token", policy)
 
 
 def file_of(corpus: Corpus, name: str, texts: list[str]) -> bytes:
@@ -52,11 +52,11 @@ def offer(server, corpus: Corpus, sentences: list[str], per_file: int = 20) -> C
     for i, name in enumerate(corpus.remote_files):
         content = file_of(corpus, name, sentences[i * per_file : (i + 1) * per_file])
         if corpus.source == "hub":
-            said = {"X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": "c" * 40}
+            stated = {"X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": "c" * 40}
             stored = f"/store/{hashlib.sha256(content).hexdigest()}"
             server.redirects[f"/datasets/{corpus.repository}/resolve/{corpus.revision}/{name}"] = (
                 f"{server.url}{stored}?X-Signature=s3cret",
-                said,
+                stated,
             )
             server.files[stored] = content
         else:
@@ -150,9 +150,7 @@ def test_a_gated_corpus_without_a_token(server, remote, table, tmp_path, sentenc
     server.redirects.pop(path)
     server.faults[path] = [status(401)]
     with pytest.raises(UserError, match=r"accept the terms at .*/datasets/oscar-corpus/OSCAR-2301.*export HF_TOKEN"):
-        documents.fetch(
-            "oscar-2301", corpus, tmp_path / "out", Remote(remote.folder, server.url, None, remote.patience)
-        )
+        documents.fetch("oscar-2301", corpus, tmp_path / "out", Remote(remote.folder, server.url, None, remote.policy))
 
 
 def test_a_page_of_the_proxy_is_not_taken_for_a_corpus(server, remote, table, tmp_path, sentences):

@@ -8,7 +8,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 import yaml
-from house.test_house import RULES, rules, used
+from architecture.test_architecture import RULES, rules, used
 from packaging.utils import canonicalize_name
 
 from scalebench.campaign.code_dependencies import PACKAGE

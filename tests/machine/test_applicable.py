@@ -1,11 +1,13 @@
 """What cannot run here is known before anything starts, with the reason."""
 
+import re
+
 import pytest
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.machine import gpus
-from scalebench.machine.applicable import unsupported_reason
+from scalebench.machine.applicable import arch_problem, unsupported_reason
 from scalebench.machine.gpus import Gpu
 
 H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
@@ -65,3 +67,111 @@ def test_devices_without_importing_torch():
         "import sys; from scalebench.machine.gpus import cuda_devices; cuda_devices(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "reason"),
+    [
+        (V100, "13.0", r"V100.*7\.0; this torch is built with CUDA 13\.0, which starts at 7\.5.*whl/cu126"),
+        (V100, "12.6", None),
+        (V100, None, None),
+        (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), "535.104.05"), "13.0", r"driver is 535.*needs 580"),
+        (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), "580.65.06"), "13.0", None),
+        (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), "535.104.05"), "12.6", None),
+    ],
+)
+def test_old_devices_and_drivers_name_the_index_to_use(monkeypatch, gpu, cuda, reason):
+    monkeypatch.setattr("scalebench.machine.applicable.torch_cuda_version", lambda: cuda)
+    problem = unsupported_reason(cell(), [gpu])
+    assert (problem is None) if reason is None else re.search(reason, problem)
+
+
+@pytest.mark.parametrize(
+    ("capability", "architectures", "runs"),
+    [
+        ((9, 0), ["sm_75", "sm_80", "sm_90"], True),
+        ((8, 9), ["sm_80"], True),
+        ((8, 0), ["sm_86"], False),
+        ((7, 0), ["sm_75", "compute_90"], False),
+        ((12, 0), ["sm_90", "compute_90"], True),
+        ((12, 0), ["sm_90a"], False),
+        ((9, 0), ["sm_90a"], True),
+        ((10, 3), ["sm_100f"], True),
+    ],
+)
+def test_kernels_of_other_devices(capability, architectures, runs):
+    assert (arch_problem("GPU", capability, architectures) is None) == runs
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [("triton", "not installed"), ("cc", "a C compiler"), ("header", "Python's headers"), (None, None)],
+)
+def test_compiling_on_a_gpu_needs_tools_of_the_host(monkeypatch, tmp_path, missing, reason):
+    spec = None if missing == "triton" else object()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    monkeypatch.setattr("scalebench.machine.applicable.torch_cuda_version", lambda: None)
+    monkeypatch.setattr("shutil.which", lambda name: None if missing == "cc" else "/usr/bin/cc")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    if missing != "header":
+        (tmp_path / "Python.h").touch()
+    problem = unsupported_reason(cell(compile=True), [H100])
+    assert (problem is None) if reason is None else reason in problem
+
+
+def test_triton_starts_after_the_v100(monkeypatch):
+    monkeypatch.setattr("scalebench.machine.applicable.torch_cuda_version", lambda: "12.6")
+    assert "starts at 7.5; Tesla V100" in unsupported_reason(cell(compile=True, precision="fp16"), [V100])
+
+
+class Nvml:
+    """One device of 80 GB with an instance that does not say how large it is."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __getattr__(self, name):
+        return {
+            "nvmlInit": lambda: None,
+            "nvmlShutdown": lambda: None,
+            "nvmlDeviceGetCount": lambda: 1,
+            "nvmlDeviceGetHandleByIndex": lambda index: "whole",
+            "nvmlSystemGetDriverVersion": lambda: "580.1",
+            "nvmlDeviceGetName": lambda handle: "NVIDIA A100" if handle == "whole" else "NVIDIA A100 MIG 3g.20gb",
+            "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: "whole",
+        }[name]
+
+    def nvmlDeviceGetUUID(self, handle):
+        return "GPU-1" if handle == "whole" else handle
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if uuid != "MIG-7":
+            raise self.NVMLError
+        return uuid
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        if handle != "whole":
+            raise self.NVMLError
+        return type("Info", (), {"total": 80})
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle):
+        if handle != "whole":
+            raise self.NVMLError
+        return 8, 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"),
+    [
+        ("MIG-7", [Gpu("NVIDIA A100 MIG 3g.20gb", "MIG-7", None, (8, 0), "580.1")]),
+        ("MIG-8", []),
+        ("0", [Gpu("NVIDIA A100", "GPU-1", 80, (8, 0), "580.1")]),
+    ],
+)
+def test_a_part_of_a_device_is_a_device(monkeypatch, variable, expected):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert gpus.cuda_devices() == expected

@@ -23,10 +23,10 @@ IBSTAT = """CA 'mlx5_0'
 
 
 def test_gpus():
-    first, second = hardware.gpus(SMI)
+    first, second = hardware.gpu_rows(SMI)
     assert (first["uuid"], first["driver"], first["ecc"]) == ("GPU-11111111-2222", "550.54.15", "Enabled")
     assert (second["power_cap"], second["power_cap_default"]) == ("500.00 W", "700.00 W")
-    assert hardware.gpus("") == []
+    assert hardware.gpu_rows("") == []
 
 
 def test_topology():
@@ -65,7 +65,7 @@ else:
     monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scalebench.sif")
     monkeypatch.setenv("LOADEDMODULES", f"gcc/13:{Path.home()}/modules/mine")
     found = hardware.inventory()
-    assert found["gpus"] == hardware.gpus(SMI)[:1]
+    assert found["gpus"] == hardware.gpu_rows(SMI)[:1]
     assert found["gpu_topology"] == hardware.topology(TOPO)
     assert found["cuda_driver"] == "12.4"
     assert found["infiniband"][0]["rate"] == "400"
@@ -82,3 +82,17 @@ def test_what_is_not_there_is_left_out(monkeypatch):
     assert "infiniband" not in found
     assert found["modules"] == ["gcc/13", "cuda/12.8"]
     assert found["container"] == "scalebench.sif"
+
+
+def test_a_field_that_the_driver_has_dropped_takes_no_others_along(monkeypatch):
+    """nvidia-smi refuses the whole query for one unknown field."""
+
+    def smi(*command):
+        fields = command[1].removeprefix("--query-gpu=").split(",")
+        return "" if "clocks.applications.graphics" in fields else ", ".join(f"<{f}>" for f in fields)
+
+    monkeypatch.setattr(hardware, "run_command", smi)
+    (gpu,) = hardware.gpus()
+    assert gpu["uuid"] == "<uuid>"
+    assert gpu["bus"] == "<pci.bus_id>"
+    assert "clock_sm_application" not in gpu

@@ -54,7 +54,7 @@ def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
     (_, request, _), *_ = slurm_test_only.requests(loaded_campaign())
     sent = slurm_test_only.as_sent(request, site.replaced("train"))
     assert not [word for word in slurm_test_only.command(sent, site.resources("train")) if word.startswith("--gres")]
-    assert slurm_test_only.said(sent) == "1 node with 4 cores, 8000 MB for 17 minutes"
+    assert slurm_test_only.describe_request(sent) == "1 node with 4 cores, 8000 MB for 17 minutes"
 
 
 def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def test_steps_keep_their_digits(tmp_path):
     ("change", "message"),
     [
         (lambda text: "", "not a metrics file"),
-        (lambda text: text.replace('"3.1"', '"9.9"'), "schema_version"),
+        (lambda text: text.replace('"3.2"', '"9.9"'), "schema_version"),
         (lambda text: text.replace('"repeat"', '"repaet"'), "repeat"),
         (lambda text: text[:200], "not a metrics file"),
     ],

@@ -35,7 +35,7 @@ def test_a_partition_that_is_not_there(checkout):
     profile = edited(checkout, "no-partition", r"^  slurm_partition: gpu", "  slurm_partition: a100")
     done = checkout.run("scalebench", "cluster", "check", "--profile", profile)
     assert done.returncode == 1
-    assert 'MEND  partition "a100" of the profile does not exist' in done.stdout
+    assert 'FAIL  partition "a100" of the profile does not exist' in done.stdout
     assert "cpu, gpu" in done.stdout
 
 
@@ -64,8 +64,8 @@ def test_a_campaign_whose_jobs_the_cluster_would_refuse(checkout):
     done = checkout.run("scalebench", "cluster", "check", "config/campaigns/long.yaml")
     assert done.returncode == 1
     assert "OK    Slurm takes ddp-n1x1: 1 node with 4 cores, 8000 MB, gpu:1 for 17 minutes" in done.stdout
-    assert "MEND  Slurm refuses ddp-n4x1" in done.stdout
-    assert "MEND  Slurm refuses the 12 pairs of fused" in done.stdout
+    assert "FAIL  Slurm refuses ddp-n4x1" in done.stdout
+    assert "FAIL  Slurm refuses the 12 pairs of fused" in done.stdout
     assert "for 408 minutes: Requested time limit is invalid" in done.stdout
 
 

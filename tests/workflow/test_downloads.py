@@ -30,8 +30,8 @@ def hub(sentences):
             pq.write_table(pa.table({"text": texts}), out)
             path = f"/datasets/someone/far/resolve/{revision}/a.parquet"
             server.files[f"/store/{revision}"] = out.getvalue()
-            said = {"X-Linked-Etag": f'"{hashlib.sha256(out.getvalue()).hexdigest()}"', "X-Repo-Commit": revision}
-            server.redirects[path] = (f"{server.url}/store/{revision}", said)
+            stated = {"X-Linked-Etag": f'"{hashlib.sha256(out.getvalue()).hexdigest()}"', "X-Repo-Commit": revision}
+            server.redirects[path] = (f"{server.url}/store/{revision}", stated)
         yield server
 
 

@@ -8,6 +8,7 @@ rule train:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
         val=lambda w: ancient(tokens_of(w) / "val.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
+        forecast=lambda w: before_held_out(w.campaign) if of_campaign(w).held_out(cell_of(w)) else [],
         code=sources(*MEASURING),
     output:
         metrics="results/{campaign}/runs/{cell}/rep{rep}/training_metrics.json",

@@ -300,5 +300,7 @@ def _check_task(cell: Cell, shape: Shape) -> None:
             f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
             ("workload", "model"),
         )
+    if encoder and cell.execution.loss != "plain":
+        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
     if encoder and cell.execution.attention != "sdpa":
         raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))

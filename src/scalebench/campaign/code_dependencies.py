@@ -1,6 +1,7 @@
 """Which source files take part in a stage: the stage is run again when their code changes, and only then.
 
-A rule has one small file as input that stands for all of its code: the hash of each file without comments and docstrings.
+A rule has one small file as input that stands for all of its code: the hash of each file without comments and
+docstrings.
 Editing a comment re-runs nothing, and a thousand runs do not name sixty files each.
 """
 
@@ -29,7 +30,8 @@ MEASURING = ("launch/run.py", "launch/torchrun.py", "launch/fork_server.py", "tr
 def sources(*entries: str) -> str:
     """The path of the file that stands for the code of `entries` and all that they import: an input of a rule.
 
-    Written if the code has changed, with the time of the newest source file, so that a fresh working directory with older
+    Written if the code has changed, with the time of the newest source file, so that a fresh working directory with
+    older
     results re-runs no more than it would with the source files themselves as inputs.
     """
     paths = closure(*entries)
@@ -64,11 +66,11 @@ def _imported(path: Path) -> frozenset[Path]:
     names = set()
     for module, listed, plain in IMPORT.findall(path.read_text()):
         names |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", listed))}
-    found = set()
+    files = set()
     for name in names:
         base = PACKAGE.joinpath(*name.split(".")[1:])
-        found |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
-    return frozenset(found)
+        files |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
+    return frozenset(files)
 
 
 def code_sha256(*entries: str) -> str:

@@ -1,12 +1,13 @@
 """The keys of a campaign file. The JSON schema in `config/campaign.schema.json` is generated from these classes."""
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema, create_model, field_validator, model_validator
+from pydantic import Field, Strict, create_model, field_validator, model_validator
 
 from scalebench.campaign.field import Section, axis_prefix, key, unit_of
+from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.unmeasured import Forecasting, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
@@ -15,39 +16,8 @@ StrategyName = Literal[
 ]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
-GEOMETRY = r"^([1-9][0-9]{0,4})x([1-9][0-9]{0,2})$"
 TOKENIZER = r"^(gpt2|bytes|bpe-[0-9]{1,18})$"
 ENTRIES = {"gpt2": 50257, "bytes": 257}  # end-of-text included
-
-
-class Geometry(Section):
-    """How many nodes, and how many devices on each."""
-
-    nodes: int = Field(ge=1)
-    devices_per_node: int = Field(ge=1)
-
-    @property
-    def n_devices(self) -> int:
-        return self.nodes * self.devices_per_node
-
-    def slug(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return f"{self.nodes}x{self.devices_per_node}"
-
-
-def _read_geometry(value: Any) -> Any:
-    found = re.match(GEOMETRY, value) if isinstance(value, str) else None
-    return {"nodes": int(found[1]), "devices_per_node": int(found[2])} if found else value
-
-
-# Written "nodes x devices_per_node" in the file: "1x2" is two devices of one node.
-GeometryKey = Annotated[
-    Geometry,
-    BeforeValidator(_read_geometry),
-    WithJsonSchema({"type": "string", "pattern": GEOMETRY, "examples": ["1x2", "2x4"]}),
-]
 
 
 class Workload(Section):
@@ -191,6 +161,15 @@ class Execution(Section):
     activation_checkpointing: bool = key(
         False, "Forget activations inside a block and compute them again in the backward pass.", "none", axis="ac"
     )
+    loss: Literal["plain", "chunked", "fused"] = key(
+        "plain",
+        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some "
+        "tokens at "
+        "a time, computed again in the backward pass. fused: some tokens at a time, gradients made at once. "
+        "Language models alone.",
+        "none",
+        axis="loss",
+    )
     fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
     bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
         "auto",
@@ -198,6 +177,22 @@ class Execution(Section):
         "zero. Without effect on single, dp and fsdp (which reduces block by block).",
         "elements",
         axis="bucket",
+    )
+    overlap_comm: bool | Literal["auto"] = key(
+        "auto",
+        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on "
+        "for "
+        "zero3). Without effect on other strategies.",
+        "none",
+        axis="overlap",
+    )
+    fsdp_prefetch: int = key(
+        1,
+        "Blocks that fsdp gathers ahead of the one that is computed. 1 is torch's own order. Without effect on others.",
+        "blocks",
+        axis="prefetch",
+        ge=1,
+        le=8,
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
@@ -338,33 +333,6 @@ class Question(Section):
     by: Percent = key(0.0, "How much faster it must be shown to be, e.g. 2 %.", "part of the tokens/s")
 
 
-class Tracing(Section):
-    """Which cells are traced, in a separate short run each. Changing these re-runs no timed run."""
-
-    cells: list[str] | Literal["all"] = key([], "Names of cells, as `campaign show` lists them, or all.", "none")
-    steps: int = key(5, "Traced optimizer steps, after the cell's warm-up.", "optimizer steps", ge=1, le=1000)
-    tool: Literal["auto", "nsys", "torch.profiler"] = key(
-        "auto",
-        "nsys: Nsight Systems. torch.profiler: Kineto. auto: nsys on GPUs where it is installed, else torch.profiler.",
-        "none",
-    )
-    nodes: Literal["first", "all"] = key(
-        "first", "The nodes that nsys traces; torch.profiler traces every rank.", "none"
-    )
-    interconnect: bool = key(
-        False,
-        "On GPUs, also keep what NCCL, nvidia-smi and ibstat report about the links between devices. Formerly `proof`.",
-        "none",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _former_names(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "proof" in data and "interconnect" not in data:
-            return {"interconnect" if name == "proof" else name: value for name, value in data.items()}
-        return data
-
-
 class Campaign(Section):
     """A question about spreading training over devices, and the runs that answer it."""
 
@@ -382,6 +350,7 @@ class Campaign(Section):
     exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
+    forecast: Forecasting = key(Forecasting(), Forecasting.__doc__, "none")
     target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
         "derive",
         "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "

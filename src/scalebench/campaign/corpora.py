@@ -265,33 +265,22 @@ def check_local(name: str, corpus: Corpus) -> None:
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
-        reason = _parquet_fault(path, start, corpus) if corpus.form == "parquet" else _text_fault(start, corpus)
+        reason = _fault(start, corpus)
         if reason:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
 
 
-def _parquet_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """What is wrong with a parquet file: its footer says which fields it has."""
-    if not start.startswith(b"PAR1"):
-        return "cannot be read as parquet: it does not begin like one"
-    from pyarrow import ArrowException
-    from pyarrow.parquet import read_schema
-
-    try:
-        return _absent_field(read_schema(path).names, corpus)
-    except (ArrowException, OSError) as error:
-        return f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}"
-
-
-def _text_fault(start: bytes, corpus: Corpus) -> str | None:
-    """What is wrong with a file of lines, by its first bytes."""
+def _fault(start: bytes, corpus: Corpus) -> str | None:
+    """What is wrong with a file, by its first bytes."""
+    if corpus.form == "parquet":
+        return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):  # gzip, zstd: unpacked when it is read
         return None
     if b"\0" in start:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
-        return _absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
+        return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
     if corpus.form != "jsonl" or not line or not rest:
         return None
     try:
@@ -300,10 +289,10 @@ def _text_fault(start: bytes, corpus: Corpus) -> str | None:
         return f"cannot be read as jsonl: line 1: {error}"
     if not isinstance(row, dict):
         return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
-    return _absent_field(list(row), corpus)
+    return absent_field(list(row), corpus)
 
 
-def _absent_field(names: list[str], corpus: Corpus) -> str | None:
+def absent_field(names: list[str], corpus: Corpus) -> str | None:
     """What is wrong with the fields of a file; None if all that the table names are there."""
     for name in corpus.fields:
         if name not in names:

@@ -8,12 +8,13 @@ from pathlib import Path
 from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
 from scalebench.campaign.config import Comparison
 from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
+from scalebench.campaign.question import cells_of_question
 from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora
 from scalebench.errors import UserError, nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
-RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies")
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "forecasts")
 
 
 class LoadedCampaign:
@@ -32,7 +33,8 @@ class LoadedCampaign:
             self.cells: list[Cell] = expand(self.campaign)
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
-            self.question: dict[str, str | float] | None = self._question()
+            self._check_forecast()
+            self.question = cells_of_question(self.campaign.question, self.cells)
             for corpus in self._corpora:
                 corpus_called(corpus)
             for cell in self._all_cells:
@@ -43,49 +45,55 @@ class LoadedCampaign:
 
     def _traced(self) -> list[Cell]:
         """The cells of which a trace is taken."""
-        wanted = self.campaign.trace.cells
-        if wanted == "all":
+        selection = self.campaign.trace.cells
+        if selection == "all":
             return self.cells
         names = [cell.slug for cell in self.cells]
-        for place, slug in enumerate(wanted):
-            if slug in wanted[:place]:
+        for place, slug in enumerate(selection):
+            if slug in selection[:place]:
                 raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
             if slug not in names:
                 raise UserError(
                     f'trace.cells: there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}',
                     key=("trace", "cells", place),
                 )
-        return [cell for cell in self.cells if cell.slug in wanted]
+        return [cell for cell in self.cells if cell.slug in selection]
 
-    def _question(self) -> dict[str, str | float] | None:
-        """The cells of the campaign's question by their names, and by how much one must be better."""
-        question = self.campaign.question
-        if question is None:
-            return None
-        cells = {
-            name: self._meant(name, value).slug
-            for name, value in (("is", question.subject), ("better_than", question.better_than))
-        }
-        if cells["is"] == cells["better_than"]:
-            raise UserError(f"question: {cells['is']} is compared with itself", key=("question", "better_than"))
-        return {**cells, "by": question.by}
+    def _check_forecast(self) -> None:
+        """Geometries of `forecast` are those of cells, on one side of the forecast each."""
+        asked = self.campaign.forecast
+        present = sorted({str(cell.execution.geometry) for cell in self.cells})
+        from_, held_out = [str(g) for g in asked.from_], [str(g) for g in asked.hold_out]
+        for side, geometries in (("from", from_), ("hold_out", held_out)):
+            for place, geometry in enumerate(geometries):
+                if geometry not in present:
+                    hint = f"{nearest(geometry, present)} Geometries: {', '.join(present)}"
+                    raise UserError(
+                        f'forecast.{side}: no cell has the geometry "{geometry}".{hint}', ("forecast", side, place)
+                    )
+        both = [g for g in held_out if g in from_]
+        if both:
+            raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
+        if held_out and set(held_out) == set(present):
+            raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
+        if held_out and self.campaign.resources.same_allocation:
+            raise UserError(
+                "forecast.hold_out: with resources.same_allocation all cells run in one job, none after the forecast",
+                ("forecast", "hold_out"),
+            )
 
-    def _meant(self, key: str, name: str) -> Cell:
-        """The one cell that the question means by a slug or a strategy."""
-        assert self.campaign.question is not None
-        on = self.campaign.question.on
-        exact = [cell for cell in self.cells if cell.slug == name]
-        meant = exact or [
-            cell
-            for cell in self.cells
-            if cell.execution.strategy == name and (on is None or str(cell.execution.geometry) == str(on))
-        ]
-        if len(meant) == 1:
-            return meant[0]
-        names = [cell.slug for cell in meant or self.cells]
-        problem = "means several cells" if meant else f"is no cell{f' on {on}' if on else ''}"
-        hint = "" if meant else nearest(name, names)
-        raise UserError(f'question.{key}: "{name}" {problem}.{hint} Cells: {", ".join(names)}', key=("question", key))
+    @property
+    def communicating_groups(self) -> dict[str, str]:
+        """Each geometry with two or more devices, and the first cell in which they communicate, as ranks do."""
+        groups: dict[str, str] = {}
+        for cell in self.cells:
+            if cell.execution.geometry.n_devices > 1 and cell.execution.strategy != "dp":
+                groups.setdefault(str(cell.execution.geometry), cell.slug)
+        return groups
+
+    def held_out(self, cell: Cell) -> bool:
+        """Whether the cell runs after the forecast of it."""
+        return cell.execution.geometry in self.campaign.forecast.hold_out
 
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:

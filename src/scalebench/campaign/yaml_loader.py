@@ -141,7 +141,8 @@ class _Reader:
     """Plain data of what ruamel.yaml built; fills the lines of its places."""
 
     def __init__(self, path: Path, lines: Lines) -> None:
-        self.path, self.lines, self.count = path, lines, 0
+        self.path, self.lines = path, lines
+        self.count = 0
 
     def plain(self, node: Any, place: tuple) -> Any:
         self.count += 1

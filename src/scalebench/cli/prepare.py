@@ -4,28 +4,45 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option, subcommands
+from scalebench.errors import plural
+
+if TYPE_CHECKING:
+    from scalebench.campaign.loaded import LoadedCampaign
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def campaign_validate(args: argparse.Namespace) -> None:
-    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.preflight.planned_work import planned_work
 
-    loaded = LoadedCampaign(args.campaign)
-    loaded.check_files()
-    runs = len(loaded.cells) * loaded.campaign.repeats
-    print(f"{args.campaign}: valid; {len(loaded.cells)} cells x {loaded.campaign.repeats} repeats = {runs} runs")
+    loaded = _checked(args.campaign)
+    cells, repeats = len(loaded.cells), loaded.campaign.repeats
+    runs = plural(cells * repeats, "run")
+    print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {plural(repeats, 'repeat')} = {runs}")
+    print(planned_work(loaded, args.results).text)
 
 
 def campaign_show(args: argparse.Namespace) -> None:
-    from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.preflight.campaign_preview import show
+    from scalebench.preflight.planned_work import planned_work
 
-    loaded = LoadedCampaign(args.campaign)
-    loaded.check_files()
+    loaded = _checked(args.campaign)
     print(show(loaded))
+    print(f"\n{planned_work(loaded, args.results).text}")
+
+
+def _checked(campaign: Path) -> "LoadedCampaign":
+    """The campaign with its corpora opened. Raises UserError."""
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.corpus.check import check_corpus
+
+    loaded = LoadedCampaign(campaign)
+    for name, corpus in loaded.corpora.items():
+        check_corpus(name, corpus)
+    return loaded
 
 
 def stale(args: argparse.Namespace) -> None:
@@ -55,11 +72,10 @@ def corpus_list(args: argparse.Namespace) -> None:
 
 
 def corpus_check(args: argparse.Namespace) -> None:
-    from scalebench.campaign.corpora import check_local
     from scalebench.campaign.loaded import corpus_called
+    from scalebench.corpus.check import check_corpus
 
-    corpus = corpus_called(args.corpus)
-    check_local(args.corpus, corpus)
+    check_corpus(args.corpus, corpus_called(args.corpus))
     print(f"{args.corpus}: valid")
 
 
@@ -102,9 +118,11 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
     example = "scalebench campaign validate config/campaigns/demo.yaml"
-    on_campaign(campaign, "validate", campaign_validate, "check a campaign file and what it names", example)
+    doc = "check a campaign file and what it names; count what will run and estimate the time"
+    results_option(on_campaign(campaign, "validate", campaign_validate, doc, example))
     doc = "list the cells of a campaign: batch arithmetic, tokens, memory, processes, what cannot run here"
-    on_campaign(campaign, "show", campaign_show, doc, "scalebench campaign show config/campaigns/demo.yaml")
+    example = "scalebench campaign show config/campaigns/demo.yaml"
+    results_option(on_campaign(campaign, "show", campaign_show, doc, example))
     doc = "print the JSON schema that editors complete campaign files with"
     example = "scalebench campaign schema > config/campaign.schema.json"
     schema = command(campaign, "schema", campaign_schema, doc, example)
@@ -122,7 +140,8 @@ def add(commands: Group) -> None:
         "stale",
         stale,
         "what an upgrade or an edit would measure again, why, and how many device hours",
-        "scalebench stale                                # all campaigns with results; exit code 1 if anything is stale\n"
+        "scalebench stale                                # all campaigns with results; exit code 1 if anything is "
+        "stale\n"
         "scalebench stale config/campaigns/demo.yaml",
     )
     old.add_argument(

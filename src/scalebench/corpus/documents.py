@@ -148,5 +148,5 @@ def _docstrings(path: Path) -> str:
     except (SyntaxError, ValueError):  # templates and deliberately broken files
         return ""
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, owners))
-    return "\n\n".join(text for text in found if text)
+    docstrings = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, owners))
+    return "\n\n".join(text for text in docstrings if text)

@@ -63,8 +63,8 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
         for index in shard.groups:  # a row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
             held = shard.held_out[first : first + len(texts)]
-            for split, wanted in (("train", ~held), ("val", held)):
-                chosen = [text for text, take in zip(texts, wanted, strict=True) if take]
+            for split, selection in (("train", ~held), ("val", held)):
+                chosen = [text for text, take in zip(texts, selection, strict=True) if take]
                 parts[split].add(
                     [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)], len(chosen)
                 )
@@ -85,7 +85,8 @@ class _Part:
     """A token file in the making."""
 
     def __init__(self, path: Path) -> None:
-        self.file, self.digest, self.documents = path.open("wb"), hashlib.sha256(), 0
+        self.file, self.digest = path.open("wb"), hashlib.sha256()
+        self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
         if pieces:

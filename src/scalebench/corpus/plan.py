@@ -38,9 +38,9 @@ class SamplePlan:
         return self.step(step).reshape(batch.accumulation, batch.n_devices, batch.micro)[:, rank]
 
 
-def held_out(samples: int, wanted: int) -> np.ndarray:
+def held_out(samples: int, selection: int) -> np.ndarray:
     """Sample ids of the validation, at most `wanted` of the `samples` there are, spread evenly over them: int64."""
-    count = min(samples, wanted)
+    count = min(samples, selection)
     return np.arange(count) * samples // max(count, 1)
 
 

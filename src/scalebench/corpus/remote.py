@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from scalebench.campaign.corpora import Corpus, Known
 from scalebench.corpus.download import download
-from scalebench.corpus.transfer import Patience, Wanted
+from scalebench.corpus.transfer import RemoteFile, RetryPolicy
 
 HUB = "https://huggingface.co"
 # The merges of GPT-2's tokenizer, with the checksum that tiktoken pins for this address; the hub has the same file.
@@ -24,7 +24,7 @@ class Remote:
     folder: Path = Path("results/downloads")
     endpoint: str = HUB
     token: str | None = field(default=None, repr=False)
-    patience: Patience = Patience()  # noqa: RUF009  (frozen)
+    policy: RetryPolicy = RetryPolicy()  # noqa: RUF009  (frozen)
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
@@ -40,7 +40,7 @@ class Remote:
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first
             urls = urls[::-1]
-        download(Wanted(urls, sha256=MERGES_SHA256), path, self.patience)
+        download(RemoteFile(urls, sha256=MERGES_SHA256), path, self.policy)
         return path
 
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
@@ -59,5 +59,5 @@ class Remote:
             path = self.folder / place / version / name
             terms = None
         token = self.token if corpus.gated else None
-        wanted = Wanted(tuple(urls), known.size, known.sha256, token, terms)
-        return path, download(wanted, path, self.patience)
+        remote_file = RemoteFile(tuple(urls), known.size, known.sha256, token, terms)
+        return path, download(remote_file, path, self.policy)

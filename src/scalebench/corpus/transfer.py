@@ -28,7 +28,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long is waited, and for what; times in seconds."""
 
     tries: int = 6  # in a row that bring no new byte
@@ -41,7 +41,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RemoteFile:
     """One file: where it is offered, and what is known of it."""
 
     urls: tuple[str, ...]  # the first, and others that are tried where it fails
@@ -63,33 +63,33 @@ class Interrupted(Exception):
         self.wait = wait
 
 
-def transfer(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict[str, Any]:
+def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
     """Bring `target`.part to its full length, from where it ends if the server still has the same file.
 
     Returns what the server said of the file: `etag`, and where it is a hub `sha256` and `commit`. Raises Refused or
     Interrupted;
     UserError where the disk is full. What came stays in the part.
     """
-    part, note = beside(target, ".part"), beside(target, ".part.json")
+    part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}
-    have = part.stat().st_size if known.get("url") == shown(url) and known.get("etag") else 0
+    have = part.stat().st_size if known.get("url") == public_url(url) and known.get("etag") else 0
     headers = {"Accept-Encoding": "identity", "User-Agent": "scalebench"}
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
     try:
         with requests.get(
-            url, headers=headers, auth=_Bearer(wanted.token), stream=True, timeout=(patience.connect, patience.stall)
+            url, headers=headers, auth=_Bearer(remote_file.token), stream=True, timeout=(policy.connect, policy.stall)
         ) as answer:
             if answer.status_code == 416 and _total(answer) == have:
                 return known  # the last transfer brought everything, and was killed before it could say so
             if have and not _continues(answer, have, known):
                 note.unlink()  # the next try begins anew
                 raise Interrupted("the file there is another one than before")
-            total, said = _accepted(answer, wanted)
+            total, stated = _accepted(answer, remote_file)
             have = have if answer.status_code == 206 else 0
             _room_for(target, total, have)
-            write_json(note, {"url": shown(url), **said})
-            _receive(answer, part, total, have, patience, target.name)
+            write_json(note, {"url": public_url(url), **stated})
+            _receive(answer, part, total, have, policy, target.name)
     except requests.TooManyRedirects:
         raise Refused("the server redirects in a circle") from None
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
@@ -97,7 +97,7 @@ def transfer(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict
     except requests.exceptions.SSLError:
         raise Refused("the server's certificate is not valid here") from None
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
-        raise Interrupted(f"nothing came for {patience.stall:g} s") from None
+        raise Interrupted(f"nothing came for {policy.stall:g} s") from None
     except (
         requests.RequestException,
         urllib3.exceptions.HTTPError,
@@ -106,7 +106,7 @@ def transfer(url: str, wanted: Wanted, target: Path, patience: Patience) -> dict
     if total is not None and part.stat().st_size > total:
         part.unlink()
         raise Interrupted(f"more than the {total:,} bytes of the file came")
-    return said
+    return stated
 
 
 def _continues(answer: requests.Response, have: int, known: dict) -> bool:
@@ -122,14 +122,14 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
     return same and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
 
 
-def _accepted(answer: requests.Response, wanted: Wanted) -> tuple[int | None, dict[str, Any]]:
+def _accepted(answer: requests.Response, remote_file: RemoteFile) -> tuple[int | None, dict[str, Any]]:
     """The file's length and what the server says of it.
 
     Raises where this is no answer, or the answer to something else.
     """
     code = answer.status_code
     if code in (401, 403):
-        raise Refused(f"access denied (HTTP {code}){_advice(wanted)}")
+        raise Refused(f"access denied (HTTP {code}){_advice(remote_file)}")
     if code in (404, 410):
         raise Refused(f"no such file there (HTTP {code})")
     if code in AGAIN:
@@ -140,25 +140,27 @@ def _accepted(answer: requests.Response, wanted: Wanted) -> tuple[int | None, di
         raise Refused("a web page instead of data (a login page, or a proxy in between?)")
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise Refused("the server packs the file although asked not to")
-    total = wanted.size if _total(answer) is None else _total(answer)
-    if wanted.size not in (None, total):
-        raise Refused(f"{total:,} bytes are offered, {wanted.size:,} were expected: another file has taken its place")
+    total = remote_file.size if _total(answer) is None else _total(answer)
+    if remote_file.size not in (None, total):
+        raise Refused(
+            f"{total:,} bytes are offered, {remote_file.size:,} were expected: another file has taken its place"
+        )
     if total == 0:
         raise Refused("an empty file")
-    said: dict[str, Any] = {"etag": _validator(answer)}
+    stated: dict[str, Any] = {"etag": _validator(answer)}
     for step in (*answer.history, answer):  # the hub says what the file is, then sends to where it is stored
         linked = step.headers.get("X-Linked-Etag", "").strip('"')
         if SHA256.fullmatch(linked):
-            said["sha256"] = linked
+            stated["sha256"] = linked
         if "X-Repo-Commit" in step.headers:
-            said["commit"] = step.headers["X-Repo-Commit"]
-    if wanted.sha256 and said.get("sha256", wanted.sha256) != wanted.sha256:
-        raise Refused(f"the hub has sha256 {said['sha256'][:12]}..., expected {wanted.sha256[:12]}...")
-    return total, said
+            stated["commit"] = step.headers["X-Repo-Commit"]
+    if remote_file.sha256 and stated.get("sha256", remote_file.sha256) != remote_file.sha256:
+        raise Refused(f"the hub has sha256 {stated['sha256'][:12]}..., expected {remote_file.sha256[:12]}...")
+    return total, stated
 
 
 def _receive(
-    answer: requests.Response, part: Path, total: int | None, have: int, patience: Patience, label: str
+    answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
 ) -> None:
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as came:
@@ -169,8 +171,8 @@ def _receive(
             _write(file, data, part)
             came(len(data))
             counted += len(data)
-            if (passed := time.monotonic() - since) >= patience.stall:
-                if counted < patience.least * passed:
+            if (passed := time.monotonic() - since) >= policy.stall:
+                if counted < policy.least * passed:
                     raise Interrupted(f"too slow: {counted / passed:,.0f} bytes/s")
                 since, counted = time.monotonic(), 0
 
@@ -231,12 +233,12 @@ def _asked_to_wait(answer: requests.Response) -> float | None:
     return None
 
 
-def _advice(wanted: Wanted) -> str:
-    if not wanted.terms:
+def _advice(remote_file: RemoteFile) -> str:
+    if not remote_file.terms:
         return ""
-    if wanted.token:
-        return f"; the owner of the token in HF_TOKEN must accept the terms at {wanted.terms} first"
-    return f"; accept the terms at {wanted.terms}, make a token there, and `export HF_TOKEN=...`"
+    if remote_file.token:
+        return f"; the owner of the token in HF_TOKEN must accept the terms at {remote_file.terms} first"
+    return f"; accept the terms at {remote_file.terms}, make a token there, and `export HF_TOKEN=...`"
 
 
 class _Bearer(requests.auth.AuthBase):
@@ -251,13 +253,13 @@ class _Bearer(requests.auth.AuthBase):
         return request
 
 
-def shown(url: str) -> str:
+def public_url(url: str) -> str:
     """An address as it may be printed: without user, password, and the query, where signatures stand."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def beside(target: Path, ending: str) -> Path:
+def sibling_path(target: Path, ending: str) -> Path:
     return target.with_name(target.name + ending)
 
 

@@ -99,7 +99,7 @@ class StepModel:
                 return self._alone(target, exact[0].seconds)
             return self._alone(target, self.compute.step(target.micro_batch, target.accumulation))
         self._check(target)
-        modelled = self._modelled(target)
+        modelled = self.modelled(target)
         points = self._points(target)
         residual.check_series(points)
         extra, other = residual.carried(points, target.group)
@@ -155,7 +155,8 @@ class StepModel:
                 f"trace {self.strategy} on {self.shared[-1].group}, or run it with accumulation 1",
             )
 
-    def _modelled(self, target: Target) -> Parts:
+    def modelled(self, target: Target) -> Parts:
+        """The waterfall without a residual. Raises Unsupported."""
         micro, update = self.compute.parts(target.micro_batch, target.accumulation)
         computing = micro * target.accumulation
         waiting = slowest_of(self.rank_spread, target.group.size)
@@ -189,7 +190,7 @@ class StepModel:
                     abs(math.log(m.micro_batch / target.micro_batch)),
                 ),
             )
-            modelled = self._modelled(Target(near.group, near.micro_batch, near.accumulation))
+            modelled = self.modelled(Target(near.group, near.micro_batch, near.accumulation))
             points.append(residual.Point(group, near.seconds, modelled.total))
         return points
 
@@ -212,7 +213,7 @@ class StepModel:
             forecast = before.parts(target).total
         except Unsupported:
             try:  # all that can be held out of sizes 1 and 2: computing alone
-                forecast = before._modelled(target).total
+                forecast = before.modelled(target).total
             except Unsupported:
                 return None
         return math.log(last.seconds / forecast) / doublings(last.group.size, before.largest)

@@ -1,169 +1,281 @@
-"""CSV files: step logs, per-epoch metrics, nvidia-smi's log, a profiler's table of operators."""
+"""CSV files that are logs: one row a step, or one row an epoch. Tables of results in CSV go through `tables`."""
 
 import csv
-import math
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from dataclasses import dataclass, field
 
 from scalebench.importers.fields import figure, not_finite
-from scalebench.importers.reported import GpuLog, LoggedStep, OperatorTable, ReportedRun, TimedSpan
+from scalebench.importers.headings import column_of
+from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
+from scalebench.importers.reported_tables import TableColumn
+from scalebench.importers.words import described
 
-SECOND, MILLISECOND, MICROSECOND = 1.0, 1e-3, 1e-6
-UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
-NAMES = {
-    "step": ("global_step", "step", "iteration", "iter"),
-    "seconds": ("step_time_s", "step_time", "iter_time_s"),
-    "loss": ("loss", "train_loss"),
-    "rate": ("tokens_per_sec", "tokens_per_second", "tok_per_sec"),
-    "epoch": ("epoch",),
-    "epoch_seconds": ("train_time", "epoch_time", "epoch_time_s", "train_time_s"),
-    "val_loss": ("val_loss", "eval_loss"),
+OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
+# Columns of which one row stands for each value: the rows of the first value are read ...
+GROUPS = ("rank", "local_rank", "split", "phase", "fold", "process", "process_index")
+# ... and columns whose values are different runs.
+RUN_KEYS = (
+    "seed",
+    "run",
+    "run_id",
+    "trial",
+    "repeat",
+    "experiment",
+    "exp",
+    "config",
+    "configuration",
+    "name",
+    "method",
+    "mode",
+    "setup",
+)
+RUN_KINDS = (
+    "strategy",
+    "precision",
+    "model",
+    "dataset",
+    "device",
+    "backend",
+    "devices",
+    "processes",
+    "nodes",
+    "batch",
+    "global_batch",
+    "micro_batch",
+    "zero_stage",
+    "accumulation",
+    "seq_len",
+)
+FIELDS = {
+    "devices": "world_size",
+    "processes": "world_size",
+    "micro_batch": "micro_batch",
+    "global_batch": "global_batch",
+    "seq_len": "seq_len",
+    "accumulation": "accumulation",
+    "zero_stage": "zero_stage",
 }
-OWN = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
-SELF_TIME = ("self device time total", "self cuda time total")
-GROUPS = ("rank", "local_rank", "split", "phase", "fold", "seed", "run", "run_id")
+MOST_RUNS = 500  # in one file
+DELIMITERS = (",", "\t", ";")
 
 
-def kind_of(header: str) -> str | None:
-    """What a CSV file with this first line is: steps, epochs, gpus, operators; None for anything else."""
-    columns = _columns(header)
-    if len(columns) < 2 or set(columns) >= OWN:
+@dataclass(slots=True)
+class Layout:
+    """Where the columns of a log are."""
+
+    kind: str  # "steps" or "epochs"
+    delimiter: str
+    names: list[str]
+    columns: list[TableColumn]
+    places: dict[str, int] = field(default_factory=dict)  # what -> column
+    keys: list[int] = field(default_factory=list)  # columns that tell runs apart
+    group: int | None = None
+
+    def scale(self, what: str) -> float:
+        """Printed number x scale = base unit."""
+        return self.columns[self.places[what]].scale
+
+
+# What a log has -> kinds of figures, the preferred first.
+WANTED = {
+    "step": ("step", "steps"),
+    "epoch": ("epoch", "epochs"),
+    "seconds": ("step_time_s",),
+    "epoch_seconds": ("epoch_time_s", "time_s", "total_time_s"),
+    "tokens_per_s": ("tokens_per_s",),
+    "samples_per_s": ("samples_per_s",),
+    "loss": ("loss",),
+    "val_loss": ("val_loss",),
+    "memory": ("memory_bytes",),
+    "mfu": ("mfu",),
+}
+
+
+def layout_of(header: str) -> Layout | None:
+    """What a CSV file with this first line logs; None for anything that is no log of steps or epochs."""
+    delimiter = max(DELIMITERS, key=header.count)
+    names = [c.strip().lower() for c in next(csv.reader([header], delimiter=delimiter), [])]
+    if len(names) < 2 or set(names) >= OWN_SERIES:
         return None
-    if any(c.startswith("utilization.gpu") for c in columns) and "index" in columns:
-        return "gpus"
-    if "name" in columns and any(c.startswith(("self device time total", "self cuda time total")) for c in columns):
-        return "operators"
-    if _place(columns, "epoch_seconds") is not None and _place(columns, "epoch") is not None:
-        return "epochs"
-    if _place(columns, "step") is not None and (
-        _place(columns, "seconds") is not None or _place(columns, "rate") is not None
-    ):
-        return "steps"
-    return None
-
-
-def _columns(header: str) -> list[str]:
-    return [c.strip().lower() for c in next(csv.reader([header]), [])]
-
-
-def _place(columns: list[str], what: str) -> int | None:
-    return next((columns.index(n) for n in NAMES[what] if n in columns), None)
-
-
-def _records(lines: Iterable[str], columns: list[str]) -> Iterator[list[str]]:
-    """Rows; where one row stands for each rank (split, fold, ...), those of the first row's."""
-    place, kept = next((i for i, c in enumerate(columns) if c in GROUPS), None), None
-    for record in csv.reader(line.replace("\0", "") for line in lines):
-        if place is not None and place < len(record):
-            kept = record[place] if kept is None else kept
-            if record[place] != kept:
-                continue
-        yield record
-
-
-def _figures(record: list[str], places: dict[str, int | None]) -> dict[str, float | None]:
-    return {w: None if p is None or p >= len(record) else figure(record[p]) for w, p in places.items()}
-
-
-def read_steps(name: str, header: str, lines: Iterator[str]) -> ReportedRun:
-    """One row a step: what was logged, in the order of the file."""
-    columns, claim = _columns(header), ReportedRun(name, "step log (CSV)")
-    places = {what: _place(columns, what) for what in ("step", "seconds", "loss", "rate", "epoch")}
-    memory = next((i for i, c in enumerate(columns) if "mem_mb" in c), None)
-    broken, backward, lost = 0, 0, 0
-    for record in _records(lines, columns):
-        got = _figures(record, places)
-        backward += got["seconds"] is not None and got["seconds"] <= 0
-        place = places["loss"] if got["loss"] is None else None
-        lost += place is not None and place < len(record) and not_finite(record[place])
-        if got["step"] is None or (got["seconds"] is None and got["rate"] is None):
-            broken += bool(record)
-            continue
-        seconds, rate = (v if v is None or v > 0 else None for v in (got["seconds"], got["rate"]))
-        epoch = None if got["epoch"] is None else int(got["epoch"])
-        claim.logged_steps.append(LoggedStep(int(got["step"]), seconds, got["loss"], rate, epoch))
-        if memory is not None and memory < len(record) and (used := figure(record[memory])):
-            claim.memory_reported_bytes = max(claim.memory_reported_bytes or 0, used * 2**20)
-    if backward:
-        claim.problems.append(f"{backward:,} step times are 0 or less")
-    if lost:
-        claim.problems.append(f"{lost:,} losses are not finite")
-    if broken:
-        claim.problems.append(f"{broken:,} lines are no rows of numbers")
-    return claim
-
-
-def read_epochs(name: str, header: str, lines: Iterator[str]) -> ReportedRun:
-    """One row an epoch, in the order of the file."""
-    columns, claim = _columns(header), ReportedRun(name, "epoch log (CSV)")
-    places = {w: _place(columns, w) for w in ("epoch", "epoch_seconds", "loss", "val_loss")}
-    broken = 0
-    for record in _records(lines, columns):
-        got = _figures(record, places)
-        if got["epoch"] is None or not got["epoch_seconds"] or got["epoch_seconds"] <= 0:
-            broken += bool(record)
-            continue
-        claim.timed_spans.append(
-            TimedSpan(int(got["epoch"]), got["epoch_seconds"], train_loss=got["loss"], val_loss=got["val_loss"])
+    columns = [column_of(name) for name in names]
+    layout = Layout("", delimiter, names, columns)
+    for what, kinds in WANTED.items():
+        place = next(
+            (
+                k
+                for kind in kinds
+                for k, c in enumerate(columns)
+                if c.kind == kind and c.statistic in (None, "mean", "max")
+            ),
+            None,
         )
-    if broken:
-        claim.problems.append(f"{broken:,} lines are no rows of numbers")
-    return claim
+        if place is not None:
+            layout.places[what] = place
+    if (
+        "tokens_per_s" not in layout.places
+        and (rate := next((k for k, c in enumerate(columns) if c.kind == "rate"), None)) is not None
+    ):
+        layout.places["rate"] = rate
+    layout.group = next((k for k, name in enumerate(names) if name in GROUPS), None)
+    layout.keys = [
+        k
+        for k, (n, c) in enumerate(zip(names, columns, strict=True))
+        if n in RUN_KEYS or c.kind in RUN_KINDS or c.kind == "run"
+    ]
+    layout.keys = [k for k in layout.keys if k != layout.group]
+    layout.kind = _kind(layout)
+    return layout if layout.kind else None
 
 
-def read_gpus(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """nvidia-smi's samples; the header may be there twice, and the file written by several pollers at once."""
-    columns = _columns(header)
-    utilization = next(i for i, c in enumerate(columns) if c.startswith("utilization.gpu"))
-    index, stamp = columns.index("index"), columns.index("timestamp") if "timestamp" in columns else None
-    last: dict[float, float] = {}
-    devices, backwards = Counter(), 0
-    for record in _records(lines, columns):
-        if len(record) <= max(utilization, index):
-            continue
-        device, used = figure(record[index]), figure(record[utilization].replace("%", ""))
-        if device is None or used is None:
-            continue
-        devices[device] += 1
-        at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
-        if at is not None:
-            backwards += at < last.get(device, at)
-            last[device] = at
-    return GpuLog(name, devices.total(), len(devices), backwards)
+def _kind(layout: Layout) -> str:
+    has = layout.places.keys()
+    timed = has & {"seconds", "tokens_per_s", "samples_per_s"}
+    if (
+        "epoch" in has
+        and "epoch_seconds" in has
+        and "seconds" not in has
+        and layout.columns[layout.places["epoch"]].kind == "epoch"
+    ):
+        return "epochs"
+    if "step" in has and timed and layout.columns[layout.places["step"]].kind in ("step", "steps"):
+        return "steps"
+    if "step" in has and "loss" in has and layout.columns[layout.places["step"]].kind == "step":
+        return "steps"
+    if "epoch" in has and layout.columns[layout.places["epoch"]].kind == "epoch" and (timed or "loss" in has):
+        return "epochs"
+    return ""
 
 
-def _seconds(stamp: str) -> float | None:
-    for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S"):
-        try:
-            return datetime.strptime(stamp.strip(), form).timestamp()
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
+def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
+    """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of
+    different runs.
+    """
+    readers: dict[tuple[str, ...], _Reader] = {}
+    chosen: str | None = None
+    for number, record in enumerate(_records(lines, layout.delimiter), start=first_line):
+        if layout.group is not None and layout.group < len(record):
+            chosen = record[layout.group] if chosen is None else chosen
+            if record[layout.group] != chosen:
+                continue
+        key = tuple(record[k].strip() if k < len(record) else "" for k in layout.keys)
+        if key not in readers:
+            if len(readers) >= MOST_RUNS:
+                break
+            readers[key] = _Reader(name, layout)
+        readers[key].row(record, number)
+    for key, reader in readers.items():
+        reader.finish(key, several=len(readers) > 1)
+    return [reader.run for reader in readers.values()]
 
 
-def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
-    """Sums of the inclusive and of the own device times of a torch.profiler table."""
-    columns = _columns(header)
-    total, total_unit = _time_column(columns, "device time total", "cuda time total")
-    own, own_unit = _time_column(columns, *SELF_TIME)
-    calls = columns.index("calls") if "calls" in columns else None
-    name_at, sums, steps = columns.index("name"), [0.0, 0.0], None
-    for record in _records(lines, columns):
-        if len(record) < len(columns):
-            continue
-        values = [figure(record[total]) if total is not None else None, figure(record[own])]
-        if record[name_at].lower().startswith("profilerstep"):
-            count = figure(record[calls]) if calls is not None else None
-            steps = int(count) if count else None
-        sums = [s + max(v or 0.0, 0.0) * u for s, v, u in zip(sums, values, (total_unit, own_unit), strict=True)]
-    if not all(map(math.isfinite, sums)):
-        sums = [0.0, 0.0]
-    return OperatorTable(name, sums[0], sums[1], steps)
+def _records(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
 
 
-def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:
-    for i, column in enumerate(columns):
-        if any(column.startswith(n) for n in names):
-            return i, next((u for text, u in UNITS.items() if text in column), MICROSECOND)
-    return None, MICROSECOND
+class _Reader:
+    """One run of a log."""
+
+    def __init__(self, name: str, layout: Layout) -> None:
+        self.layout = layout
+        self.run = ReportedRun(name, "step log (CSV)" if layout.kind == "steps" else "epoch log (CSV)")
+        self._backward, self._broken = 0, 0
+        self._not_finite = 0
+
+    def row(self, record: list[str], number: int) -> None:
+        values = {what: figure(record[at]) if at < len(record) else None for what, at in self.layout.places.items()}
+        for what in ("seconds", "epoch_seconds", "mfu"):
+            value = values.get(what)
+            if value is not None:
+                values[what] = value * self.layout.scale(what)
+        if self.layout.kind == "steps":
+            self._step(record, values, number)
+        else:
+            self._epoch(record, values)
+        if used := values.get("memory"):
+            self.run.memory_reported_bytes = max(
+                self.run.memory_reported_bytes or 0.0, used * self.layout.scale("memory")
+            )
+
+    def _nan(self, record: list[str], step: float | None) -> None:
+        place = self.layout.places.get("loss")
+        if place is not None and place < len(record) and not_finite(record[place]):
+            self._not_finite += 1
+            if step is not None:
+                self.run.nan_steps.append(int(step))
+
+    def _step(self, record: list[str], values: dict[str, float | None], number: int) -> None:
+        seconds, step = values.get("seconds"), values.get("step")
+        self._backward += seconds is not None and seconds <= 0
+        rate, samples = values.get("tokens_per_s"), values.get("samples_per_s")
+        if values.get("loss") is None:
+            self._nan(record, step)
+        if step is None or (seconds is None and rate is None and samples is None and values.get("loss") is None):
+            self._broken += bool(record) and not self._sparse(values)
+            return
+        epoch = values.get("epoch")
+        self.run.logged_steps.append(
+            LoggedStep(
+                int(step),
+                _positive(seconds),
+                values.get("loss"),
+                _positive(rate),
+                None if epoch is None else int(epoch),
+                values.get("mfu"),
+                samples_per_s=_positive(samples),
+                line=number,
+            )
+        )
+
+    def _sparse(self, values: dict[str, float | None]) -> bool:
+        """Lightning logs validation on rows of its own."""
+        return values.get("step") is not None and values.get("val_loss") is not None
+
+    def _epoch(self, record: list[str], values: dict[str, float | None]) -> None:
+        epoch, seconds = values.get("epoch"), _positive(values.get("epoch_seconds"))
+        if values.get("loss") is None:
+            self._nan(record, epoch)
+        if epoch is None or (seconds is None and "epoch_seconds" in self.layout.places):
+            self._broken += bool(record)
+            return
+        span = TimedSpan(int(epoch), seconds, train_loss=values.get("loss"), val_loss=values.get("val_loss"))
+        span.tokens_per_s, span.samples_per_s = (
+            _positive(values.get("tokens_per_s")),
+            _positive(values.get("samples_per_s")),
+        )
+        self.run.timed_spans.append(span)
+
+    def finish(self, key: tuple[str, ...], several: bool) -> None:
+        """Take what the key columns say; report what could not be used."""
+        run, problems = self.run, self.run.problems
+        for place, text in zip(self.layout.keys, key, strict=True):
+            _describe(run, self.layout.columns[place].kind, text)
+        if several:
+            run.name = f"{run.name}#{','.join(filter(None, key))}"[:200]
+            run.details["key"] = ", ".join(
+                f"{self.layout.names[k]}={v}" for k, v in zip(self.layout.keys, key, strict=True) if v
+            )
+        if self._backward:
+            problems.append(f"{self._backward:,} step times are 0 or less")
+        if self._not_finite:
+            problems.append(f"{self._not_finite:,} losses are not finite")
+            run.details["nan_steps"] = self._not_finite
+        if self._broken:
+            problems.append(f"{self._broken:,} lines are no rows of numbers")
+
+
+def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
+    if kind in FIELDS:
+        value = figure(text)
+        if value and value == int(value):
+            setattr(run, FIELDS[kind], int(value))
+    elif kind in ("model", "dataset") and text:
+        setattr(run, kind, text)
+    else:
+        description = described(text)
+        run.strategy = run.strategy or description.words.get("strategy")
+        run.precision = run.precision or description.words.get("precision")
+        run.world_size = run.world_size or description.numbers.get("devices")
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and value > 0 else None

@@ -1,98 +1,129 @@
-"""From files and folders to evidence: what each file is, is told by what is in it, not by its name."""
+"""From files and folders to evidence: what each file is, is decided by its contents; only what it cannot be, by its
+name.
+"""
 
+import contextlib
 import csv
-import itertools
-import json
-import os
 import re
-import stat
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scalebench.errors import UserError
-from scalebench.importers import csv_tables, logs, metrics_json, published_claims, text_files
-from scalebench.importers.debug_settings import debug_settings_in
-from scalebench.importers.fields import Fields, figure
-from scalebench.importers.reported import Evidence, ReportedRun, ScalingReport, Unread
-from scalebench.importers.run_names import complete_from_name
+from scalebench.importers import archives, csv_tables, logs, monitor_logs, published_claims, text_files, walk
+from scalebench.importers.attach import complete_runs, settle
+from scalebench.importers.fields import figure
+from scalebench.importers.json_files import read_json
+from scalebench.importers.read_tables import (
+    read_csv_table,
+    read_document_file,
+    read_notebook_file,
+    read_plain_text,
+    read_spreadsheet,
+)
+from scalebench.importers.reported import Evidence, ReportedRun, Unread
 from scalebench.importers.text_files import Unreadable, printable
 from scalebench.record.run import METRICS
 from scalebench.record.steps import COLUMNS
 
-FURTHER = 2 << 20  # bytes of a text in which a log's dialect is looked for
+FURTHER = 2 << 20  # bytes of a text in which a program's lines are looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
-BREAKS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError, StopIteration, csv.Error)  # fmt: skip
-SERIES = ",".join(COLUMNS[:3])  # how the series of our own runs begins
+BREAKS: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    StopIteration,
+    csv.Error,
+    AssertionError,
+)
+SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
 NO_NUMBERS = ("failed", "not_applicable")
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
-MARKS = re.compile(
-    r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":'
-)  # of JSON that is ours to read
 TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
-GENERIC = {"training_metrics.json", "metrics.csv", "metrics.json", "step_log.csv", "gpu_log.csv", "trainer_state.json", "train.log", "scaling_report.json"}  # fmt: skip
+LFS = b"version https://git-lfs.github.com/spec/"
+GENERIC = {
+    "training_metrics.json",
+    "metrics.csv",
+    "metrics.json",
+    "step_log.csv",
+    "gpu_log.csv",
+    "trainer_state.json",
+    "train.log",
+    "scaling_report.json",
+    "results.json",
+    "output.log",
+    "log.txt",
+    "stdout.txt",
+    "summary.json",
+    "wandb-summary.json",
+    "results.csv",
+}
+# A text without any of these words in its first 64 KiB has no result that a reader would understand.
+RESULT_WORDS = re.compile(
+    r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
+    r"latency|batch|rank|DLLL|MLLOG"
+)
+DOCUMENTS = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdx": "markdown",
+    ".rst": "markdown",
+    ".tex": "latex",
+    ".html": "html",
+    ".htm": "html",
+    ".org": "markdown",
+}
+PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
+
+
+@dataclass
+class Reading:
+    """What one call of `gather` collects along the way."""
+
+    evidence: Evidence
+    scopes: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)  # of claims files: folder, facts
+    launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
+    paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
+    configurations: list[tuple[Path, str, str]] = field(default_factory=list)  # file, name, text
 
 
 def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Evidence:
     """Read every file below `paths`; `given` has facts by a part of a run's name, "" for all runs.
 
-    What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's name.
-    Raises UserError where a path does not exist; all else is evidence or `unread`.
+    What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's
+    name.
+    Raises UserError where a path does not exist or is the operating system's; all else is evidence or `unread`.
     """
-    evidence = Evidence(named_files=set(paths))
-    scopes: list[tuple[str, dict[str, dict[str, Any]]]] = []
-    launchers: dict[str, dict[str, Any]] = {}
-    for root in paths:
-        if not os.path.lexists(root):
-            raise UserError(f"{printable(str(root))}: no such file or folder")
-        for path in _files(root, evidence):
-            name = _name(root, path, len(paths) > 1)
-            try:
-                _read(path, name, evidence, scopes, launchers)
-            except Unreadable as reason:
-                evidence.unread.append(Unread(name, str(reason)))
-            except OSError as error:
-                evidence.unread.append(Unread(name, error.strerror or str(error)))
-            except BREAKS as error:
-                evidence.unread.append(
-                    Unread(name, f"its contents are not what such a file has ({type(error).__name__})")
-                )
-    for claim in evidence.runs:
-        _complete(claim, scopes, launchers.get(claim.details.get("folder", "")))
-        for part, facts in sorted((given or {}).items(), key=lambda item: -len(item[0])):
-            if part in claim.name or part in claim.files[0]:
-                published_claims.complete(claim, facts)
-        complete_from_name(claim)
-        _traced(claim, evidence)
-    _tell_apart(evidence.runs)
-    return evidence
+    reading = Reading(Evidence(named_files=set(paths)))
+    with contextlib.ExitStack() as unpacked:
+        for root in paths:
+            walk.check_root(root)
+            for path in walk.files_below(
+                root, reading.evidence.unread, lambda f, names: _own_run(reading.evidence, f, names)
+            ):
+                _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
+        complete_runs(reading, given or {})
+        settle(reading)
+    return reading.evidence
 
 
-def _files(root: Path, evidence: Evidence) -> Iterator[Path]:
-    """Regular files, in order. Runs of this program are noted as folders and left alone."""
-    if not root.is_dir():
-        yield root
-        return
-
-    def closed(error: OSError) -> None:
-        evidence.unread.append(Unread(printable(os.path.relpath(error.filename, root)), error.strerror or str(error)))
-
-    for folder, below, names in os.walk(root, onerror=closed):
-        below[:] = sorted(d for d in below if not d.startswith(".") and d not in ("node_modules", "__pycache__"))
-        here = Path(folder)
-        if "training_metrics.json" in names and "steps.csv" in names and _own(here / "training_metrics.json"):
-            evidence.own_runs.append(folder)
-            continue
-        for name in sorted(names):
-            if stat.S_ISREG((here / name).lstat().st_mode) or (here / name).is_file():
-                yield here / name
-
-
-def _own(path: Path) -> bool:
+def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
+    """Whether a folder is a run of this program: it is noted, and left alone."""
+    if METRICS not in names or "steps.csv" not in names:
+        return False
     try:
-        return bool(re.search(rb'"schema_version": *"3\.', text_files.head(path)))
+        own = bool(re.search(rb'"schema_version": *"3\.', text_files.head(folder / METRICS)))
     except Unreadable:
         return False
+    if own:
+        evidence.own_runs.append(str(folder))
+    return own
 
 
 def _name(root: Path, path: Path, several: bool) -> str:
@@ -103,165 +134,184 @@ def _name(root: Path, path: Path, several: bool) -> str:
     return printable(str(parts))
 
 
-def _read(path: Path, name: str, evidence: Evidence, scopes: list, launchers: dict) -> None:
+def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
+    """Read one file; whatever is wrong with it is noted."""
+    evidence = reading.evidence
+    relative = path.relative_to(root) if root.is_dir() else Path(path.name)
+    known = walk.unread_by_name(path, relative)
+    if known and (path not in evidence.named_files or known[0] in ("picture", "PDF", "binary")):
+        evidence.unread.append(Unread(name, known[1], known[0]))
+        return
+    try:
+        if walk.is_archive(path):
+            _take_archive(reading, path, name, unpacked)
+        else:
+            _read(reading, path, name)
+    except Unreadable as reason:
+        evidence.unread.append(Unread(name, str(reason), reason.kind))
+    except PermissionError as error:
+        evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
+    except OSError as error:
+        evidence.unread.append(Unread(name, error.strerror or str(error), "special"))
+    except BREAKS as error:
+        reason_text = f"its contents are not what such a file has ({type(error).__name__})"
+        evidence.unread.append(Unread(name, reason_text, "damaged" if path.name in GENERIC else "unknown form"))
+
+
+def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
+    """The files of an archive under the archive's name, one level deep."""
+    folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-")))
+    for left_out in archives.unpack(path, folder):
+        reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
+    for member in walk.files_below(folder, reading.evidence.unread, lambda f, names: False):
+        member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
+        if walk.is_archive(member):
+            reading.evidence.unread.append(Unread(member_name, "an archive inside an archive is not opened", "limit"))
+        else:
+            _take(reading, folder, member, member_name, unpacked)
+
+
+def _read(reading: Reading, path: Path, name: str) -> None:
+    evidence = reading.evidence
     start = text_files.head(path)
-    if not start.strip():
-        if path.name in GENERIC or path in evidence.named_files:
+    evidence.bytes_read += path.stat().st_size
+    named = path.name in GENERIC or path in evidence.named_files
+    if not start.strip(b"\0 \t\r\n"):
+        if named:
             raise Unreadable("it is empty")
         evidence.ignored.append(name)
+    elif start.startswith(LFS):
+        raise Unreadable("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
     elif any(mark in start for mark in TRACES):
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
+    elif path.suffix.lower() == ".xlsx":
+        if not read_spreadsheet(evidence, path, name):
+            evidence.ignored.append(name)
     elif (encoding := text_files.encoding(start)) is None:
-        if path.name in GENERIC or path in evidence.named_files:
-            raise Unreadable("it is binary")
+        if named:
+            raise Unreadable("it is binary", "binary")
         evidence.ignored.append(name)
     else:
-        opening = start.decode("utf-16" if encoding == "utf-16" else encoding, errors="replace")
-        opening = text_files.CONTROL.sub("", opening)
-        if opening.startswith(SERIES) and not (path.parent / METRICS).is_file():
+        opening = text_files.decoded(start, encoding)
+        own_series = bool(SERIES) and opening.startswith(SERIES)
+        if own_series and not (path.parent / METRICS).is_file():
             raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
-        if not _as_json(path, name, encoding, opening, start, evidence, launchers) and not _as_text(
-            path, name, encoding, opening, evidence, scopes
-        ):
+        if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
                 raise Unreadable("it is not a metrics file of any known schema")
             evidence.ignored.append(name)
 
 
-def _as_json(
-    path: Path, name: str, encoding: str, opening: str, start: bytes, evidence: Evidence, launchers: dict
-) -> bool:
-    first = opening.lstrip()[:1]
-    if first not in ("{", "["):
-        return False
-    try:
-        data = json.loads(opening if len(start) < text_files.HEAD else text_files.whole(path, encoding))
-    except (ValueError, RecursionError) as error:
-        if first == "{" and (path.name in GENERIC or path in evidence.named_files or MARKS.search(opening)):
-            raise Unreadable(f"it is cut off or no JSON: {str(error)[:100]}") from None
-        return False
-    if not isinstance(data, dict):
-        return False
-    folder = str(path.parent)
-    if metrics_json.is_metrics(data):
-        _claim(evidence, metrics_json.read_metrics(name, data), path)
-    elif metrics_json.is_legacy(data):
-        _claim(evidence, metrics_json.read_legacy(name, data), path)
-    elif "log_history" in data and "global_step" in data:
-        _claim(evidence, logs.read_trainer_state(name, data), path)
-    elif "rank0_host" in data or "nccl_env" in data:
-        launchers[folder] = data
-    elif isinstance(data.get("status"), str) and ("protocol" in data or "mismatches" in data) and "series" not in data:
-        evidence.scaling_reports.append(_report(name, data))
-    elif "nvtx_top5" in data:
-        evidence.traces.append(name)
-    else:
-        return False
-    return True
+def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
+    """Whether anything was read: the readers in order, the most particular first."""
+    suffix = path.suffix.lower()
+    if suffix in walk.SCRIPTS or suffix in (".yaml", ".yml", ".toml", ".ini", ".cfg"):
+        return _settings(reading, path, name, encoding, opening)
+    if suffix == ".ipynb":
+        return read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+    if opening.lstrip()[:1] in ("{", "[") and not logs.reader_of(opening[:20_000]):
+        whole = opening if size < text_files.HEAD else None
+        if read_json(
+            reading, path, name, encoding, opening, whole, path.name in GENERIC or path in reading.evidence.named_files
+        ):
+            return True
+        if suffix in (".json", ".jsonl"):
+            return False
+    if suffix in DOCUMENTS:
+        return read_document_file(reading.evidence, text_files.whole(path, encoding), name, DOCUMENTS[suffix])
+    return _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening)
 
 
-def _as_text(path: Path, name: str, encoding: str, opening: str, evidence: Evidence, scopes: list) -> bool:
+def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
+    """Claims files, marks of completion, configurations and batch scripts."""
     folder = str(path.parent)
     if published_claims.is_claims_file(opening):
-        scopes.append((folder, published_claims.read_claims_file(text_files.whole(path, encoding), evidence)))
+        reading.scopes.append(
+            (folder, published_claims.read_claims_file(text_files.whole(path, encoding), reading.evidence))
+        )
         return True
     if COMPLETE.search(opening):
         pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
-        evidence.completions.append(
-            {"name": name, "folder": folder, "world": figure(pairs.get("world_size")), "rate": figure(pairs.get("tokens_per_sec")), "wall": figure(pairs.get("total_wall_time_sec"))}
-        )  # fmt: skip
+        mark = {"name": name, "folder": folder, "world": figure(pairs.get("world_size"))}
+        mark |= {"rate": figure(pairs.get("tokens_per_sec")), "wall": figure(pairs.get("total_wall_time_sec"))}
+        reading.evidence.completions.append(mark)
         return True
-    for place, header in enumerate(opening.splitlines()[:5]):
-        if "," in header and (kind := csv_tables.kind_of(header)):
-            lines = itertools.islice(text_files.lines(path, encoding), place + 1, None)
-            _table(kind, name, path, header, lines, evidence)
-            return True
-    dialect = logs.dialect_of(opening)
-    if dialect is None and len(opening) >= text_files.HEAD // 2:
-        with path.open(encoding=encoding, errors="replace") as file:
-            dialect = logs.dialect_of(text_files.CONTROL.sub("", file.read(FURTHER)))
-    if dialect is None:
+    if (
+        path.suffix.lower() in (*walk.SCRIPTS, ".yaml", ".yml", ".toml", ".ini", ".cfg")
+        and len(opening) < text_files.HEAD
+    ):
+        reading.configurations.append((path, name, opening))
+        return True
+    return False
+
+
+def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
+    """Tables of figures in lines, and logs."""
+    if not RESULT_WORDS.search(opening):
         return False
-    _claim(evidence, logs.read_log(name, dialect, text_files.lines(path, encoding)), path)
+    for place, header in enumerate(opening.splitlines()[:5]):
+        if _read_csv(reading, path, name, encoding, header, place):
+            return True
+    kind = logs.reader_of(opening)
+    further = ""
+    if kind is None and len(opening) >= text_files.HEAD // 2:
+        with path.open(encoding=encoding, errors="replace") as file:
+            further = text_files.CONTROL.sub("", file.read(FURTHER))
+        kind = logs.reader_of(further)
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return kind is None and read_csv_table(reading.evidence, path, name, encoding)
+    reported = path.suffix.lower() in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
+    kind = kind or logs.guessing_reader_of(opening) or (logs.guessing_reader_of(further) if further else None)
+    if kind is None:
+        return reported
+    runs = logs.read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
+    if kind is logs.KeyValues and not any(
+        len(r.logged_steps) >= logs.LEAST or len(r.timed_spans) >= logs.LEAST for r in runs
+    ):
+        return reported
+    for run in runs:
+        add_run(reading, run, path)
     return True
 
 
-def _table(kind: str, name: str, path: Path, header: str, lines: Iterator[str], evidence: Evidence) -> None:
-    if kind == "gpus":
-        evidence.gpu_logs.append(csv_tables.read_gpus(name, header, lines))
-    elif kind == "operators":
-        evidence.operator_tables.append(csv_tables.read_operators(name, header, lines))
+def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, place: int) -> bool:
+    """A log in CSV, of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0."""
+    evidence = reading.evidence
+    if not any(d in header for d in csv_tables.DELIMITERS) and not header.startswith("#"):
+        return False
+
+    def rest() -> Iterator[str]:
+        return islice(text_files.lines(path, encoding), place + 1, None)
+
+    if monitor_logs.is_gpu_log(header):
+        evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, rest()))
+    elif monitor_logs.is_operator_table(header):
+        evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
+    elif layout := csv_tables.layout_of(header):
+        runs = csv_tables.read_log(name, layout, rest(), place + 2)
+        timed = [run for run in runs if run.timed_spans or run.logged_steps]
+        single = len(runs) > 1 and all(len(r.timed_spans) + len(r.logged_steps) <= 1 for r in runs)
+        if single and read_csv_table(evidence, path, name, encoding):
+            return True  # one row for each configuration: a table of results
+        if not timed and runs:
+            add_run(reading, runs[0], path)
+        for run in timed:
+            add_run(reading, run, path)
     else:
-        _claim(
-            evidence, (csv_tables.read_steps if kind == "steps" else csv_tables.read_epochs)(name, header, lines), path
-        )
+        return False
+    return True
 
 
-def _claim(evidence: Evidence, claim: ReportedRun, path: Path) -> None:
-    if not (claim.timed_spans or claim.logged_steps or claim.rank_losses or claim.details.get("status") in NO_NUMBERS):
-        told = f"; {'; '.join(claim.problems[:3])}" if claim.problems else ""
-        raise Unreadable(f"it is a {claim.format} without a single timed step or epoch{told}")
-    claim.files, claim.details["folder"] = [claim.name], str(path.parent)
-    if path.name in GENERIC and Path(claim.name).parent != Path("."):
-        claim.name = str(Path(claim.name).parent)
-    if path.stat().st_size > text_files.LINES:
-        claim.problems.append(f"the file has more than {text_files.LINES >> 20} MiB; the rest was not read")
-    evidence.runs.append(claim)
-
-
-def _report(name: str, data: dict[str, Any]) -> ScalingReport:
-    top = Fields(data, [])
-    rows = {}
-    for key, entry in data["runs"].items() if isinstance(data.get("runs"), dict) else ():
-        devices = figure(str(key))
-        if devices and devices == int(devices):
-            row = Fields(entry, [])
-            rows[int(devices)] = {
-                "rate": row.positive("mean_tokens_per_sec_global"),
-                "spread": row.number("stdev_tokens_per_sec_global"),
-                "runs": len(row.values("metrics_paths")),
-                "speedup": row.positive("speedup_vs_1gpu"),
-                "efficiency": row.positive("scaling_efficiency"),
-            }
-    mismatches = [str(m.get("field")) for m in top.values("mismatches") if isinstance(m, dict)]
-    return ScalingReport(name, str(data["status"])[:40], rows, mismatches)
-
-
-def _complete(claim: ReportedRun, scopes: list, launcher: dict[str, Any] | None) -> None:
-    for folder, runs in scopes:
-        if os.path.commonpath([folder, claim.details["folder"]]) == folder:
-            for part, facts in runs.items():
-                if published_claims.matching(claim.name, part):
-                    published_claims.complete(claim, facts)
-    if launcher:
-        top = Fields(launcher, claim.problems)
-        claim.debug_settings |= debug_settings_in(
-            {**_mapping(launcher.get("nccl_env")), **_mapping(launcher.get("env"))}
-        )
-        claim.hosts = claim.hosts or top.part("slurm").text("nodelist")
-        claim.details["launcher_world"] = top.count("world_size")
-
-
-def _traced(claim: ReportedRun, evidence: Evidence) -> None:
-    """A capture in a folder of the run's own, `profiles/` say, was taken while it ran."""
-    folder = claim.details["folder"]
-    inside = [
-        t for t in evidence.traced_folders if Path(t).parent == Path(folder) and Path(t).name.startswith("profil")
-    ]
-    if inside and sum(c.details["folder"] == folder for c in evidence.runs) == 1:
-        claim.debug_settings["nsys"] = "on"
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else {}
-
-
-def _tell_apart(claims: list[ReportedRun]) -> None:
-    """Names are unique: a second run in the same folder is told by its file."""
-    seen: dict[str, int] = {}
-    for claim in claims:
-        n = seen[claim.name] = seen.get(claim.name, 0) + 1
-        if n > 1:
-            claim.name = claim.files[0] if claim.files[0] not in seen else f"{claim.files[0]} ({n})"
-            seen.setdefault(claim.name, 1)
+def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
+    """Add a run of a file. Raises Unreadable where it has neither a time nor a loss."""
+    if not (run.timed_spans or run.logged_steps or run.rank_losses or run.details.get("status") in NO_NUMBERS):
+        problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
+        raise Unreadable(f"it is a {run.format} without a single timed step or epoch{problems}")
+    file, _, part = run.name.partition("#")
+    run.files = [file]
+    run.details["folder"] = str(path.parent)
+    if path.name in GENERIC and Path(file).parent != Path("."):
+        run.name = str(Path(file).parent) + (f"#{part}" if part else "")
+    reading.paths[file] = path
+    reading.evidence.runs.append(run)

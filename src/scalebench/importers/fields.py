@@ -7,17 +7,19 @@ LARGEST = 1e18  # more is a mistake, whatever it counts
 
 
 class Fields:
-    """Reading access to a nested mapping. What is missing is None; what cannot be used is None and a problem that is told."""
+    """Reading access to a nested mapping. What is missing is None; what cannot be used is None, and reported as a
+    problem.
+    """
 
     def __init__(self, data: Any, problems: list[str], where: str = "") -> None:
         self._data = data if isinstance(data, dict) else {}
         self._problems, self._where = problems, where
         if data is not None and not isinstance(data, dict):
-            self._tell(where or "the file", data, "a mapping")
+            self._report(where or "the file", data, "a mapping")
 
-    def _tell(self, key: str, value: Any, wanted: str) -> None:
+    def _report(self, key: str, value: Any, expected: str) -> None:
         if len(self._problems) < 20:
-            self._problems.append(f"{key} is {str(value)[:40]!r}, not {wanted}")
+            self._problems.append(f"{key} is {str(value)[:40]!r}, not {expected}")
 
     def part(self, key: str) -> "Fields":
         return Fields(self._data.get(key), self._problems, self._path(key))
@@ -26,13 +28,26 @@ class Fields:
         return [Fields(v, self._problems, f"{self._path(key)}[{i}]") for i, v in enumerate(self.values(key))]
 
     def values(self, key: str) -> list[Any]:
-        found = self._data.get(key)
-        if found is None:
+        entries = self._data.get(key)
+        if entries is None:
             return []
-        if not isinstance(found, list):
-            self._tell(self._path(key), found, "a list")
+        if not isinstance(entries, list):
+            self._report(self._path(key), entries, "a list")
             return []
-        return found
+        return entries
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there, with any value."""
+        return key in self._data
+
+    def finite(self, key: str) -> float | None:
+        """A number, or None where it is NaN or infinite, which is no problem of the file but a result."""
+        value = self._data.get(key)
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        if isinstance(value, str) and not_finite(value):
+            return None
+        return self.number(key)
 
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
         """A finite number."""
@@ -42,14 +57,14 @@ class Fields:
         """A finite number above zero; 0 is reported, since nothing here takes no time and does no work."""
         value = self.number(key)
         if value is not None and value <= 0:
-            self._tell(self._path(key), value, "above zero")
+            self._report(self._path(key), value, "above zero")
             return None
         return value
 
     def count(self, key: str, at_least: int = 1) -> int | None:
         value = self.number(key, at_least)
         if value is not None and value != int(value):
-            self._tell(self._path(key), value, "a whole number")
+            self._report(self._path(key), value, "a whole number")
             return None
         return None if value is None else int(value)
 
@@ -62,14 +77,14 @@ class Fields:
             return value or None
         if isinstance(value, bool | int | float):
             return str(value)[:100]
-        self._tell(self._path(key), value, "a text")
+        self._report(self._path(key), value, "a text")
         return None
 
     def flag(self, key: str) -> bool | None:
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value
-        self._tell(self._path(key), value, "true or false")
+        self._report(self._path(key), value, "true or false")
         return None
 
     def _path(self, key: str) -> str:
@@ -79,30 +94,32 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self._tell(path, value, "a number")
+            self._report(path, value, "a number")
         elif isinstance(value, float) and not math.isfinite(value):
-            self._tell(path, value, "finite")
+            self._report(path, value, "finite")
         elif abs(value) > LARGEST or value < at_least:
-            self._tell(path, value, f"between {at_least:g} and {LARGEST:g}")
+            self._report(path, value, f"between {at_least:g} and {LARGEST:g}")
         else:
             return value
         return None
 
 
 def figure(text: str | None) -> float | None:
-    """A finite number in a text, units and thousands separators aside; None where there is none."""
+    """A finite number in a text, units and thousands separators aside; None where it has none."""
+    if not text:
+        return None
     try:
-        value = float(text) if text else None
+        value = float(text)
     except ValueError:
         try:
             value = float(text.replace(",", "").split()[0])
         except (ValueError, IndexError):
             return None
-    return value if value is not None and -LARGEST < value < LARGEST else None
+    return value if -LARGEST < value < LARGEST else None
 
 
 def not_finite(text: str) -> bool:
-    """Whether a text says infinite, or not a number."""
+    """Whether a text is "nan" or "inf"."""
     try:
         return not math.isfinite(float(text))
     except ValueError:

@@ -107,6 +107,7 @@ class ReportedRun:
     memory_used_bytes: float | None = None  # by the driver
     progress_bar: list[tuple[int, float, float]] = field(default_factory=list)  # step, seconds so far, seconds a step
     guessed: str | None = None  # how lines of no known program were read; None where the program is known
+    copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte
     details: dict[str, Any] = field(default_factory=dict)  # of one format only
     problems: list[str] = field(default_factory=list)  # fields that could not be used
 
@@ -199,7 +200,8 @@ StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "
 class StatedFigure:
     """A figure that a sentence of a README, a report or a caption states. What it is about is matched by the audit.
 
-    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording` says),
+    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording`
+    says),
     `efficiency`, `mfu` and `share`; per second for `rate`; seconds for `time`; bytes for `memory`.
     """
 
@@ -237,6 +239,14 @@ UnreadKind = Literal[
 ]
 
 
+BROKEN: tuple[UnreadKind, ...] = (
+    "damaged",
+    "limit",
+    "permission",
+    "special",
+)  # kinds of files that may have been results
+
+
 @dataclass(slots=True)
 class Unread:
     """A file, or a part of one, that was not read, and why. Only `damaged` says anything about the file."""
@@ -271,5 +281,6 @@ class Evidence:
     @property
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
-        kinds = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.unread)
+        broken = [file for file in self.unread if file.kind in BROKEN]
+        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, broken)
         return any(kinds)

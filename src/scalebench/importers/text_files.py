@@ -1,32 +1,44 @@
-"""Opening files that may be anything: huge, cut off, binary, in another encoding."""
+"""Opening files that may be anything: huge, cut off, binary, in another encoding. All are streamed."""
 
 import codecs
+import json
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from scalebench.importers.reported import UnreadKind
 
 HEAD = 1 << 16  # bytes that tell what a file is
-WHOLE = 32 << 20  # bytes of the largest file that is read as one piece
-LINES = 64 << 20  # bytes of a log that are read
-LONGEST = 1 << 14  # characters of a line
+WHOLE = 64 << 20  # bytes of the largest file that must be parsed as one piece
+LONGEST = 1 << 20  # characters of a line; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
-CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
+_TAIL = re.compile(r"[,\s]*$")
 
 
 class Unreadable(Exception):
-    """Why a file cannot be read, as a sentence without its name."""
+    """Why a file was not read, as a sentence without its name. Only `damaged` says that something is wrong with the
+    file.
+    """
+
+    def __init__(self, reason: str, kind: UnreadKind = "damaged") -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 def head(path: Path) -> bytes:
     """The first bytes of a regular file. Raises Unreadable for all else."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise Unreadable("it is not a regular file")
+            raise Unreadable("it is not a regular file", "special")
         with path.open("rb") as file:
             return file.read(HEAD)
+    except PermissionError as error:
+        raise Unreadable(error.strerror or str(error), "permission") from None
     except OSError as error:
-        raise Unreadable(error.strerror or str(error)) from None
+        raise Unreadable(error.strerror or str(error), "special") from None
 
 
 def encoding(start: bytes) -> str | None:
@@ -39,7 +51,7 @@ def encoding(start: bytes) -> str | None:
         if start.startswith(mark):
             return name
     if b"\0" in start:
-        return None
+        return _utf16_without_mark(start)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be cut
     except UnicodeDecodeError:
@@ -47,11 +59,26 @@ def encoding(start: bytes) -> str | None:
     return "utf-8"
 
 
+def _utf16_without_mark(start: bytes) -> str | None:
+    """PowerShell's redirection leaves out the mark at times: every other byte of such a text is zero."""
+    sample = start[:2000]
+    for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
+        if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
+            return name
+    return None
+
+
+def decoded(start: bytes, name: str) -> str:
+    """The text of a file's first bytes, without colours."""
+    return CONTROL.sub("", start.decode(name, errors="replace"))
+
+
 def whole(path: Path, name: str) -> str:
-    """The text of a file that must be read as one piece."""
+    """The text of a file that must be read as one piece. Raises Unreadable where it is too large."""
     size = path.stat().st_size
     if size > WHOLE:
-        raise Unreadable(f"it has {size / 2**20:,.0f} MiB; files of this kind are read up to {WHOLE >> 20} MiB")
+        reason = f"it has {size / 2**20:,.0f} MiB; files of this kind are parsed in one piece, up to {WHOLE >> 20} MiB"
+        raise Unreadable(reason, "limit")
     try:
         with path.open(encoding=name, errors="replace") as file:
             return file.read()
@@ -60,12 +87,61 @@ def whole(path: Path, name: str) -> str:
 
 
 def lines(path: Path, name: str) -> Iterator[str]:
-    """Lines without colours; a progress bar's states are lines of their own. What is beyond the limit is left out."""
-    left = LINES
+    """Lines of a file of any size, without colours; a progress bar's states are lines of their own."""
     with path.open(encoding=name, errors="replace", newline=None) as file:
-        while left > 0 and (line := file.readline(LONGEST)):
-            left -= len(line)
+        while line := file.readline(LONGEST):
             yield CONTROL.sub("", line.rstrip("\n")) if "\x1b" in line else line.rstrip("\n")
+
+
+def parse_json(text: str) -> tuple[Any, str]:
+    """The value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up to
+    its last whole entry.
+
+    Raises ValueError where it is no JSON.
+    """
+    try:
+        return json.loads(text), ""
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        if (closed := _closed(text)) is None:
+            raise
+        try:
+            data = json.loads(closed)
+        except (ValueError, RecursionError):
+            raise error from None
+        return data, f"it is cut off in line {text.count(chr(10)) + 1}; what stands before was read"
+
+
+def _closed(text: str) -> str | None:
+    """A JSON text that ends early, with its open brackets closed behind the last whole entry; None where it does not
+    end early.
+    """
+    stack: list[str] = []
+    last: tuple[int, tuple[str, ...]] | None = None  # where an entry ended, and what was open then
+    in_string = escaped = False
+    for k, char in enumerate(text):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "{[":
+            stack.append("}" if char == "{" else "]")
+        elif char in "}]":
+            if not stack or stack.pop() != char:
+                return None
+            if not stack:
+                return None  # it is whole, and something else follows
+            last = (k + 1, tuple(stack))
+    if not stack or last is None:
+        return None
+    end, still_open = last
+    return text[:end] + "".join(reversed(still_open))
 
 
 def printable(name: str) -> str:

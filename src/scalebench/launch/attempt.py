@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.campaign.cells import Cell
+from scalebench.cores import available_cores
 from scalebench.launch import local, slurm_command
 from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.supervise import Outcome, Remote, run_watched
+from scalebench.machine.gpus import cuda_devices
 from scalebench.machine.slurm import Allocation, signal_steps
 from scalebench.trainer.request import Request, sections_of
 
@@ -59,6 +61,7 @@ def write_request(
         time_limit=time_limit,
         hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
         provenance=provenance,
+        gpus=len(cuda_devices()),
     )
     request.write(attempt / REQUEST)
     return request
@@ -70,29 +73,30 @@ def run_ranks(
     program: str,
     nodes: Allocation | None,
     steps: int,
+    warmup_steps: int = 0,
     under: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
 ) -> Outcome:
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `steps`: what its progress is out of. `under`: a command that each node's launcher is run by (a profiler). `variables`:
+    `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that each node's launcher is run by (a profiler). `variables`:
     further environment variables of the ranks. `forked`: on one machine, ranks come from the fork server. Raises
     Interrupted if the launcher was told to stop.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
-    heartbeat = Heartbeat(cell.processes_per_node, steps)
+    heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
     try:
         if nodes:
             line = slurm_command.command(cell, path, nodes, slurm_command.free_port(nodes.job), program)
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
-            env = slurm_command.environment(cell, heartbeat.path)
+            env = slurm_command.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
             remote = Remote(partial(signal_steps, nodes.job))
         else:
             start = local.forked_command if forked else local.command
             command = [*under, *start(cell, path, program)]
-            env, remote = local.environment(cell, heartbeat.path), None
+            env, remote = local.environment(cell, heartbeat.path, available_cores(), request.gpus), None
         return run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()

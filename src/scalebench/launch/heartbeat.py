@@ -14,7 +14,10 @@ from scalebench.trainer.heartbeat import PHASES
 class Heartbeat:
     """Marks of the ranks of this node. On node-local storage: mapped files do not travel over network file systems."""
 
-    def __init__(self, ranks: int, steps: int) -> None:
+    def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
+        """`steps`: of the run, `warmup_steps` of them before its window."""
+        self.ends = (warmup_steps, steps)
+        self.seen: dict[int, float] = {}  # step -> when it was first seen that all ranks had ended as many
         descriptor, name = tempfile.mkstemp(prefix="scalebench-heartbeat-")
         os.close(descriptor)
         self.path = Path(name)
@@ -27,11 +30,22 @@ class Heartbeat:
         if (self.marks != self.last).any():
             self.last, self.moved = self.marks.copy(), time.monotonic()
             self.bar.update(self.steps - self.bar.n)
+            for end in self.ends:
+                if self.steps >= end:
+                    self.seen.setdefault(end, self.moved)
 
     @property
     def steps(self) -> int:
         """Steps that all ranks have ended."""
         return int(self.last.min()) // PHASES
+
+    @property
+    def window_s(self) -> float | None:
+        """Seconds between the looks that first saw the end of the warm-up and of the last step; None without both."""
+        warmup, last = self.ends
+        if warmup not in self.seen or last not in self.seen:
+            return None
+        return self.seen[last] - self.seen[warmup]
 
     @property
     def still(self) -> float:

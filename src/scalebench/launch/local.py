@@ -26,7 +26,8 @@ PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world,
 def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
     """The torchrun line for one node: one process per device, a free port, no restarts, all output tagged by rank."""
     return [
-        *(sys.executable, "-m", TORCHRUN, "--standalone"),
+        # Not by the host's own name, which isolated or oddly named nodes cannot resolve.
+        *(sys.executable, "-m", TORCHRUN, "--standalone", "--local-addr=127.0.0.1"),
         f"--nproc-per-node={cell.processes_per_node}",
         *options(request),
         *("-m", program, str(request)),
@@ -51,9 +52,20 @@ def options(request: Path) -> tuple[str, ...]:
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 
-def environment(cell: Cell, heartbeat: Path) -> dict[str, str]:
+def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
+    """OpenMP threads of a rank on a node with `cores` cores and `gpus` CUDA devices.
+
+    Beside a GPU one is enough, but an offloaded optimizer is AdamW on the CPU: each rank gets its share of the cores.
+    """
+    execution = cell.execution
+    if gpus and execution.device != "cpu" and execution.strategy.endswith("-offload"):
+        return max(1, cores // execution.geometry.devices_per_node)
+    return execution.threads_per_device
+
+
+def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
     """This process' environment with the threads set: torchrun would set them for several ranks but not for one."""
-    threads = str(cell.execution.threads_per_device)
+    threads = str(threads_per_rank(cell, cores, gpus))
     own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(heartbeat)}
     own["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
     return os.environ | own

@@ -14,15 +14,17 @@ from scalebench.corpus.reader import open_split
 from scalebench.files import scrub, sha256_of, write_atomic, write_json
 from scalebench.launch import local, slurm_command
 from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
+from scalebench.launch.device_lock import device_lock, devices_of
 from scalebench.launch.failure import failed, failure
 from scalebench.launch.slurm_node import NODE
-from scalebench.launch.supervise import Interrupted, Outcome
+from scalebench.launch.supervise import POLL, Interrupted, Outcome
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.provenance import provenance, variables
 from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end
+from scalebench.record.census import SecondClock
 from scalebench.record.metrics import Failed, Failure, Measured, parse_metrics
-from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, STEPS
+from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
 from scalebench.record.steps import COLUMNS
 from scalebench.trainer.request import Request
 
@@ -36,9 +38,17 @@ def run_cell(
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
     moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
-    abandoned cannot overwrite a later one. Raises UserError where the tokens do not suffice, Interrupted where the run
-    was stopped.
+    abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises
+    UserError where the tokens do not suffice, Interrupted where the run was stopped.
     """
+    owner = f"{campaign} {cell.slug}/rep{repeat}"
+    with device_lock(devices_of(cell, cuda_devices()), owner):
+        return _run_alone(cell, campaign, repeat, tokens, out, time_limit, program)
+
+
+def _run_alone(
+    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str
+) -> Measured | Failed:
     started = datetime.now(UTC)
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
@@ -93,7 +103,9 @@ def _attempt(
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
     forked = local.may_fork(cell, len(gpus))
-    outcome = run_ranks(request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, forked=forked)
+    outcome = run_ranks(
+        request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, cell.work.warmup_steps, forked=forked
+    )
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome
@@ -106,8 +118,13 @@ def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | No
     metrics = metrics.model_copy(
         update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
     )
-    write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out))
+    if isinstance(metrics, Measured) and outcome:
+        clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=POLL)
+        metrics = metrics.model_copy(update={"second_clock": clock})
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
+    # Sealed: an edit of the metrics by hand shows.
+    seal = {METRICS_SEAL: sha256_of(attempt / METRICS)}
+    write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
     (out / LOG).touch()
     if metrics.window:
         write_atomic(

@@ -39,11 +39,11 @@ def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, prog
     ]
 
 
-def environment(cell: Cell, heartbeat: Path) -> dict[str, str]:
+def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
     """As on one machine, less what an allocation would make srun assume."""
     return {
         name: value
-        for name, value in local.environment(cell, heartbeat).items()
+        for name, value in local.environment(cell, heartbeat, cores, gpus).items()
         if name in KEPT or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
     }
 

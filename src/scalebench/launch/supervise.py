@@ -41,6 +41,8 @@ class Outcome:
     behind: int | None = None  # the rank that was behind the others then
     steps: int = 1  # that all ranks had ended then
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
+    ranks_s: float = 0.0  # seconds from its start to its end
+    window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def run_watched(
     ending = threading.Event()
     copier = threading.Thread(target=_copy, args=(process, log, lines, ending), daemon=True)
     copier.start()
-    deadline, timed_out, hung, behind = time.monotonic() + limit, False, False, None
+    began = time.monotonic()
+    deadline = began + limit
+    timed_out, hung, behind = False, False, None
     try:
         while process.poll() is None:
             if received:
@@ -100,6 +104,7 @@ def run_watched(
             except subprocess.TimeoutExpired:
                 continue
     finally:
+        ended = time.monotonic()
         if process.poll() is None:
             ending.set()  # what ranks and launcher say about being stopped by us explains nothing
             if remote:
@@ -111,7 +116,9 @@ def run_watched(
         for number, handler in previous.items():
             signal.signal(number, handler)
     steps = heartbeat.steps if heartbeat else 1
-    return Outcome(process.returncode, timed_out, lines, hung, behind, steps, _memory_kills() - kills)
+    window_s = heartbeat.window_s if heartbeat else None
+    memory_kills = _memory_kills() - kills
+    return Outcome(process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s)
 
 
 def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: threading.Event) -> None:

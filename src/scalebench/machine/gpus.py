@@ -3,17 +3,21 @@
 import importlib.util
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+MIG = "MIG-"  # how the UUID of a part of a device begins
 
 
 @dataclass(frozen=True)
 class Gpu:
     name: str
     uuid: str
-    memory: int  # bytes
+    memory: int | None  # bytes; None where NVML does not say (some MIG instances, unified memory)
     capability: tuple[int, int]  # compute capability
+    driver: str = ""
 
 
 def cuda_devices() -> list[Gpu]:
@@ -27,38 +31,85 @@ def cuda_devices() -> list[Gpu]:
     except pynvml.NVMLError:
         return []
     try:
-        found = [_describe(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i)) for i in range(pynvml.nvmlDeviceGetCount())]
+        devices = [_describe(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i)) for i in range(pynvml.nvmlDeviceGetCount())]
+        return _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
     finally:
         pynvml.nvmlShutdown()
-    return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def _describe(pynvml: Any, handle: object) -> Gpu:
-    name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
-    memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-    return Gpu(str(name), str(uuid), memory, tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
+def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
+    """A device; `parent` is the whole device of a MIG instance, which alone knows its compute capability."""
+    try:
+        memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except nvml.NVMLError:
+        memory = None
+    try:
+        driver = str(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        driver = ""
+    name, uuid = str(nvml.nvmlDeviceGetName(handle)), str(nvml.nvmlDeviceGetUUID(handle))
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle if parent is None else parent)
+    return Gpu(name, uuid, memory, (major, minor), driver)
 
 
-def _visible(found: list[Gpu], variable: str | None) -> list[Gpu]:
-    """CUDA_VISIBLE_DEVICES: indices or (beginnings of) UUIDs; everything after an unknown entry is hidden."""
+def _instance(nvml: Any, uuid: str) -> Gpu | None:
+    """A MIG instance by its UUID; None where NVML does not know it."""
+    try:
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        return _describe(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+    except nvml.NVMLError:
+        return None
+
+
+def _visible(
+    devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
+) -> list[Gpu]:
+    """CUDA_VISIBLE_DEVICES: indices, (beginnings of) UUIDs, MIG instances; all after an unknown entry is hidden."""
     if variable is None:
-        return found
+        return devices
     visible = []
     for entry in filter(None, (e.strip() for e in variable.split(","))):
         if entry.isdigit():
-            match = [found[int(entry)]] if int(entry) < len(found) else []
+            matches = [devices[int(entry)]] if int(entry) < len(devices) else []
+        elif entry.startswith(MIG):
+            matches = [part] if (part := instance(entry)) else []
         else:
-            match = [g for g in found if g.uuid.startswith(entry)]
-        if len(match) != 1:
+            matches = [g for g in devices if g.uuid.startswith(entry)]
+        if len(matches) != 1:
             break
-        visible += match
+        visible += matches
     return visible
 
 
+def cores_near(uuid: str) -> list[int]:
+    """Logical CPUs of a device's NUMA node that this process may use; empty where NVML or the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, -(-(os.cpu_count() or 1) // 64)))
+    except pynvml.NVMLError:
+        return []
+    near = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    return sorted(near & os.sched_getaffinity(0))
+
+
 def torch_has_cuda() -> bool:
-    """Whether the installed torch was built with CUDA; read from its version file, since importing it takes seconds."""
+    """Whether the installed torch was built with CUDA."""
+    return torch_cuda_version() is not None
+
+
+def torch_cuda_version() -> str | None:
+    """The CUDA version that torch was built with ("13.0"); None for a build without.
+
+    Read from its version file, since importing torch takes seconds.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        return False
-    version = (Path(spec.origin).parent / "version.py").read_text()
-    return bool(re.search(r"^cuda\b[^=]*= *['\"]", version, re.MULTILINE))
+        return None
+    text = (Path(spec.origin).parent / "version.py").read_text()
+    version = re.search(r"^cuda\b[^=]*= *['\"]([^'\"]+)", text, re.MULTILINE)
+    return version[1] if version else None

@@ -13,9 +13,20 @@ from scalebench.record.metrics import FailureClass
 
 PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that restarts is back by then
 # What the record says about the job: name -> Slurm's.
-RECORDED = {"job_id": "JobId", "state": "JobState", "reason": "Reason", "nodelist": "NodeList", "nnodes": "NumNodes",
-            "partition": "Partition", "elapsed": "RunTime", "time_limit": "TimeLimit", "tres": "TRES", "restarts": "Restarts",
-            "qos": "QOS", "features": "Features"}  # fmt: skip
+RECORDED = {
+    "job_id": "JobId",
+    "state": "JobState",
+    "reason": "Reason",
+    "nodelist": "NodeList",
+    "nnodes": "NumNodes",
+    "partition": "Partition",
+    "elapsed": "RunTime",
+    "time_limit": "TimeLimit",
+    "tres": "TRES",
+    "restarts": "Restarts",
+    "qos": "QOS",
+    "features": "Features",
+}
 AT_END = ("state", "reason", "elapsed")  # of these, what Slurm says when the run ends; of all others, when it begins
 MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
 # What srun and slurmstepd print when Slurm itself ends a run.
@@ -26,7 +37,7 @@ VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
     (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", f"Slurm killed the run: {MEMORY}"),
     (r"exceeded (?:job |step )?memory limit", "host_oom", f"Slurm killed the run: {MEMORY}"),
     (r"DUE TO TIME LIMIT", "timeout", "Slurm's time limit came before the campaign's"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class Allocation:
 
 
 def allocation() -> Allocation | None:
-    """The allocation around this process; None outside of one. Raises UserError where Slurm does not answer about it."""
+    """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job or shutil.which("srun") is None:
         return None
@@ -81,7 +92,7 @@ def recorded_at_end(job: str) -> dict[str, str]:
 
 def _recorded(facts: dict[str, str]) -> dict[str, str]:
     """No user, no paths."""
-    return {name: facts[theirs] for name, theirs in RECORDED.items() if facts.get(theirs, "(null)") != "(null)"}
+    return {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
 
 
 def config() -> dict[str, str]:
@@ -105,9 +116,9 @@ def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     """What Slurm says was the end of a run, as class and reason; None where it says nothing."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:
-            found = re.search(pattern, line)
-            if found:
-                return kind, reason.format(*(group.strip(",:;") for group in found.groups()))
+            match = re.search(pattern, line)
+            if match:
+                return kind, reason.format(*(group.strip(",:;") for group in match.groups()))
     return None
 
 

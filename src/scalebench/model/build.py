@@ -21,4 +21,6 @@ def build(cell: Cell, classes: int = 0) -> nn.Module:
         return Classifier(shape, cell.vocab_size, classes, execution.activation_checkpointing)
     from scalebench.model.gpt2 import LanguageModel
 
-    return LanguageModel(shape, cell.vocab_size, execution.attention, execution.activation_checkpointing)
+    return LanguageModel(
+        shape, cell.vocab_size, execution.attention, execution.activation_checkpointing, execution.loss
+    )

@@ -9,8 +9,8 @@ FLOPS_SOURCE = (
     "no rematerialisation); causal attention counts half of the second term"
 )
 ENCODER_SOURCE = (
-    "6 x matmul parameters of the layers + 12 x layers x d_model x mean tokens of a sample + the classifier, once a sample "
-    "(as PaLM, appendix B, counts), per real token: padding is no work"
+    "6 x matmul parameters of the layers + 12 x layers x d_model x mean tokens of a sample + the classifier, "
+    "once a sample (as PaLM, appendix B, counts), per real token: padding is no work"
 )
 
 
@@ -42,8 +42,8 @@ def count(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
 def count_encoder(shape: EncoderShape, vocab_size: int, classes: int, tokens_per_sample: float) -> Counts:
     """Counts of an encoder with a classifier, of one real token: padding is not work.
 
-    A layer has 4 d^2 + 2 d f matmul weights. The table of tokens is looked up, not multiplied; the classifier is one product a
-    sample. Attention by the mean sample of `tokens_per_sample` tokens, which is the least that samples of that mean need.
+    A layer has 4 d^2 + 2 d f matmul weights. The table of tokens is looked up, not multiplied; the classifier is one
+    product per sample. Attention by the mean sample of `tokens_per_sample` tokens, the least for samples of that mean.
     """
     d, layers = shape.d_model, shape.layers
     matmul = layers * (4 * d * d + 2 * d * shape.feed_forward)

@@ -23,9 +23,16 @@ class Classifier(nn.Module):
         self.tokens = nn.Embedding(vocab_size, shape.d_model)
         self.positions = nn.Embedding(shape.context, shape.d_model)
         # Without dropout the same samples make the same step at every world size, which is what proves equal work.
-        layer = {"activation": "gelu", "batch_first": True, "norm_first": True, "dropout": 0.0}
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(shape.d_model, shape.heads, shape.feed_forward, **layer)
+            nn.TransformerEncoderLayer(
+                shape.d_model,
+                shape.heads,
+                shape.feed_forward,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
             for _ in range(shape.layers)
         )
         self.norm = nn.LayerNorm(shape.d_model)

@@ -1,11 +1,11 @@
 """GPT-2 from a configuration of `transformers`, wrapped so that it maps tokens to a loss."""
 
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from scalebench.campaign.model_shapes import ModelShape
-from scalebench.model.scores import scores
+from scalebench.model import attention as own_attention
+from scalebench.model.loss import Kind, LossHead
 
 
 class LanguageModel(nn.Module):
@@ -15,26 +15,35 @@ class LanguageModel(nn.Module):
     """
 
     def __init__(
-        self, shape: ModelShape, vocab_size: int, attention: str = "sdpa", checkpointing: bool = False
+        self,
+        shape: ModelShape,
+        vocab_size: int,
+        attention: str = "sdpa",
+        checkpointing: bool = False,
+        loss: Kind = "plain",
     ) -> None:
         super().__init__()
-        self.gpt2 = GPT2LMHeadModel(
-            GPT2Config(
-                vocab_size=vocab_size,
-                n_positions=shape.context,
-                n_embd=shape.width,
-                n_layer=shape.layers,
-                n_head=shape.heads,
-                # Without dropout the same samples make the same step at every world size, which is what proves equal work.
-                resid_pdrop=0.0,
-                embd_pdrop=0.0,
-                attn_pdrop=0.0,
-                use_cache=False,
-                bos_token_id=None,
-                eos_token_id=None,
-                attn_implementation=attention,
-            )
+        config = GPT2Config(
+            vocab_size=vocab_size,
+            n_positions=shape.context,
+            n_embd=shape.width,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            # The function of GPT-2's own `gelu_new`, as one kernel instead of eight.
+            activation_function="gelu_pytorch_tanh",
+            # Without dropout the same samples make the same step at every world size: that is what proves equal work.
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            use_cache=False,
+            bos_token_id=None,
+            eos_token_id=None,
         )
+        config._attn_implementation = own_attention.NAMES[attention]
+        self.gpt2 = GPT2LMHeadModel(config)
+        head = LossHead(shape.width, vocab_size, loss)
+        head.weight = self.gpt2.lm_head.weight  # tied to the token table
+        self.gpt2.lm_head = head
         if checkpointing:
             self.gpt2.gradient_checkpointing_enable({"use_reentrant": False})
 
@@ -48,7 +57,5 @@ class LanguageModel(nn.Module):
 
         In evaluation mode `scores`, of shape (samples, 3).
         """
-        logits, targets = self.gpt2(input_ids=tokens[:, :-1]).logits, tokens[:, 1:]
-        if not self.training:
-            return scores(logits, targets)
-        return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+        hidden = self.gpt2.transformer(input_ids=tokens[:, :-1]).last_hidden_state
+        return self.gpt2.lm_head(hidden, tokens[:, 1:])

@@ -1,7 +1,7 @@
-"""Bytes of persistent training state per device, by the model of the ZeRO paper (Rajbhandari et al. 2020, section 3)."""
+"""Bytes of persistent training state per device, by the ZeRO paper's model (Rajbhandari et al. 2020, section 3)."""
 
-# Bytes per parameter: (weights, gradients, optimizer state). Adam keeps two moments in fp32; low-precision weights have an
-# fp32 master copy beside them in the optimizer's state.
+# Bytes per parameter: (weights, gradients, optimizer state). Adam keeps two moments in fp32; low-precision weights have
+# an fp32 master copy beside them in the optimizer's state.
 FP32 = (4, 4, 8)
 MIXED = (2, 2, 12)
 

@@ -1,4 +1,4 @@
-"""Dense peak throughput of devices, by the arithmetic of the run. A device that is not listed has no peak, not another's."""
+"""Dense peak throughput of devices, by the arithmetic of the run. A device that is not listed has no peak."""
 
 import re
 from dataclasses import dataclass
@@ -14,28 +14,50 @@ class Peak:
     source: str
 
 
-# name as the driver gives it -> (fp32 outside of tensor cores, TF32, bf16, fp16) in TFLOP/s, data sheet. First match counts.
-# Marketing figures "with sparsity" are twice these. None: the device has no such format.
-DEVICES: tuple[tuple[str, tuple[float | None, float | None, float | None, float | None], str], ...] = (
-    (r"GB200|B200", (75, 1125, 2250, 2250), "NVIDIA DGX B200 data sheet, per GPU, half of the figures with sparsity"),
-    (r"H200", (67, 494.5, 989, 989), "NVIDIA H200 data sheet, SXM, half of the figures with sparsity"),
-    (r"H100.*NVL", (60, 417.5, 835, 835), "NVIDIA H100 NVL data sheet, half of the figures with sparsity"),
-    (r"H100.*PCIe", (51, 378, 756, 756), "NVIDIA H100 data sheet, PCIe, half of the figures with sparsity"),
-    (r"H100", (67, 494.5, 989, 989), "NVIDIA H100 data sheet, SXM, half of the figures with sparsity"),
-    (r"A100", (19.5, 156, 312, 312), "NVIDIA A100 data sheet"),
+FORMATS = ("fp32", "tf32", "bf16", "fp16")
+Figures = tuple[float | None, float | None, float | None, float | None]
+# Parts of a device, and chips of the same name with less power, have figures of their own.
+PARTS = re.compile(r"\bMIG\b|Laptop|Mobile|Max-Q|\bvGPU\b|\bGRID\b")
+HALF = "half of the figures with sparsity"
+# Name as the driver gives it -> TFLOP/s of FORMATS (fp32 outside of tensor cores), data sheet. The first match counts.
+# Figures "with sparsity" are twice these. None: the device has no such format. RTX devices: fp32 accumulation.
+DEVICES: tuple[tuple[str, Figures, str], ...] = (
+    (r"GB300", (80, 1250, 2500, 2500), f"NVIDIA GB300 NVL72 data sheet, per GPU, {HALF}"),
+    (r"B300", (75, 1125, 2250, 2250), f"NVIDIA HGX B300 data sheet, per GPU, {HALF}"),
+    (r"GB200", (80, 1250, 2500, 2500), f"NVIDIA GB200 NVL72 data sheet, per GPU, {HALF}"),
+    (r"B200", (75, 1125, 2250, 2250), f"NVIDIA DGX B200 data sheet, per GPU, {HALF}"),
+    (r"H200.*NVL", (60, 417.5, 835.5, 835.5), f"NVIDIA H200 data sheet, NVL, {HALF}"),
+    (r"H200", (67, 494.5, 989, 989), f"NVIDIA H200 data sheet, SXM, {HALF}"),
+    (r"H100.*NVL", (60, 417.5, 835, 835), f"NVIDIA H100 NVL data sheet, {HALF}"),
+    (r"H[18]00.*PCIe", (51, 378, 756, 756), f"NVIDIA H100 data sheet, PCIe, {HALF}"),
+    (r"\bH[18]00\b", (67, 494.5, 989, 989), f"NVIDIA H100 data sheet, SXM, {HALF}"),
+    (r"\bH20\b", (44, 74, 148, 148), "NVIDIA H20 product brief"),
+    (r"\bA[18]00(?!\d)", (19.5, 156, 312, 312), "NVIDIA A100 data sheet"),
+    (r"\bA40\b", (37.4, 74.8, 149.7, 149.7), "NVIDIA A40 data sheet"),
+    (r"\bA30\b", (10.3, 82, 165, 165), "NVIDIA A30 data sheet"),
+    (r"\bA10G\b", (31.5, 35, 70, 70), "NVIDIA A10G data sheet"),
+    (r"\bA10\b", (31.2, 62.5, 125, 125), "NVIDIA A10 data sheet"),
     (r"L40S", (91.6, 183, 362, 362), "NVIDIA L40S data sheet"),
-    (r"\bL4\b", (30.3, 60, 121, 121), "NVIDIA L4 data sheet, half of the figures with sparsity"),
+    (r"\bL40\b", (90.5, 90.5, 181, 181), "NVIDIA L40 data sheet"),
+    (r"\bL4\b", (30.3, 60, 121, 121), f"NVIDIA L4 data sheet, {HALF}"),
+    (r"V100S", (16.4, None, None, 130), "NVIDIA V100S data sheet, PCIe"),
     (r"V100.*SXM", (15.7, None, None, 125), "NVIDIA V100 data sheet, SXM2"),
     (r"V100", (14, None, None, 112), "NVIDIA V100 data sheet, PCIe"),
     (r"\bT4\b", (8.1, None, None, 65), "NVIDIA T4 data sheet"),
-    (r"RTX 4090", (82.6, 82.6, 165.2, 165.2), "NVIDIA Ada architecture paper, fp32 accumulation"),
-    (r"RTX 3090", (35.6, 35.6, 71, 71), "NVIDIA GA102 architecture paper, fp32 accumulation"),
+    (r"RTX PRO 6000 Blackwell Workstation", (126, 252, 503.8, 503.8), "NVIDIA RTX Blackwell PRO architecture paper"),
+    (r"RTX 6000 Ada", (91.1, 182.1, 364.2, 364.2), "NVIDIA Ada professional architecture paper"),
+    (r"RTX A6000", (38.7, 77.4, 154.8, 154.8), "NVIDIA GA102 architecture paper"),
+    (r"RTX 5090(?! D)", (104.8, 104.8, 209.5, 209.5), "NVIDIA RTX Blackwell architecture paper"),
+    (r"RTX 4090(?! D)", (82.6, 82.6, 165.2, 165.2), "NVIDIA Ada architecture paper"),
+    (r"RTX 3090 Ti", (40, 40, 80, 80), "NVIDIA GA102 architecture paper"),
+    (r"RTX 3090", (35.6, 35.6, 71, 71), "NVIDIA GA102 architecture paper"),
 )
-FORMATS = ("fp32", "tf32", "bf16", "fp16")
 
 
 def peak(device_name: str, precision: str) -> Peak | None:
     """The peak of a device for a precision; None where the device is not listed or has no such format."""
+    if PARTS.search(device_name):
+        return None
     for pattern, figures, source in DEVICES:
         if re.search(pattern, device_name):
             value = figures[FORMATS.index(precision)]

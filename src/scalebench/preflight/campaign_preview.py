@@ -13,7 +13,8 @@ from scalebench.preflight import requirements
 
 def show(loaded: LoadedCampaign) -> str:
     """Cells with batch arithmetic, tokens, processes and memory; totals; models, corpora, and what cannot run here."""
-    campaign, rows, total = loaded.campaign, [], 0
+    campaign, rows = loaded.campaign, []
+    total = 0
     for cell in loaded.cells:
         batch, seq_len = cell.batch, cell.workload.seq_len
         tokens = batch.global_ * seq_len * cell.work.steps

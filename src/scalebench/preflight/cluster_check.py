@@ -25,11 +25,11 @@ class Check:
     """One thing that was looked at."""
 
     ok: bool
-    found: str
+    text: str
     fix: str = ""
 
     def __str__(self) -> str:
-        return f"OK    {self.found}" if self.ok else f"MEND  {self.found}\n      {self.fix}"
+        return f"OK    {self.text}" if self.ok else f"FAIL  {self.text}\n      {self.fix}"
 
 
 def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Check]:
@@ -47,14 +47,16 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     without_devices = defaults.get("gres") == "" or (
         loaded and not any(request.gres for _, request, _ in requests(loaded))
     )
-    found, count = _partition(partition, not without_devices)
-    checks += found
+    partition_checks, count = _partition(partition, not without_devices)
+    checks += partition_checks
     checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
     checks += _bookkeeping(profile.settings, config, account)
-    if found[0].ok and loaded:
+    if partition_checks[0].ok and loaded:
         checks += _jobs(loaded, profile)
-    if found[0].ok:
-        checks += _nodes(partition, account, min(2, count), results)
+    if partition_checks[0].ok:
+        checks += _nodes(
+            partition, account, min(2, count), results, devices=not without_devices and partition_checks[1].ok
+        )
     return checks
 
 
@@ -87,22 +89,22 @@ def _jobs(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Check]:
     ]
 
 
-def _partition(wanted: str, with_devices: bool) -> tuple[list[Check], int]:
+def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
     """The trainings' partition: its devices, which it needs only if some are requested, and how many nodes it has."""
     rows, names = _sinfo()
-    own = [row for row in rows if row[0] == wanted]
+    own = [row for row in rows if row[0] == name]
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
-        return [Check(False, f'partition "{wanted}" of the profile does not exist', fix)], 0
+        return [Check(False, f'partition "{name}" of the profile does not exist', fix)], 0
     count, gres = sum(int(row[2]) for row in own), sorted({row[4] for row in own})
     up, devices = any(row[1] == "up" for row in own), any("gpu" in g for g in gres)
     return [
         Check(
-            up, f"partition {wanted}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
+            up, f"partition {name}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
         ),
         Check(
             devices or not with_devices,
-            f"devices of a node: {', '.join(gres)}" if devices else f"partition {wanted} has no GPUs",
+            f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for "
             "train, same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
         ),
@@ -115,55 +117,65 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     command = profile.get("slurm-status-command")
     accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
     reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
-    kept = "sacct answers" if accounts else "no accounting (sacct does not answer)"
-    said = (
-        f"{kept}; looks every {interval} s by {command or 'the plugin’s choice'}; MinJobAge {config.get('MinJobAge')}"
-    )
-    checks = [Check(reason is None, said, reason or "")]
+    accounting = "sacct answers" if accounts else "no accounting (sacct does not answer)"
+    output = f"{accounting}; looks every {interval} s by {command or 'the plugin’s choice'}; MinJobAge {config.get('MinJobAge')}"
+    checks = [Check(reason is None, output, reason or "")]
     if account and not accounts:
         checks.append(Check(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
     return checks
 
 
-def _nodes(partition: str, account: str, count: int, results: Path) -> list[Check]:
-    """What compute nodes say: the shared folder, Python, torch, the network between them."""
+def _nodes(partition: str, account: str, count: int, results: Path, devices: bool) -> list[Check]:
+    """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them."""
     results.mkdir(parents=True, exist_ok=True)
     token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
     token.write_text(token.name)
     command = [
         *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
         *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
+        *(["--gres=gpu:1"] if devices else []),
         *(sys.executable, "-m", "scalebench.preflight.compute_node", str(token)),
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT)
-        said, wrong = done.stdout, done.stderr.strip()
+        output, wrong = done.stdout, done.stderr.strip()
         written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
     except subprocess.TimeoutExpired:
-        said, wrong, written = "", f"no answer within {2 * WAIT} s", set()
+        output, wrong, written = "", f"no answer within {2 * WAIT} s", set()
     finally:
         for path in results.glob(f"{token.name}*"):
             path.unlink()
-    answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", said, re.MULTILINE)]
+    answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
     if not answers:
         last = wrong.splitlines()[-1] if wrong else "they said nothing"
         fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
             command[:-3]
         )
         return [Check(False, f"no answer from compute nodes: {last}", fix)]
-    return [check for answer in answers for check in _of(answer, written, results)] + _network(answers)
+    return [check for answer in answers for check in _of(answer, written, results, devices)] + _network(answers)
 
 
-def _of(node: dict[str, Any], written: set[str], results: Path) -> list[Check]:
+def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Check]:
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
     one = f"the login node has {here}: use one environment"
-    return [
+    checks = [
         Check(shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"),
         Check(node["python"] == here, f"{host}: Python {node['python']}", one),
         Check(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
+    return [*checks, _device(node)] if devices and node["torch"] else checks
+
+
+def _device(node: dict[str, Any]) -> Check:
+    """Can torch use the GPU that the node was asked for?"""
+    if not node["devices"]:
+        fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
+        return Check(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
+    problem = node["device_problem"]
+    evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
+    return Check(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
 
 
 def _network(answers: list[dict[str, Any]]) -> list[Check]:

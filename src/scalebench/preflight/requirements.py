@@ -60,7 +60,7 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
     )
-    least = min((gpu.memory for gpu in gpus), default=None)
+    least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
     if least is None:
         return note
     large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]

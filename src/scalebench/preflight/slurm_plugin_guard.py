@@ -118,8 +118,8 @@ def status_check_problem(
 
 def min_job_age() -> int | None:
     """Seconds for which the cluster remembers a job that has ended."""
-    found = re.match(r"\d+", config().get("MinJobAge", ""))
-    return int(found[0]) if found else None
+    match = re.match(r"\d+", config().get("MinJobAge", ""))
+    return int(match[0]) if match else None
 
 
 def has_sacct() -> bool:

@@ -15,12 +15,12 @@ OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constrai
 
 def refusals(loaded: LoadedCampaign, profile: SnakemakeProfile) -> Iterator[tuple[str, str, str | None]]:
     """Each different request among the jobs of a campaign: resources, jobs, and why Slurm refuses it (or None)."""
-    wanted: dict[tuple[str, Job], list[str]] = {}
+    requested: dict[tuple[str, Job], list[str]] = {}
     for rule, request, name in requests(loaded):
-        wanted.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)
-    for (rule, request), names in wanted.items():
+        requested.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)
+    for (rule, request), names in requested.items():
         who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        yield said(request), who, _refusal(command(request, profile.resources(rule)))
+        yield describe_request(request), who, _refusal(command(request, profile.resources(rule)))
 
 
 def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str]]:
@@ -60,7 +60,7 @@ def command(request: Job, resources: dict[str, str]) -> list[str]:
     ]
 
 
-def said(request: Job) -> str:
+def describe_request(request: Job) -> str:
     """A request in words."""
     nodes = f"{request.nodes} node{'' if request.nodes == 1 else 's'}"
     each = [f"{request.cpus_per_task} cores", f"{request.mem_mb} MB", *([request.gres] if request.gres else [])]

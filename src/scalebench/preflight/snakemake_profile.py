@@ -16,12 +16,12 @@ class SnakemakeProfile:
     """The keys of the profile in `folder`. Raises UserError where there is none."""
 
     def __init__(self, folder: Path) -> None:
-        found = [folder / name for name in NAMES if (folder / name).is_file()]
-        if not found:
+        settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
+        if not settings_files:
             raise UserError(
                 f"there is no profile in {folder}: {NAMES[0]} is missing there; the repository's is profiles/slurm"
             )
-        self.settings: dict[str, Any] = yaml.safe_load(found[0].read_text()) or {}
+        self.settings: dict[str, Any] = yaml.safe_load(settings_files[0].read_text()) or {}
 
     def resources(self, rule: str) -> dict[str, str]:
         """What the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
@@ -34,11 +34,11 @@ class SnakemakeProfile:
     @property
     def partitions(self) -> dict[str, list[str]]:
         """Partition -> the rules that the profile sends there by name."""
-        found: dict[str, list[str]] = {}
+        rules: dict[str, list[str]] = {}
         for rule, changed in self._changed.items():
             if "slurm_partition" in changed:
-                found.setdefault(changed["slurm_partition"], []).append(rule)
-        return found
+                rules.setdefault(changed["slurm_partition"], []).append(rule)
+        return rules
 
     @cached_property
     def _defaults(self) -> dict[str, str]:
@@ -50,11 +50,11 @@ class SnakemakeProfile:
         written = self.settings.get("set-resources") or {}
         if isinstance(written, Mapping):
             return {rule: _pairs(changed or {}) for rule, changed in written.items()}
-        found: dict[str, dict[str, str]] = {}
+        by_rule: dict[str, dict[str, str]] = {}
         for entry in written:
             rule, changed = entry.split(":", 1)
-            found.setdefault(rule, {}).update(_pairs([changed]))
-        return found
+            by_rule.setdefault(rule, {}).update(_pairs([changed]))
+        return by_rule
 
 
 def _pairs(written: Mapping[str, Any] | list[str]) -> dict[str, str]:

@@ -69,8 +69,10 @@ def stale_text(stale: StaleRuns) -> str:
     report = f"results/{stale.campaign}/report.html"
     return (
         f"{stale.campaign}: {stale.runs} of {stale.planned} runs would be measured again "
-        f"({stale.device_hours:.3g} device hours): {why}; measured at {', '.join(stale.commits) or 'an unknown commit'}\n"
+        f"({stale.device_hours:.3g} device hours): {why}; measured at "
+        f"{', '.join(stale.commits) or 'an unknown commit'}\n"
         f"  to measure them again: snakemake {report}\n"
-        f"  to keep them: snakemake --touch {report}; each run keeps the hash of the code that measured it, and no ratio is\n"
+        f"  to keep them: snakemake --touch {report}; each run keeps the hash of the code that measured it, and no "
+        "ratio is\n"
         f"  formed between runs of different code"
     )

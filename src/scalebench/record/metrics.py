@@ -1,4 +1,4 @@
-"""`training_metrics.json`, schema 3.1: what one run leaves behind, whether it worked or not.
+"""`training_metrics.json`, schema 3.2: what one run leaves behind, whether it worked or not.
 
 Names that the 2.0 files of the projects before this one used keep their meaning; what those files called an epoch is
 here the window, the only part of a run that is timed. Times are seconds, sizes bytes. Inside the package a quantity in
@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-SCHEMA_VERSION: Literal["3.1"] = "3.1"  # 3.0 has no `validation`
+from scalebench.record.census import Census, SecondClock
+
+SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable"
 ]
@@ -103,6 +105,7 @@ class Validation(Part):
 
     samples: int
     samples_sha256: str = Field(description="Digest of the sample ids that the ranks scored, order aside.")
+    tokens_checksum: str | None = Field(None, description="Of the tokens that entered the model.")
     targets: int = Field(description="Predictions that the loss is a mean over: tokens, or samples.")
     loss: float = Field(description="Mean cross-entropy over all targets, in nats.")
     perplexity: float | None = Field(description="exp(loss); null for classes.")
@@ -178,7 +181,7 @@ class Model(Part):
 class Recorded(Part):
     """What is known of every run, whether it has numbers or not."""
 
-    schema_version: Literal["3.0", "3.1"] = SCHEMA_VERSION
+    schema_version: Literal["3.0", "3.1", "3.2"] = SCHEMA_VERSION
     run_id: str
     timestamp_utc: str = Field(description="Start of the launcher.")
     campaign: str
@@ -225,6 +228,10 @@ class Measured(Recorded):
     total_wall_time_s: float = Field(
         alias="total_wall_time_sec", description="From the launcher's start to the metrics."
     )
+
+    closing_s: float | None = Field(None, description="Of the probed step after the validation.")
+    census: list[Census] | None = Field(None, description="Of each rank; null in files before 3.2.")
+    second_clock: SecondClock | None = Field(None, description="By the launcher; null in files before 3.2.")
 
     @property
     def n_devices(self) -> int:

@@ -4,7 +4,7 @@ from scalebench.strategy.base import Strategy
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class behind a strategy's name. Imported when asked for: DeepSpeed alone takes longer than a demo's window."""
+    """The class behind a strategy's name. Imported on demand: DeepSpeed alone takes longer than a demo's window."""
     if name == "single":
         from scalebench.strategy.single import Single
 

@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
+from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.optim import Optimizer
 
 from scalebench.campaign.cells import Cell
@@ -49,7 +50,7 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed(self) -> int:
-        """Updates that AdamW itself has counted; a step that overflowed in fp16 is not among them. Waits for the device."""
+        """Updates that AdamW itself has counted, without steps that overflowed in fp16. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
@@ -62,12 +63,16 @@ class Strategy(ABC):
         state = {
             v.dtype for s in self.optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()
         }
-        found = {"parameters": parameters, "optimizer_state": state}
-        return {what: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for what, dtypes in found.items()}
+        named = {"parameters": parameters, "optimizer_state": state}
+        return {name: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for name, dtypes in named.items()}
 
 
 class Native(Strategy):
     """Strategies of torch itself: they differ in how they wrap the model and when they synchronise."""
+
+    # Whether the optimizer can take the clipping factor instead of a pass over all gradients: not with DTensors, whose
+    # norm is itself distributed.
+    folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
         self.precision = Precision(self.cell.execution.precision, self.device)
@@ -97,13 +102,26 @@ class Native(Strategy):
         work, scaler = self.cell.work, self.precision.scaler
         set_learning_rate(self.optimizer, learning_rate(work, step))
         if work.optimizer.max_grad_norm:
-            scaler.unscale_(self.optimizer)
-            clip_grad_norm_(self.module.parameters(), work.optimizer.max_grad_norm)
+            self._clip(work.optimizer.max_grad_norm)
         scaler.step(self.optimizer)
         scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
 
+    def _clip(self, max_norm: float) -> None:
+        """Clip the global norm of the gradients, within the update where the fused AdamW can do so.
+
+        It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them.
+        That is torch's own clipping but for the last bit of a clipped gradient (a division instead of a product).
+        """
+        if self.precision.scaler.is_enabled() or not (self.folds_clipping and self.cell.execution.fused_optimizer):
+            self.precision.scaler.unscale_(self.optimizer)
+            clip_grad_norm_(self.module.parameters(), max_norm)
+            return
+        norm = get_total_norm([p.grad for p in self.module.parameters() if p.grad is not None])
+        factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+        vars(self.optimizer)["grad_scale"] = factor.reciprocal()
+
 
 def compiled(module: nn.Module, cell: Cell) -> nn.Module:
     """The module, compiled where the cell says so."""
-    return torch.compile(module) if cell.execution.compile else module
+    return cast(nn.Module, torch.compile(module)) if cell.execution.compile else module

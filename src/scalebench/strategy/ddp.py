@@ -13,9 +13,12 @@ class DDP(Native):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         elements = self.cell.execution.bucket_elements
-        options = {} if elements == "auto" else {"bucket_cap_mb": elements * 4 / 2**20}
-        devices = [self.device] if self.device.type == "cuda" else None
-        self.replica = DistributedDataParallel(model, device_ids=devices, **options)
+        self.replica = DistributedDataParallel(
+            model,
+            device_ids=[self.device] if self.device.type == "cuda" else None,
+            bucket_cap_mb=None if elements == "auto" else elements * 4 / 2**20,
+            gradient_as_bucket_view=True,  # gradients live in the buckets: no copy before and after a reduction
+        )
         # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.
         return compiled(self.replica, self.cell)
 

@@ -1,6 +1,7 @@
-"""DeepSpeed ZeRO, stages 0 to 3, optionally with the optimizer on the CPU. The engine's configuration is made from the cell."""
+"""DeepSpeed ZeRO, stages 0 to 3, optionally with the optimizer on the CPU; its configuration is made from the cell."""
 
 import os
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,10 @@ class Zero(Strategy):
         self.engine, *_ = deepspeed.initialize(
             model=model, optimizer=optimizer, config=self.config, dist_init_required=False
         )
+        if self.cell.execution.precision == "fp16" and self.config["zero_optimization"]["stage"] == 0:
+            # DeepSpeed makes a scaler of its own here, with torch's first scale instead of everybody's.
+            scaler = torch.amp.GradScaler(self.device.type, init_scale=2.0**INITIAL_SCALE_POWER)
+            self.engine.torch_autocast_z0_gradscaler = scaler
         if self.cell.execution.compile:
             self.engine.compile()
         self.module, self.optimizer = self.engine, optimizer
@@ -42,11 +47,15 @@ class Zero(Strategy):
         set_learning_rate(self.engine.optimizer, learning_rate(self.cell.work, step))
         self.engine.step()  # with clipping, and zeroing the gradients
 
-    def engine_config(self) -> dict:
-        return self.config
+    def engine_config(self) -> dict[str, Any]:
+        """The configuration that the engine was given, with the settings of ZeRO that it has made of it."""
+        effective = self.engine._config.zero_config.model_dump(mode="json")
+        overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
+        known = effective if overlap is None else effective | {"overlap_comm": bool(overlap)}
+        return self.config | {"zero_optimization": known}
 
 
-def make_config(cell: Cell, parameters: int) -> dict:
+def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
     """The DeepSpeed configuration of a cell whose model has `parameters` parameters.
 
     The engine's timers are off: on a GPU they synchronise twice in every micro-step, which no other strategy does.
@@ -58,6 +67,8 @@ def make_config(cell: Cell, parameters: int) -> dict:
     zero: dict = {"stage": stage}
     if stage:
         zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}
+    if stage and execution.overlap_comm != "auto":
+        zero["overlap_comm"] = execution.overlap_comm
     if offload:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     return {
@@ -75,18 +86,20 @@ def make_config(cell: Cell, parameters: int) -> dict:
     }
 
 
-def _arithmetic(precision: str, stage: int) -> dict:
+def _arithmetic(precision: str, stage: int) -> dict[str, Any]:
     if precision in ("fp32", "tf32"):
         return {}
     if stage == 0:
         # DeepSpeed's own bf16 keeps no fp32 master weights at stage 0; autocast does.
         return {"torch_autocast": {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[precision]}}
-    scale = {"initial_scale_power": INITIAL_SCALE_POWER} if precision == "fp16" else {}
-    return {precision: {"enabled": True, **scale}}
+    if precision == "bf16":
+        # The look for overflows reads the gradients' norm on the host in every update; bf16 has the range of fp32.
+        return {"bf16": {"enabled": True, "check_grad_overflow": False}}
+    return {"fp16": {"enabled": True, "initial_scale_power": INITIAL_SCALE_POWER}}
 
 
-def _import_deepspeed(device: torch.device):  # noqa: ANN202  (a module)
-    """DeepSpeed, quiet, and without the extension that it would compile with g++ for nothing but inference on a CPU."""
+def _import_deepspeed(device: torch.device) -> Any:
+    """DeepSpeed, quiet, without the extension for inference that it would compile with g++ on a CPU."""
     import logging
 
     if device.type == "cpu":

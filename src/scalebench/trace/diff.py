@@ -5,16 +5,22 @@ from typing import Any
 from scalebench.errors import UserError
 from scalebench.trace.profile_schema import Profile, mean
 
-PARTS = {"step": "wall_ms", "computing": "compute_ms", "communication": "communication_ms", "exposed communication": "exposed_ms",
-         "waiting for ranks": "wait_ms", "idle": "idle_ms"}  # fmt: skip
+PARTS = {
+    "step": "wall_ms",
+    "computing": "compute_ms",
+    "communication": "communication_ms",
+    "exposed communication": "exposed_ms",
+    "waiting for ranks": "wait_ms",
+    "idle": "idle_ms",
+}
 NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
 
 
 def diff(a: Profile, b: Profile) -> list[dict[str, Any]]:
     """Rows of name, a, b, and b - a; milliseconds (calls where the name says so), per optimizer step and rank.
 
-    A figure that one of the traces does not carry is None, and so is the difference. Raises UserError where the traces have
-    no steps: totals of runs of different lengths are not compared.
+    A figure that one of the traces does not have is None, and so is the difference. Raises UserError where the traces
+    have no steps: totals of runs of different lengths are not compared.
     """
     for name, profile in (("A", a), ("B", b)):
         if profile.status != "ok":

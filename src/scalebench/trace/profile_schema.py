@@ -1,7 +1,7 @@
-"""`profile_summary.json`, schema 1.0: where the time of the traced steps went. Times in milliseconds unless a name says otherwise.
+"""`profile_summary.json`, schema 1.0: where the time of the traced steps went. In milliseconds unless named otherwise.
 
-Names that the summaries of earlier projects used keep their meaning. A figure that the trace does not carry is null, and
-`unknown` says why; it is never 0.
+Names that the summaries of earlier projects used keep their meaning. A figure that the trace does not have is null,
+and `unknown` says why; it is never 0.
 """
 
 from pathlib import Path
@@ -121,6 +121,7 @@ class Profile(Part):
     cell: str | None = None
     fingerprint: str | None = None
     strategy: str | None = None
+    precision: str | None = None
     tool: str | None = None
     tool_reason: str | None = Field(None, description="Why this tool and not the other.")
     device: Literal["gpu", "cpu", "none"] = "none"

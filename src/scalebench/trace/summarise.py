@@ -28,7 +28,7 @@ def summarise_capture(folder: Path) -> Profile:
     known = _known(captured, folder)
     if captured.status == "ok":
         paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
-        breakdown = StepBreakdown(read_trace(paths), captured.world_size)
+        breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
         fields = known | breakdown.profile_fields() | {"interconnect": _interconnect(folder, captured)}
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
         fields |= {
@@ -46,10 +46,10 @@ def summarise_capture(folder: Path) -> Profile:
 
 
 def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
-    """Bus bandwidth of each collective: full size x 2 (n-1)/n of an all-reduce, x (n-1)/n of a gather or a scatter, over its transfer.
+    """Bus bandwidth of each collective: full size x 2 (n-1)/n (all-reduce) or x (n-1)/n (others), by its transfer.
 
-    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks. The
-    size is that of the probed step; a collective that has another name in the trace, or whose transfer is unknown, has none.
+    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks.
+    The size is that of the probed step; a collective with another name in the trace, or of unknown transfer, has none.
     """
     n = captured.world_size
     sizes: dict[str, int] = {}
@@ -116,6 +116,7 @@ def _known(captured: Captured, folder: Path) -> dict[str, Any]:
         "cell": captured.cell,
         "fingerprint": captured.fingerprint,
         "strategy": captured.strategy,
+        "precision": config.get("precision"),
         "tool_reason": captured.tool_reason,
         "expected_calls": {n: c["calls"] for n, c in captured.collectives.items()} if captured.collectives else None,
         "step_time_ms": [1e3 * s for s in captured.step_time_s],

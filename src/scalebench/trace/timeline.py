@@ -15,7 +15,7 @@ FINEST = 2000  # parts of the step: what is closer together is drawn as one
 
 
 def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
-    """The spans of the step of middle length, milliseconds from its start on the first rank; empty where there are no steps.
+    """The spans of the step of median length, milliseconds from its start on the first rank; empty without steps.
 
     Lanes: `program` (phases on the host), `compute` (by class), `communication` (by collective, and `waiting`).
     """

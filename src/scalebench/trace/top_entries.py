@@ -1,4 +1,4 @@
-"""The largest entries of a trace, as the summaries of earlier projects had them, and the bottleneck that they point to."""
+"""The largest entries of a trace, as earlier projects summarised them, and the bottleneck that they point to."""
 
 from collections.abc import Iterable
 from typing import Any

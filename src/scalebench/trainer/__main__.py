@@ -7,6 +7,7 @@ began = time.time()  # before the imports, which are a large part of a run's sta
 import faulthandler  # noqa: E402
 import gc  # noqa: E402
 import os  # noqa: E402
+import re  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 import traceback  # noqa: E402
@@ -18,7 +19,12 @@ from typing import Any  # noqa: E402
 from scalebench.files import scrub, write_json  # noqa: E402
 from scalebench.trainer.request import FAILURE, Request  # noqa: E402
 
-KNOWN = {"NotFinite": "nan", "WrongWorld": "wrong_world"}  # own exceptions
+KNOWN = {"NotFinite": "nan", "WrongWorld": "wrong_world", "NotApplicable": "not_applicable"}  # own exceptions
+# How CUDA's libraries say that a device's memory ran out. cuBLAS usually cannot be initialised for that reason.
+DEVICE_OOM = re.compile(
+    r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_ALLOC_FAILED"
+    r"|Cuda failure \d+ 'out of memory'|Triton Error \[CUDA\]: out of memory"
+)
 
 
 def measured(request: Request) -> Any:
@@ -63,7 +69,7 @@ def classify(error: BaseException) -> str:
         return KNOWN[name]
     if name == "MemoryError" or "DefaultCPUAllocator: can't allocate memory" in text:
         return "host_oom"
-    if name == "OutOfMemoryError" or "CUDA error: out of memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text:
+    if name == "OutOfMemoryError" or DEVICE_OOM.search(text):
         return "oom"
     return "crash"
 

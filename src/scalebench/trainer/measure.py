@@ -5,20 +5,25 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile, open_split
 from scalebench.files import write_json
 from scalebench.model.build import build
+from scalebench.record.census import ProbedStep
 from scalebench.record.run import METRICS
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
+from scalebench.trainer.census import TokenChecksum, active_modes, probed_step, take_census
 from scalebench.trainer.heartbeat import heartbeat
+from scalebench.trainer.host_load import HostLoad
 from scalebench.trainer.metrics import RankRecord, summarise
 from scalebench.trainer.monitor import Monitor
 from scalebench.trainer.probe import Probe
@@ -35,7 +40,7 @@ def measure(request: Request, began: float) -> Session:
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     measure_in(session, request, began)
     return session
 
@@ -46,6 +51,8 @@ class Ready:
 
     tokens: TokenFile
     plan: SamplePlan
+    model: nn.Module  # as it was built, inside of what the strategy wraps around it
+    compiled: bool
     strategy: Strategy
     batches: Batches
     parameters: int
@@ -67,17 +74,36 @@ def set_up(session: Session, request: Request) -> Ready:
     def steps(first: int, count: int) -> Series:
         return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
 
-    return Ready(tokens, plan, strategy, batches, parameters, steps)
+    return Ready(tokens, plan, model, cell.execution.compile, strategy, batches, parameters, steps)
 
 
-def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe]:
+def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
     """Make `count` warm-up steps, 3 or more, and look at the last but one of them from inside."""
     probed = count - AFTER_PROBE - 1
     series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
-    with Probe(ready.strategy) as probe:
-        series.append(ready.steps(probed, 1))
-    series.append(ready.steps(probed + 1, AFTER_PROBE))
-    return series, probe
+    probed_series, probe, before = probed_step_of(ready, probed)
+    if ready.strategy.device.type == "cuda":
+        # The eager step of a compiled cell has left blocks that are not of the program which is timed.
+        torch.cuda.empty_cache()
+    series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
+    return series, probe, before
+
+
+def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
+    """Make step `step` under a probe."""
+    # A hook on a compiled model would have it compiled again.
+    checksum = None if ready.compiled else TokenChecksum()
+    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext():
+        series = _probed_step(ready, step)
+    return series, probe, probed_step(step, probe, ready.strategy, checksum)
+
+
+def _probed_step(ready: Ready, step: int) -> Series:
+    try:
+        return ready.steps(step, 1)
+    except torch.OutOfMemoryError as error:
+        hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"
+        raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
 def measure_in(session: Session, request: Request, began: float) -> None:
@@ -87,25 +113,44 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     strategy, batches, parameters = run.strategy, run.batches, run.parameters
     ready = time.time()
     _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
-    warmup, probe = warm_up(run, work.warmup_steps)
+    warmup, probe, before = warm_up(run, work.warmup_steps)
     executed = strategy.executed()
+    # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
+    monitor = Monitor(session.device, session.uuids)
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
+    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     dist.barrier()
     warm = time.time()
-    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
-    with Monitor(session.device, session.uuids) as monitor:
-        window = run.steps(work.warmup_steps, work.steps)
+    with monitor:
+        dist.barrier()
+        with HostLoad() as host_load:
+            window = run.steps(work.warmup_steps, work.steps)
+    modes = active_modes()
     _say(session, f"window: {window.wall:.2f} s")
+
+    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    cuda_memory = _cuda_memory(session.device)
+    updates = strategy.executed() - executed
+
+    held_out = open_split(Path(request.tokens), "val", cell.workload)
+    scored = session.gather(
+        validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
+    )
+    closing = time.perf_counter()
+    strategy.module.train()
+    # A compiled cell would run as written, which takes more memory than what was timed.
+    skipped = run.compiled or any(rank.out_of_memory for rank in scored)
+    after = None if skipped else probed_step_of(run, work.warmup_steps + work.steps, weigh=False)[2]
 
     own = RankRecord(
         series=[*warmup, window],
-        executed=strategy.executed() - executed,
+        executed=updates,
         taken=batches.taken,
         tokens=batches.tokens,
-        place=session.place | monitor.result(),
-        max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
-        cuda_memory=_cuda_memory(session.device),
+        place=session.place | monitor.result() | host_load.result(),
+        max_rss=max_rss,
+        cuda_memory=cuda_memory,
         state_bytes=probe.state_bytes,
         collectives=probe.collectives(),
         dtypes=probe.dtypes() | strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
@@ -113,13 +158,14 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         parameters=parameters,
         ready=ready,
         warm=warm,
+        census=take_census(strategy, before, after, modes),
+        closing_s=time.perf_counter() - closing,
     )
-    held_out = open_split(Path(request.tokens), "val", cell.workload)
-    scored = validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
     ranks = session.gather(own)
-    scored_by_rank = session.gather(scored)
     if session.rank == 0:
-        scores = summarise_validation(scored_by_rank, cell.workload.task)
+        scores = summarise_validation(scored, cell.workload.task)
+        if any(rank.out_of_memory for rank in scored):
+            _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
         metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")

@@ -16,6 +16,7 @@ from scalebench.files import sha256_of
 from scalebench.model.counts import Counts, count, count_encoder
 from scalebench.model.memory import state_bytes
 from scalebench.model.peaks import peak
+from scalebench.record.census import Census
 from scalebench.record.metrics import (
     Energy,
     Ledger,
@@ -52,6 +53,8 @@ class RankRecord:
     parameters: int
     ready: float  # epoch seconds: set up, before the warm-up
     warm: float  # epoch seconds: before the window
+    census: Census
+    closing_s: float  # of the probed step after the validation
 
 
 class NotFinite(Exception):
@@ -105,6 +108,8 @@ def summarise(
         engine_config=ranks[0].engine_config,
         ranks=[r.place for r in ranks],
         total_wall_time_s=time.time() - request.started,
+        closing_s=max(r.closing_s for r in ranks),
+        census=[r.census for r in ranks],
         files={STEPS: sha256_of(steps_file)},
     )
 

@@ -9,6 +9,7 @@ import psutil
 import torch
 
 PERIOD = 0.1  # seconds between samples; each takes about a millisecond of the host, outside of the GIL
+POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT, in milliwatts
 AGREEMENT = 0.1  # energy by the counter and by the integral of power may differ by this part
 # Throttle reasons of NVML that make a device slower than it could be (not idle, not application clocks).
 REASONS = {0x4: "power_cap", 0x8: "hardware", 0x20: "thermal_software", 0x40: "thermal_hardware", 0x80: "power_brake"}
@@ -55,7 +56,7 @@ class GpuMonitor:
     def _sample(self) -> None:
         for handle, samples in zip(self.handles, self.samples, strict=True):
             samples.times.append(time.perf_counter())
-            samples.power.append(self._ask("nvmlDeviceGetPowerUsage", handle) / 1e3)
+            samples.power.append(self._power(handle))
             samples.clock.append(self._ask("nvmlDeviceGetClockInfo", handle, 1))  # 1: streaming multiprocessors
             samples.load.append(self._utilization(handle))
             samples.reasons.append(int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle, missing=0)))
@@ -65,6 +66,16 @@ class GpuMonitor:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
             return missing
+
+    def _power(self, handle: Any) -> float:
+        """Watts now. nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation)."""
+        try:
+            (value,) = self.nvml.nvmlDeviceGetFieldValues(handle, [POWER_INSTANT])
+            if value.nvmlReturn == 0:
+                return value.value.uiVal / 1e3
+        except (self.nvml.NVMLError, AttributeError):  # drivers and libraries before 530
+            pass
+        return self._ask("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
         try:

@@ -1,17 +1,21 @@
 """A look at one step from inside: its collectives, the dtypes that ran, the state that is kept. Never in the window."""
 
 import gc
-from collections import defaultdict
+from collections import Counter, defaultdict
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from scalebench.strategy import Strategy
 
 # Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear")
+PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
+ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
+UPDATES = "_fused_adam"  # fused kernels of the optimizer
 
 
 class Probe(TorchDispatchMode):
@@ -20,14 +24,18 @@ class Probe(TorchDispatchMode):
     The dispatcher sees every collective: those of DDP's reducer in C++, of FSDP2 and of DeepSpeed alike.
     """
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: Strategy, weigh: bool = True) -> None:
+        """`weigh`: also measure the state in memory, which takes a good part of a second on a CPU."""
         super().__init__()
-        self.strategy = strategy
+        self.strategy, self.weigh = strategy, weigh
         self.calls: dict[str, int] = defaultdict(int)
         self.bytes: dict[str, int] = defaultdict(int)
         self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
         self.products: set[str] = set()
         self.gradients: set[str] = set()
+        self.flops: Counter[str] = Counter()  # linear: products with weights; batched: of attention
+        self.attention: Counter[str] = Counter()
+        self.updates: Counter[str] = Counter()
         self.state_bytes = 0
 
     def __enter__(self) -> "Probe":
@@ -52,15 +60,29 @@ class Probe(TorchDispatchMode):
             hook.remove()
 
     def _update(self, step: int) -> None:
-        self.state_bytes = state_bytes(self.strategy.device)
+        if self.weigh:
+            self.state_bytes = state_bytes(self.strategy.device)
         type(self.strategy).update(self.strategy, step)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         if func.namespace == "c10d":
             self._collective(func._schema.name, args)
-        elif func.namespace == "aten" and func._schema.name.removeprefix("aten::") in PRODUCTS:
+            return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "aten":
+            self._operation(func, func._schema.name.removeprefix("aten::"), args, kwargs or {}, result)
+        return result
+
+    def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        if name in PRODUCTS:
             self.products |= {_name(t.dtype) for t in _tensors(args)}
-        return func(*args, **(kwargs or {}))
+            if func.overloadpacket in flop_registry:
+                flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
+                self.flops[PRODUCTS[name]] += int(flops)
+        elif name.startswith(ATTENTION):
+            self.attention[name] += 1
+        elif name.startswith(UPDATES):
+            self.updates[name] += 1
 
     def _collective(self, name: str, args: tuple) -> None:
         tensors = _tensors(args)
@@ -69,7 +91,7 @@ class Probe(TorchDispatchMode):
             # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
             sizes = [t.numel() * t.element_size() for t in tensors]
             self.calls[name] += 1
-            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else max(sizes)
+            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
             for tensor, size in zip(tensors, sizes, strict=True):
                 self.moved[name][_name(tensor.dtype)] += size
 
@@ -114,6 +136,11 @@ def _tensors(value: object) -> list[Tensor]:
     if isinstance(value, list | tuple):
         return [t for v in value for t in _tensors(v)]
     return []
+
+
+def _larger_side(args: tuple) -> int:
+    """Bytes of the larger of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
+    return max(sum(t.numel() * t.element_size() for t in _tensors(argument)) for argument in args)
 
 
 def _name(dtype: torch.dtype) -> str:

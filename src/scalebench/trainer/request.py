@@ -30,6 +30,7 @@ class Request:
     time_limit: float  # seconds for the whole run
     provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
+    gpus: int = 0  # CUDA devices that the launcher saw on its node
 
     @cached_property
     def cell(self) -> Cell:

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from scalebench.campaign.cells import Cell
-from scalebench.trainer.world import WrongWorld, check
+from scalebench.machine.applicable import arch_problem
+from scalebench.machine.gpus import cores_near
+from scalebench.trainer.world import NotApplicable, WrongWorld, check
 
 SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
 
@@ -23,10 +26,11 @@ SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
 class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
-    def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = ()) -> None:
+    def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = (), gpus: int = 0) -> None:
         """Join the world. `timeout_s`: seconds after which a collective that a rank never joins is an error.
 
-        `hosts`: the nodes that it must be on, where they are known. Raises WrongWorld where it is not that of `cell`.
+        `hosts`: the nodes that it must be on, where they are known; `gpus`: CUDA devices that the launcher saw. Raises
+        WrongWorld where the world is not that of `cell`, NotApplicable where torch has no kernels for a device.
         """
         self.rank, self.world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
@@ -34,7 +38,8 @@ class Session:
             raise WrongWorld(f"{cell.world_size} ranks were asked for, but {self.world_size} came up")
         self.host = socket.gethostname()
         self.cores: list[int] = []
-        self.device = self._device(cell)
+        self.near_cores: list[int] = []  # beside a GPU: those of its NUMA node, shared with other ranks
+        self.device = self._device(cell, gpus)
         self.store = next(dist.rendezvous("env://"))[0]
         dist.init_process_group(
             "nccl" if self.device.type == "cuda" else "gloo",
@@ -47,17 +52,30 @@ class Session:
         # Before anything is timed: the ranks are where they were asked for, and every device is there once.
         check(cell, self.gather(self.place), hosts)
 
-    def _device(self, cell: Cell) -> torch.device:
+    def _device(self, cell: Cell, gpus: int) -> torch.device:
         device, has_cuda = cell.execution.device, torch.cuda.is_available()
         self.devices_here = (
             cell.execution.geometry.devices_per_node // self.local_world
         )  # of this rank; several under dp
+        if device != "cpu" and gpus and not has_cuda:
+            raise WrongWorld(
+                f"the launcher saw {gpus} CUDA device{'s' if gpus > 1 else ''}, but torch cannot use any: "
+                "the driver may be too old for this torch, or a device is lost (nvidia-smi says more)"
+            )
         if device == "cpu" or (device == "auto" and not has_cuda):
             threads = cell.execution.threads_per_device
             self.cores = bind_to_cores(self.local_rank, threads)
             torch.set_num_threads(threads)
             return torch.device("cpu")
+        if self.local_rank + self.devices_here > torch.cuda.device_count():
+            raise WrongWorld(f"rank {self.rank} is to drive device {self.local_rank}, which torch does not see")
         torch.cuda.set_device(self.local_rank)
+        properties = torch.cuda.get_device_properties(self.local_rank)
+        problem = arch_problem(properties.name, torch.cuda.get_device_capability(), torch.cuda.get_arch_list())
+        if problem:
+            raise NotApplicable(problem)
+        if self.devices_here == 1:
+            self.near_cores = bind_near(nvml_uuid(properties))
         return torch.device("cuda", self.local_rank)
 
     @property
@@ -73,7 +91,7 @@ class Session:
     @property
     def uuids(self) -> list[str]:
         """The GPUs of this rank as NVML names them: its numbering need not be that of CUDA."""
-        return [f"GPU-{p.uuid}" for p in self._gpus]
+        return [nvml_uuid(p) for p in self._gpus]
 
     @property
     def place(self) -> dict:
@@ -84,6 +102,8 @@ class Session:
             "devices": self.uuids or ["cpu"],
             "device_name": self._gpus[0].name if self._gpus else "cpu",
             "cores": self.cores,
+            "near_cores": self.near_cores,
+            "threads": torch.get_num_threads(),
             "backend": dist.get_backend(),
             "start": os.environ.get("SCALEBENCH_START", "fresh"),
             "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpus else "GLOO_SOCKET_IFNAME"),
@@ -118,6 +138,19 @@ class Session:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def nvml_uuid(properties: Any) -> str:
+    """The UUID of a device, or of a part of one (MIG), as NVML writes it; `properties` are torch's."""
+    return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{properties.uuid}"
+
+
+def bind_near(uuid: str) -> list[int]:
+    """Bind this process to the cores of its GPU's NUMA node; empty, and nothing is bound, where they are not known."""
+    cores = cores_near(uuid)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    return cores
 
 
 def bind_to_cores(local_rank: int, threads: int) -> list[int]:

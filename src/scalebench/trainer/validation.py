@@ -16,6 +16,7 @@ from scalebench.corpus.plan import digest, held_out
 from scalebench.corpus.reader import TokenFile
 from scalebench.record.metrics import Validation
 from scalebench.strategy import Strategy
+from scalebench.trainer.census import TokenChecksum, add_checksums
 
 LARGEST = 700  # nats; exp of more is no float
 
@@ -26,7 +27,9 @@ class Scored:
 
     ids: np.ndarray
     totals: np.ndarray
+    checksum: str  # of the tokens of the scored samples
     seconds: float
+    out_of_memory: bool = False
 
 
 def validate(
@@ -35,22 +38,31 @@ def validate(
     """Score this rank's part of the held-out samples; empty where there are none.
 
     Every rank makes the same number of forward passes, since sharded weights are gathered in them; the last ones are
-    filled with samples that are not counted.
+    filled with samples that are not counted. Compiled cells are scored as written: a second graph, of the evaluation
+    mode, would take minutes. Where memory runs out there is no validation, and what was measured before it stands.
     """
     began, ids = time.perf_counter(), held_out(file.samples, count)
     passes = -(-len(ids) // (batch.micro * batch.n_devices))
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
     own = places[:, shares].reshape(passes, -1)
     totals = np.zeros(3)
-    for row in own:
-        tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
-        counted = torch.from_numpy(row < len(ids)).to(device)
-        totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
-    return Scored(ids[own[own < len(ids)]], totals, time.perf_counter() - began)
+    checksum = TokenChecksum()
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            for row in own:
+                tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
+                counted = torch.from_numpy(row < len(ids)).to(device)
+                checksum.add(tokens[counted])
+                totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
+    except torch.OutOfMemoryError:
+        return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
+    return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """The validation of all ranks together; None where nothing was scored."""
+    """The validation of all ranks together; None where nothing was scored, or a rank ran out of memory."""
+    if any(rank.out_of_memory for rank in ranks):
+        return None
     loss, targets, correct = np.sum([rank.totals for rank in ranks], axis=0).tolist()
     if not targets:
         return None
@@ -59,6 +71,7 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
     return Validation(
         samples=len(ids),
         samples_sha256=digest([ids]),
+        tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
         targets=int(targets),
         loss=loss / targets,
         perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,

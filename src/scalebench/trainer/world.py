@@ -12,6 +12,10 @@ class WrongWorld(Exception):
     """Ranks, nodes or devices are not those of the cell: its numbers would be those of another geometry."""
 
 
+class NotApplicable(Exception):
+    """This machine cannot run the cell, which only a rank could find out."""
+
+
 def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()) -> None:
     """Raise WrongWorld unless the ranks' `places` are the nodes and devices of `cell`, each device once.
 

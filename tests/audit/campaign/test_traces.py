@@ -78,3 +78,27 @@ def test_devices_of_a_trace_are_not_its_ranks():
     path = Path("results/x/traces/c/profile_summary.json")
     entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, [])["traces"][0]
     assert entry["n_devices"] == 2
+
+
+def test_one_device_launches_no_collective():
+    """NCCL: a collective of one rank in place is no kernel, which the probe cannot know."""
+    alone = profile(trace(ranks=1), expected_calls={"allreduce": 4}, world_size=1)
+    assert alone.device == "gpu"
+    assert ("trace-collectives-differ", "suspect") not in codes(alone)
+    assert ("trace-collectives-differ", "suspect") in codes(profile(expected_calls={"allreduce": 4}))
+
+
+@pytest.mark.parametrize(("precision", "findings"), [("fp16", []), ("bf16", [("trace-collectives-differ", "suspect")])])
+def test_fsdp_with_a_loss_scale_reduces_once_more(precision, findings):
+    made = trace(ranks=2)
+    calls = round(sum(c.calls for c in profile(made).collectives.values()))
+    given = profile(made, expected_calls={"allgather": calls - 2}, strategy="fsdp", precision=precision)
+    assert codes(given) == findings
+
+
+def test_devices_that_share_a_process_are_not_pulled_apart():
+    """nn.DataParallel: one rank, two devices."""
+    breakdown = StepBreakdown(trace(ranks=1), 1, n_devices=2)
+    assert "drives several devices" in breakdown.unknown["communication"]
+    assert all(step.exposed_ms is None and step.idle_ms is None for step in breakdown.per_step())
+    assert "communication" not in StepBreakdown(trace(ranks=2), 2, n_devices=2).unknown

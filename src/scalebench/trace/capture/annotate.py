@@ -1,6 +1,6 @@
 """Named ranges around the parts of a step: step, data, forward, backward, reduce, optimizer.
 
-They are put around the trainer's objects from outside while a trace is taken; a run that is not traced has no trace of them.
+They are put around the trainer's objects from outside while a trace is taken; a run that is not traced is untouched.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def of_nvtx() -> tuple[Push, Pop]:
 def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
     """Mark the parts of the steps that are made meanwhile.
 
-    `reduce` is there where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce while backward runs.
+    `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
     take, micro_step, update = batches.take, strategy.micro_step, strategy.update
 

@@ -17,6 +17,7 @@ from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import open_split
 from scalebench.files import scrub, sha256_of, write_json
 from scalebench.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
+from scalebench.launch.device_lock import device_lock, devices_of
 from scalebench.launch.failure import failure
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices
@@ -75,7 +76,8 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
         status = "not_applicable" if reason else "ok"
         if not reason:
             variables = record_interconnect(raw) if settings.interconnect and gpu else {}
-            reason = _run(request, out / LOG, tool, nodes, variables)
+            with device_lock(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
+                reason = _run(request, out / LOG, tool, nodes, variables)
             status = "failed" if reason else "ok"
         result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
         captured = Captured(
@@ -110,7 +112,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Ask the first node about its links, where it has the programs; returns the variables that let NCCL write about them."""
+    """Ask the first node about its links, where it has the programs; returns the variables that make NCCL log them."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -126,7 +128,7 @@ def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, varia
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scalebench.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
-    outcome = run_ranks(request, log, PROGRAM, nodes, request.cell.work.warmup_steps, under, variables)
+    outcome = run_ranks(request, log, PROGRAM, nodes, request.cell.work.warmup_steps, under=under, variables=variables)
     traced = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
     if (attempt / RANK_RESULT).exists() and traced:
         return None

@@ -1,4 +1,4 @@
-"""`python -m scalebench.trace.capture.nsys_node REQUEST COMMAND...`: a node's process tree under Nsight Systems, its report in the run's folder.
+"""A node's process tree under Nsight Systems: `python -m scalebench.trace.capture.nsys_node REQUEST COMMAND...`.
 
 nsys works in a folder of this node's own disk: its sockets need short paths, and SQLite needs locks that network file
 systems do not have. Report and export are copied to the run's folder when they are whole.

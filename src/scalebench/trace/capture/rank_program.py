@@ -1,8 +1,8 @@
-"""The program of one rank of a trace: `python -m scalebench.trace.capture.rank_program REQUEST`. The timed run's, under a profiler."""
+"""One rank of a trace: `python -m scalebench.trace.capture.rank_program REQUEST`, the timed run under a profiler."""
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def traced(request: Request) -> Any:
-    """Warm up, then make the asked number of steps under the profiler."""
+    """Warm up, then make the requested number of steps under the profiler."""
     import torch.distributed as dist
 
     from scalebench.files import write_json
@@ -23,19 +23,16 @@ def traced(request: Request) -> Any:
     from scalebench.trainer.measure import set_up, warm_up
     from scalebench.trainer.session import Session
 
-    asked = json.loads((Path(request.out) / SETTINGS).read_text())
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
+    settings = json.loads((Path(request.out) / SETTINGS).read_text())
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
-    _, probe = warm_up(run, warmup)
-    push, pop = of_nvtx() if asked["tool"] == NSYS else of_profiler()
-    if asked["tool"] == NSYS:
-        push(f"rank {session.rank}")  # the report knows processes; this says which rank each is
-        pop()
+    _, probe, _ = warm_up(run, warmup)
+    push, pop = of_nvtx() if settings["tool"] == NSYS else of_profiler()
     dist.barrier()
-    recording = _nsys(session) if asked["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
+    recording = _nsys(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
     with recording, annotated(run.strategy, run.batches, push, pop):
-        series = run.steps(warmup, asked["steps"])
+        series = run.steps(warmup, settings["steps"])
     times = session.gather(series.step_time.tolist())
     places = session.gather(session.place)
     if session.rank == 0:
@@ -61,17 +58,26 @@ def _profiler(session: Any, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _nsys(session: Any) -> Iterator[None]:
-    """The part of the program that nsys records on a GPU (it was started with --capture-range=cudaProfilerApi)."""
-    import torch
+def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
+    """The part of the program that nsys records on a GPU (it was started with --capture-range=cudaProfilerApi).
 
-    if session.device.type != "cuda":
-        yield
-        return
-    torch.cuda.cudart().cudaProfilerStart()
+    The report knows processes; a range says which rank each is, and is opened within what is recorded. One session of
+    nsys records all ranks of a node: it must run before any of them goes on, and until all of them are done.
+    """
+    import torch
+    import torch.distributed as dist
+
+    gpu = session.device.type == "cuda"
+    if gpu:
+        torch.cuda.cudart().cudaProfilerStart()
+        dist.barrier()
+    push(f"rank {session.rank}")
+    pop()
     yield
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStop()
+    if gpu:
+        torch.cuda.synchronize()
+        dist.barrier()
+        torch.cuda.cudart().cudaProfilerStop()
 
 
 if __name__ == "__main__":

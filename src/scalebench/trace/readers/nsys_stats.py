@@ -1,7 +1,7 @@
 """Texts of `nsys stats`: tables or CSV, report names of 2022.4 (`gpukernsum`) and of 2025 (`cuda_gpu_kern_sum`).
 
-Numbers may be grouped in any way (the locale's: 27,65,96,75,62,725), names may be cut with an ellipsis and hold commas and
-single spaces, and a report without data says so in a line of its own.
+Numbers may be grouped in any way (the locale's: 27,65,96,75,62,725), names may be cut with an ellipsis and hold commas
+and single spaces, and a report without data says so in a line of its own.
 """
 
 import csv
@@ -21,8 +21,15 @@ from scalebench.trace.top_entries import entry, likely_bottleneck
 TITLE = re.compile(r"^ \*\* (?P<title>.+?) \((?P<report>\w+)\):\s*$")
 CSV_HEAD = re.compile(r"^(?:\"?Time \(%\)|\"?Total \(MB\))", re.IGNORECASE)
 # Report of 2022.4 -> its name since 2023.
-OLD = {"nvtxsum": "nvtx_sum", "nvtxppsum": "nvtx_pushpop_sum", "osrtsum": "osrt_sum", "cudaapisum": "cuda_api_sum",
-       "gpukernsum": "cuda_gpu_kern_sum", "gpumemtimesum": "cuda_gpu_mem_time_sum", "gpumemsizesum": "cuda_gpu_mem_size_sum"}  # fmt: skip
+OLD = {
+    "nvtxsum": "nvtx_sum",
+    "nvtxppsum": "nvtx_pushpop_sum",
+    "osrtsum": "osrt_sum",
+    "cudaapisum": "cuda_api_sum",
+    "gpukernsum": "cuda_gpu_kern_sum",
+    "gpumemtimesum": "cuda_gpu_mem_time_sum",
+    "gpumemsizesum": "cuda_gpu_mem_size_sum",
+}
 COUNTS = ("Instances", "Num Calls", "Count")
 NAMES = ("Range", "Name", "Operation")
 COLUMNS = ["percent", "total_ns", "count", "name", "raw"]
@@ -35,7 +42,7 @@ def read_text(path: Path) -> dict[str, pd.DataFrame]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
-    found: dict[str, pd.DataFrame] = {}
+    tables: dict[str, pd.DataFrame] = {}
     report, at = None, 0
     while at < len(lines):
         title = TITLE.match(lines[at])
@@ -49,17 +56,17 @@ def read_text(path: Path) -> dict[str, pd.DataFrame]:
                 else _rows(path, block, at)
             )
             name = report or _guess(lines[at])
-            found[name] = pd.concat([found[name], table]) if name in found else table
+            tables[name] = pd.concat([tables[name], table]) if name in tables else table
             at += len(block) - 1
             report = None
         at += 1
-    if not found:
+    if not tables:
         skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
         reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
         raise UserError(
             f"{path}: {reason}; make it again: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
         )
-    return found
+    return tables
 
 
 def _block(lines: list[str], start: int) -> list[str]:
@@ -70,9 +77,9 @@ def _block(lines: list[str], start: int) -> list[str]:
 
 
 def _rows(path: Path, block: list[str], at: int) -> pd.DataFrame:
-    """A table in columns, which the line of dashes measures: cells may be empty or hold several spaces (GridXYZ of 2022.4)."""
+    """A table in columns, which the dashes measure: cells may be empty or hold several spaces (GridXYZ of 2022.4)."""
     dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
-    places = [found.span() for found in re.finditer("-+", dashes)]
+    places = [match.span() for match in re.finditer("-+", dashes)]
     if not places:
         raise UserError(
             f"{path}, line {at + 2}: a line of dashes is expected under the header; was the text cut off or changed?"
@@ -98,7 +105,8 @@ def _csv_rows(path: Path, block: list[str], at: int) -> pd.DataFrame:
     for offset, cells in enumerate(rows, start=1):
         if len(cells) != len(heads):
             raise UserError(
-                f"{path}, line {at + offset + 1}: {len(cells)} columns where the header has {len(heads)}; was it cut off?"
+                f"{path}, line {at + offset + 1}: {len(cells)} columns where the header has {len(heads)}; "
+                "was it cut off?"
             )
         made.append(_row(path, at + offset, heads, cells, ",".join(cells)))
     return pd.DataFrame(made, columns=COLUMNS)
@@ -135,7 +143,7 @@ def _guess(head: str) -> str:
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """The fields of a Profile that text reports give. `ranks`: processes in them; `steps`: optimizer steps of the run."""
+    """What text reports give of a Profile. `ranks`: processes in them; `steps`: the run's optimizer steps."""
     reports = {path: read_text(path) for path in dict.fromkeys(paths)}
     tables = [r[KERNELS] for r in reports.values() if KERNELS in r]
     fields: dict[str, Any] = {"tool": "nsys stats", "ranks_from": "nothing: a text names no processes"}

@@ -12,7 +12,7 @@ ALLOWED = "allowed: .sqlite (nsys export), .json or .json.gz of torch's profiler
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """The files of one capture as one trace: one of nsys a node, or one of torch's profiler a rank. Raises UserError."""
+    """The files of one capture as one trace: one per node (nsys) or per rank (torch's profiler). Raises UserError."""
     traces: list[Trace] = []
     for path in paths:
         kind = kind_of(path)
@@ -36,7 +36,7 @@ def kind_of(path: Path) -> str:
         raise UserError(f"{path}: a report of Nsight Systems; export it first: nsys export --type sqlite {path.name}")
     if path.suffix == ".qdstrm":
         raise UserError(
-            f"{path}: what nsys leaves where its importer is missing; make a report of it: QdstrmImporter -i {path.name}"
+            f"{path}: what nsys leaves without its importer; make a report of it: QdstrmImporter -i {path.name}"
         )
     if head.startswith(SQLITE) or path.suffix in (".sqlite", ".db"):
         return "sqlite"

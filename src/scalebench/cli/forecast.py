@@ -1,0 +1,212 @@
+"""Forecasts: sweep collectives, forecast what was not measured, plan what it takes, find the largest micro-batch."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalebench.cli.arguments import Group, count, on_campaign, path, results_option
+from scalebench.cli.run import stoppable
+from scalebench.errors import UserError
+
+if TYPE_CHECKING:
+    from scalebench.forecast.campaign_forecast import Evidence
+    from scalebench.forecast.sweep_file import Link, Sweep
+
+# Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
+
+
+def sweep_groups(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.forecast import sweep as making
+    from scalebench.forecast.collective import Group as Ranks
+    from scalebench.forecast.sweep_file import from_nccl_tests, merged
+
+    loaded = LoadedCampaign(args.campaign)
+    groups = making.groups_of(loaded)
+    if args.group:
+        found, cell = making.group_called(loaded, args.group)
+        groups = {found: cell}
+    if not groups:
+        raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
+    folder = args.results / loaded.name / "sweep"
+    if args.nccl_tests:
+        if len(groups) > 1:
+            names = ", ".join(str(group) for group in groups)
+            raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
+        group: Ranks = next(iter(groups))
+        _publish_sweep(merged([from_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
+        return
+    for ranks, cell in groups.items():
+        with stoppable("the sweep will be made again"):
+            made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
+        _publish_sweep(made, folder / str(ranks))
+
+
+def sweep(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.forecast import sweep as making
+
+    loaded = LoadedCampaign(args.campaign)
+    group, cell = making.group_called(loaded, args.group)
+    with stoppable("the sweep will be made again"):
+        made = making.measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
+    _publish_sweep(made, args.out)
+
+
+def forecast_cells(args: argparse.Namespace) -> None:
+    from scalebench.forecast.campaign_forecast import make_forecasts
+    from scalebench.forecast.ledger import write_forecasts
+    from scalebench.forecast.text import forecasts_text
+
+    evidence = _evidence(args.campaign, args.results)
+    made = make_forecasts(evidence)
+    written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
+    print(forecasts_text(made))
+    print(f"\nwritten before its runs: {written}")
+    _score(evidence, args.results)
+
+
+def forecast(args: argparse.Namespace) -> None:
+    """Before the held-out cells run: the file that their runs wait for."""
+    from scalebench.files import write_json
+    from scalebench.forecast.campaign_forecast import make_forecasts
+    from scalebench.forecast.ledger import write_forecasts
+
+    evidence = _evidence(args.campaign, args.results)
+    written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
+    write_json(args.out, {"forecasts": written.name})
+
+
+def forecast_report(args: argparse.Namespace) -> None:
+    from scalebench.files import write_json
+    from scalebench.forecast.report_data import report_of
+
+    evidence = _evidence(args.campaign, args.results)
+    _score(evidence, args.results)
+    evidence = _evidence(args.campaign, args.results)
+    folder = args.results / evidence.loaded.name
+    write_json(folder / "forecast.json", report_of(evidence, folder / "forecasts"))
+
+
+def plan(args: argparse.Namespace) -> None:
+    from datetime import date
+
+    from scalebench.forecast.plan import make_plan
+    from scalebench.forecast.planner import Price
+    from scalebench.forecast.text import plan_text
+
+    price = None
+    if args.price is not None:
+        price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
+    elif args.price_date:
+        raise UserError("--price-date is the date of a price; give --price as well")
+    evidence = _evidence(args.campaign, args.results)
+    print(plan_text(evidence.loaded, make_plan(evidence, price, args.budget)))
+
+
+def _evidence(campaign: Path, results: Path) -> "Evidence":
+    from scalebench.audit.finding import Findings
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.errors import damaged
+    from scalebench.forecast.campaign_forecast import Evidence, read_measured
+    from scalebench.forecast.ledger import LEDGER, read_ledger
+    from scalebench.forecast.sweep_file import read_sweeps
+
+    loaded = LoadedCampaign(campaign)
+    folder = results / loaded.name
+    findings = None
+    if (folder / "findings.json").is_file():
+        try:
+            findings = Findings.model_validate_json((folder / "findings.json").read_bytes())
+        except ValueError as error:
+            raise damaged(folder / "findings.json", str(error).splitlines()[0]) from None
+    ledger = read_ledger(results / "forecasts" / LEDGER)
+    return Evidence(loaded, read_measured(loaded, results), findings, read_sweeps(folder / "sweep"), ledger)
+
+
+def _score(evidence: "Evidence", results: Path) -> None:
+    """Score what was forecast and is measured now; say how many were inside."""
+    from scalebench.forecast.campaign_forecast import outcomes
+    from scalebench.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, scored
+
+    measured, nodes = outcomes(evidence)
+    folder = results / evidence.loaded.name / "forecasts"
+    scores = [score for made in read_forecasts(folder) for score in scored(made, measured, nodes)]
+    if scores:
+        add_to_ledger(results / "forecasts" / LEDGER, scores)
+        inside = sum(score.inside for score in scores)
+        print(f"scored {len(scores)} forecasts of {evidence.loaded.name}: {inside} inside their interval")
+
+
+def _link(args: argparse.Namespace) -> "Link | None":
+    from scalebench.forecast.sweep_file import Link
+
+    return Link(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
+
+
+def _publish_sweep(made: "Sweep", folder: Path) -> None:
+    from scalebench.files import write_json
+    from scalebench.forecast.sweep_file import SWEEP
+    from scalebench.forecast.text import sweep_text
+
+    write_json(folder / SWEEP, made.model_dump(mode="json"))
+    print(sweep_text(made))
+
+
+def _positive(text: str) -> float:
+    """An argument that is a positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e12:
+        raise argparse.ArgumentTypeError(f'"{text}" is not allowed; allowed: a positive number')
+    return value
+
+
+def add(commands: Group) -> None:
+    doc = "measure collectives over sizes, in the groups that the campaign's cells use"
+    example = (
+        "scalebench sweep config/campaigns/demo.yaml\n"
+        "scalebench sweep config/campaigns/nodes.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
+        "scalebench sweep config/campaigns/nodes.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
+    )
+    made = on_campaign(commands, "sweep", sweep_groups, doc, example)
+    made.add_argument("--group", metavar="KxG", help="only this group, as a cell's geometry is written (2x8)")
+    made.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
+    made.add_argument("--link", type=_positive, metavar="GB/s", help="what the link is said to carry, in one direction")
+    made.add_argument("--link-source", default="given by the user", metavar="TEXT", help="who says so")
+    made.add_argument(
+        "--nccl-tests", type=path, nargs="+", metavar="FILE", help="read files of `all_reduce_perf -J FILE` instead"
+    )
+    results_option(made)
+
+    doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
+    told = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
+    results_option(told)
+
+    doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
+    example = (
+        "scalebench plan config/campaigns/demo.yaml\n"
+        "scalebench plan config/campaigns/h100.yaml --price 2.5 --currency EUR --price-date 2026-11-01 --budget 40"
+    )
+    planned = on_campaign(commands, "plan", plan, doc, example)
+    planned.add_argument("--price", type=_positive, metavar="X", help="of a device hour")
+    planned.add_argument("--currency", default="USD", metavar="CODE", help="of the price (default: USD)")
+    planned.add_argument("--price-date", metavar="DATE", help="when the price was true (default: today)")
+    planned.add_argument("--budget", type=_positive, metavar="H", help="device hours that may be spent")
+    results_option(planned)
+
+
+def add_stages(stages: Group) -> None:
+    one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
+    one.add_argument("group", help="the group, as a cell's geometry is written")
+    one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
+
+    held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
+    held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
+    results_option(held)
+
+    doc = "forecast.json: forecasts with bands, scores, what-if rows"
+    data = on_campaign(stages, "forecast_report", forecast_report, doc)
+    results_option(data)

@@ -1,0 +1,65 @@
+"""Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`."""
+
+import argparse
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command, path
+
+# Packages are imported inside the commands: others must not wait for them.
+
+SHOWN = 50  # differences
+
+
+def verify(args: argparse.Namespace) -> None:
+    from scalebench.verify.campaign import verify
+
+    differences, runs, figures = verify(args.results)
+    for difference in differences[:SHOWN]:
+        print(difference)
+    if len(differences) > SHOWN:
+        print(f"and {len(differences) - SHOWN} more")
+    counted = f"{figures:,} figures recomputed from {runs:,} run{'s' if runs != 1 else ''}"
+    if differences:
+        print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
+        raise SystemExit(1)
+    print(f"PASS  {counted}; every file is the one that the report was made from")
+
+
+def why(args: argparse.Namespace) -> None:
+    from scalebench.verify.campaign import why
+
+    print(why(args.results, args.figure))
+
+
+def publish(args: argparse.Namespace) -> None:
+    from scalebench import __version__
+    from scalebench.verify.publish import Publication, publish
+
+    request = Publication(tuple(args.author), args.licence, args.notes, args.anonymous)
+    out = publish(args.results, args.out, request, __version__)
+    print(f"{out}: verified; start with {out}/report.html")
+
+
+def add(commands: Group) -> None:
+    doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
+    checked = command(commands, "verify", verify, doc, "scalebench verify results/demo")
+    checked.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
+    example = "scalebench why results/demo cells/ddp-n1x2/speedup"
+    one = command(
+        commands, "why", why, "where a figure of the report comes from: value, formula, files, hashes", example
+    )
+    one.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
+    one.add_argument("figure", metavar="FIGURE", help="the figure's id, as a click on it shows: cells/<cell>/<column>")
+    doc = "pack a verified campaign as a folder that can be cited: figures, series, tables, page, licence, RO-Crate"
+    example = 'scalebench publish results/demo --author "Jane Doe"'
+    made = command(commands, "publish", publish, doc, example)
+    made.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+    made.add_argument("--author", action="append", required=True, help="who measured; repeat it for several")
+    made.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
+    made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
+    made.add_argument("--anonymous", action="store_true", help="without host names")
+    made.add_argument("--out", type=path, default=Path("results/published"), help="default: results/published")
+
+
+def add_stages(stages: Group) -> None:
+    """None: the stage of the report writes the manifest."""

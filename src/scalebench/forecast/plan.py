@@ -1,0 +1,187 @@
+"""The plan of a campaign: what each cell takes, whether it fits, what may be left out and what to measure next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from scalebench.campaign.cells import Cell
+from scalebench.forecast.campaign_forecast import Calibration, Evidence, calibrate, rate, spread_of_runs
+from scalebench.forecast.collective import Unsupported
+from scalebench.forecast.interval import LEVEL, Interval
+from scalebench.forecast.memory import Peak, fit_memory, verdict
+from scalebench.forecast.planner import (
+    Candidate,
+    CellPlan,
+    Duration,
+    Price,
+    cell_plan,
+    dispensable,
+    next_measurement,
+    repeats_needed,
+    within_budget,
+)
+from scalebench.forecast.settings import group_of, held_of, measured_of, series_key
+from scalebench.record.run import MeasuredRun
+
+RESOLUTION = 0.05  # relative difference between two cells that the repeats are counted for
+ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing says how runs differ
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One cell. Seconds, bytes and hours; None with a reason in `refusal`."""
+
+    cell: str
+    devices: int
+    step: Interval | None
+    tokens_per_s: Interval | None
+    basis: str  # measured, forecast, or the code of the refusal
+    refusal: str | None
+    measure: str | None
+    memory_bytes: float | None
+    fits: str  # fits, undecided, does not fit, unknown
+    plan: CellPlan | None
+    repeats_done: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cells, and what follows from them; `remaining_s`: of the runs that are not there yet."""
+
+    rows: tuple[PlanRow, ...]
+    remaining_s: float
+    device_hours: float
+    cost: float | None
+    price: Price | None
+    leave_out: tuple[str, ...]
+    measure_next: str | None
+    repeats_for_resolution: int | None
+    taken: tuple[str, ...]
+    beyond_budget: tuple[str, ...]
+
+
+def make_plan(evidence: Evidence, price: Price | None = None, budget: float | None = None) -> Plan:
+    """The plan from what is measured now. `budget` in device hours."""
+    loaded = evidence.loaded
+    known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
+    calibration = calibrate(evidence, known, loaded.cells) if known else None
+    rows = []
+    for cell in loaded.cells:
+        runs = evidence.runs.get(cell.slug, [])
+        step, basis, reason, measure = _step(cell, runs, calibration)
+        plan = None
+        duration = _duration(cell, runs, evidence, step) if step else None
+        if duration:
+            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.repeats, duration)
+        used, fits = _memory(cell, evidence)
+        tokens = rate(cell, step) if step else None
+        rows.append(
+            PlanRow(cell.slug, group_of(cell).size, step, tokens, basis, reason, measure, used, fits, plan, len(runs))
+        )
+    return _concluded(evidence, rows, price, budget)
+
+
+def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+    plans = [row.plan for row in rows if row.plan]
+    hours = sum(p.device_hours for p in plans)
+    remaining = sum(
+        row.plan.run_seconds * (row.plan.repeats - min(row.repeats_done, row.plan.repeats)) for row in rows if row.plan
+    )
+    candidates = [
+        Candidate(row.cell, row.tokens_per_s, row.plan.device_hours)
+        for row in rows
+        if row.tokens_per_s and row.plan and row.repeats_done == 0
+    ]
+    measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
+    unmeasured = {c.cell for c in candidates}
+    out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
+    following = next_measurement(candidates)
+    spreads = [s for runs in evidence.runs.values() if (s := spread_of_runs(runs))]
+    taken, left = within_budget([p for p in plans if p.cell not in out], budget) if budget else ([], [])
+    return Plan(
+        rows=tuple(rows),
+        remaining_s=remaining,
+        device_hours=hours,
+        cost=sum(p.cost(price) for p in plans) if price else None,
+        price=price,
+        leave_out=out,
+        measure_next=following[0] if following else None,
+        repeats_for_resolution=repeats_needed(float(np.median(spreads)), RESOLUTION) if spreads else None,
+        taken=tuple(taken),
+        beyond_budget=tuple(left),
+    )
+
+
+def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
+    """Seconds of a step of a further run: Student's t with the prediction's variance; 10 % either way from one run."""
+    seconds, n = measured_of(cell, runs).seconds, len(runs)
+    spread = spread_of_runs(runs)
+    half = ONE_RUN_SPREAD
+    if spread is not None:
+        half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread * float(np.sqrt(1 + 1 / n))
+    return Interval(seconds, seconds * float(np.exp(-half)), seconds * float(np.exp(half)), LEVEL, "measured", n)
+
+
+def _step(
+    cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
+) -> tuple[Interval | None, str, str | None, str | None]:
+    if runs:
+        return measured_step(cell, runs), "measured", None, None
+    if calibration is None:
+        return None, "nothing-measured", "nothing is measured", "run one repeat: snakemake, then plan again"
+    entry = calibration.entry(cell)
+    if entry.interval is None:
+        return None, entry.refusal or "", entry.reason, entry.measure
+    return entry.interval, "forecast", None, None
+
+
+def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step: Interval) -> Duration | None:
+    """Around the steps: what the cell's own runs took; else the longest of those with the same engine; else of any."""
+    engine = cell.execution.strategy.startswith("zero")
+    others = [
+        run
+        for slug, each in evidence.runs.items()
+        for run in each
+        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == engine
+    ]
+    like = list(runs) or others or [run for each in evidence.runs.values() for run in each]
+    if not like:
+        return None
+    rest = [
+        run.metrics.total_wall_time_s
+        - run.metrics.window.wall_time_s
+        - run.metrics.startup.warmup_s
+        + run.metrics.startup.first_step_s
+        for run in like
+    ]
+    outside = float(np.mean(rest)) if runs else max(rest)
+    return Duration(0.0, max(outside, 0.0), 0.0, step, cell.work.steps, cell.work.warmup_steps)
+
+
+def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
+    """Peak bytes of a device, and the verdict where the device's memory is known (GPUs)."""
+    peaks, capacities = [], []
+    for other in evidence.loaded.cells:
+        for run in evidence.runs.get(other.slug, []):
+            reserved = run.metrics.memory.max_cuda_reserved_bytes
+            if reserved is None or series_key(other) != series_key(cell):
+                continue
+            peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
+    for runs in evidence.runs.values():
+        for run in runs:
+            gpus = run.metrics.hardware.get("gpus") or []
+            capacities += [_mebibytes(gpu.get("memory", "")) for gpu in gpus]
+    try:
+        used = fit_memory(held_of(cell), peaks).at(cell.batch.micro, group_of(cell).size)
+    except Unsupported:
+        return None, "unknown"
+    known = [c for c in capacities if c]
+    return used, verdict(used, min(known)) if known else "unknown"
+
+
+def _mebibytes(text: str) -> float:
+    """ "81559 MiB" -> bytes; 0 where it is something else."""
+    number, _, unit = text.partition(" ")
+    return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0

@@ -1,0 +1,128 @@
+"""Sweeps, forecasts and plans as text for a terminal."""
+
+from tabulate import tabulate
+
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.forecast.interval import WIDE, Interval
+from scalebench.forecast.ledger import Forecasts
+from scalebench.forecast.plan import RESOLUTION, Plan, PlanRow
+from scalebench.forecast.sweep_file import UNSTABLE, WEAK_LINK, Sweep, sweep_rows, unstable_rows, weak_rows
+from scalebench.preflight.requirements import size
+
+
+def sweep_text(sweep: Sweep) -> str:
+    """A table of all sizes, the link beside them, and what is unsteady or slow about them."""
+    rows = [
+        [
+            row.collective,
+            f"{row.nbytes:,}",
+            f"{row.seconds * 1e6:,.0f}",
+            f"{row.low * 1e6:,.0f} to {row.high * 1e6:,.0f}",
+            f"{row.bus_bytes_per_s / 1e9:.3g}",
+            "" if row.of_link is None else f"{100 * row.of_link:.0f} %",
+        ]
+        for row in sweep_rows(sweep)
+    ]
+    headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
+    link = f"; the link: {sweep.link.bytes_per_s / 1e9:g} GB/s ({sweep.link.source})" if sweep.link else ""
+    head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
+    table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
+    lines = [head, "", table]
+    unsteady: dict[str, list[float]] = {}
+    for row in unstable_rows(sweep):
+        unsteady.setdefault(row.collective, []).append(row.spread)
+    lines += [
+        f"unsteady: launches of {name} differ by more than {100 * UNSTABLE:.0f} % at {len(spreads)} "
+        f"size{'s' if len(spreads) > 1 else ''}, at most by {100 * max(spreads):.0f} %"
+        for name, spreads in unsteady.items()
+    ]
+    lines += [
+        f"slow: {r.collective} of {r.nbytes:,} bytes reaches {100 * (r.of_link or 0):.0f} % of the link's figure "
+        f"(less than {100 * WEAK_LINK:.0f} %)"
+        for r in weak_rows(sweep)
+    ]
+    return "\n".join(lines)
+
+
+def forecasts_text(forecasts: Forecasts) -> str:
+    """A row a cell: milliseconds of a step with its interval, or why there is none and what would lift that."""
+    rows, refused = [], []
+    for entry in forecasts.entries:
+        interval = entry.interval
+        if interval is None:
+            refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
+            continue
+        value = f"{1e3 * interval.value:,.1f}" if not interval.wide else ""
+        rows.append([entry.cell, value, _range(interval, 1e3), f"{100 * interval.level:.0f} %", _basis(interval)])
+    text = tabulate(rows, ["cell", "ms/step", "interval", "level", "from"], disable_numparse=True) if rows else ""
+    wide = any(not row[1] for row in rows)
+    note = f"\nWhere only an interval stands, it is wider than +-{100 * WIDE:.0f} %." if wide else ""
+    return "\n".join(filter(None, [text + note, *refused]))
+
+
+def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
+    """The plan: a row a cell, totals, and what follows."""
+    headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
+    rows = [_plan_row(row) for row in plan.rows]
+    if plan.price:
+        headers.insert(7, plan.price.currency)
+        for row, cells in zip(plan.rows, rows, strict=True):
+            cells.insert(7, f"{row.plan.cost(plan.price):.3g}" if row.plan else "")
+    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=_right(len(headers)))]
+    total = f"{plan.device_hours:.3g} device hours in all"
+    if plan.price and plan.cost is not None:
+        total += f", {plan.cost:.3g} {plan.price.currency} at {plan.price.amount:g} an hour ({plan.price.date})"
+    lines += ["", f"{total}; what is left takes {_duration(plan.remaining_s)}, one run after the other, without queues"]
+    unknown = [row for row in plan.rows if row.plan is None]
+    if unknown:
+        lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
+    lines += [f"{row.cell}: {row.refusal}. To lift it: {row.measure}" for row in plan.rows if row.refusal]
+    too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
+    if too_large:
+        lines.append(f"does not fit: {', '.join(too_large)}")
+    if plan.leave_out:
+        lines.append(f"a forecast decides already that these are not the fastest: {', '.join(plan.leave_out)}")
+    if plan.measure_next:
+        lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
+    if plan.repeats_for_resolution:
+        lines.append(
+            f"{plan.repeats_for_resolution} repeats resolve a difference of {100 * RESOLUTION:.0f} % "
+            "(four times out of five, by the spread of the runs so far)"
+        )
+    if plan.beyond_budget:
+        lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
+    return "\n".join(lines)
+
+
+def _plan_row(row: PlanRow) -> list[str]:
+    step, tokens, plan = row.step, row.tokens_per_s, row.plan
+    memory = "" if row.memory_bytes is None else f"{size(row.memory_bytes)}, {row.fits}"
+    return [
+        row.cell,
+        _range(step, 1e3) if step else "",
+        f"{tokens.value:,.0f}" if tokens and not tokens.wide else "",
+        memory,
+        _duration(plan.run_seconds) if plan else "",
+        f"{row.repeats_done} of {plan.repeats}" if plan else str(row.repeats_done),
+        f"{plan.device_hours:.3g}" if plan else "",
+        row.basis,
+    ]
+
+
+def _right(columns: int) -> tuple[str, ...]:
+    return ("left", *["right"] * (columns - 2), "left")
+
+
+def _range(interval: Interval, scale: float) -> str:
+    return f"{interval.low * scale:,.4g} to {interval.high * scale:,.4g}"
+
+
+def _basis(interval: Interval) -> str:
+    unit = "campaigns" if interval.construction == "conformal" else "series"
+    return f"{interval.construction}, {interval.n} {unit if interval.n != 1 else unit.removesuffix('s')}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,269 @@
+"""Tables as they stand in texts: Markdown, reStructuredText, boxes of lines, columns of pandas. Each becomes a
+`Grid` of strings.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+MOST_ROWS = 20_000  # of one table
+WIDEST = 200  # columns
+SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?")
+BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
+BARS = str.maketrans({"│": "|", "┃": "|", "║": "|"})
+RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")
+
+
+@dataclass(slots=True)
+class Grid:
+    """A table of strings. `rows` have the number of their line in the file."""
+
+    form: str
+    line: int
+    header: list[str]
+    rows: list[tuple[int, list[str]]]
+    caption: str = ""
+    section: list[str] = field(default_factory=list)
+    cut_off: bool = False
+
+
+Line = tuple[int, str]  # number in the file, 1-based, and text
+
+
+def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
+    """Markdown tables: a heading row, a row of dashes, rows."""
+    i = 0
+    while i + 1 < len(lines):
+        if (
+            "|" in lines[i][1]
+            and "-" in lines[i + 1][1]
+            and "|" in lines[i + 1][1]
+            and SEPARATOR.fullmatch(lines[i + 1][1].strip())
+        ):
+            header = pipe_cells(lines[i][1])
+            rows: list[tuple[int, list[str]]] = []
+            j = i + 2
+            while j < len(lines) and "|" in lines[j][1] and lines[j][1].strip() and len(rows) < MOST_ROWS:
+                if not SEPARATOR.fullmatch(lines[j][1].strip()):
+                    rows.append((lines[j][0], pipe_cells(lines[j][1])))
+                j += 1
+            if len(header) >= 2 and rows:
+                yield Grid("Markdown table", lines[i][0], header, rows)
+            i = j
+        else:
+            i += 1
+
+
+def pipe_cells(line: str) -> list[str]:
+    """The cells between the bars of a line; a bar behind a backslash or inside backticks is part of its cell."""
+    text = line.strip().translate(BARS)
+    text = re.sub(r"`[^`]*`", lambda m: m[0].replace("|", "\0"), text).replace("\\|", "\0")
+    text = text.removeprefix("|")
+    text = text.removesuffix("|")
+    return [cell.strip().replace("\0", "|") for cell in text.split("|")][:WIDEST]
+
+
+def box_tables(lines: list[Line]) -> Iterator[Grid]:
+    """Tables in boxes, as tabulate, prettytable, rich and reStructuredText draw them."""
+    i = 0
+    while i < len(lines):
+        text = lines[i][1].strip()
+        if len(text) > 4 and text[0] in "+┌┏╒╔╭" and BORDER.fullmatch(text):
+            j = i + 1
+            while j < len(lines) and lines[j][1].strip()[:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
+                j += 1
+            yield from _box(lines[i:j])
+            i = max(j, i + 1)
+        else:
+            i += 1
+
+
+def _box(block: list[Line]) -> Iterator[Grid]:
+    parts: list[list[Line]] = [[]]
+    for number, raw in block:
+        text = raw.strip()
+        if BORDER.fullmatch(text) and not re.search(r"\w", text):
+            if parts[-1]:
+                parts.append([])
+        elif "|" in text.translate(BARS):
+            parts[-1].append((number, text))
+    parts = [p for p in parts if p]
+    if len(parts) < 2:
+        return
+    header = _joined(parts[0])
+    ruled = len(parts) > 2 or len(parts[1]) == 1  # a line between any two rows: a row may have several lines
+    if ruled and all(len(p) == 1 or _continues(p) for p in parts[1:]):
+        rows = [(p[0][0], _joined(p)) for p in parts[1:]]
+    else:
+        rows = [(number, pipe_cells(text)) for p in parts[1:] for number, text in p]
+    if len(header) >= 2:
+        yield Grid("table in a box", parts[0][0][0], header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
+
+
+def _continues(part: list[Line]) -> bool:
+    """Whether further lines of a row only continue it: some of their cells are empty."""
+    return all("" in pipe_cells(text) for _, text in part[1:])
+
+
+def _joined(part: list[Line]) -> list[str]:
+    cells = [pipe_cells(text) for _, text in part]
+    width = max(map(len, cells))
+    return [" ".join(c[k] for c in cells if k < len(c) and c[k]).strip() for k in range(width)]
+
+
+def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
+    """reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
+    rules = [i for i, (_, text) in enumerate(lines) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
+    done = -1
+    for k, i in enumerate(rules):
+        if i <= done or (i == 0 and not lines[i][1].strip().startswith("=")):
+            continue
+        spans = [m.span() for m in re.finditer(r"[=-]+", lines[i][1])]
+        following = [r for r in rules[k + 1 : k + 3] if [m.span() for m in re.finditer(r"[=-]+", lines[r][1])] == spans]
+        boxed = bool(following) and following[0] - i <= 4
+        top, start = (i + 1, following[0]) if boxed else (max(i - 1, 0), i)
+        header = (
+            _columns_at(" ".join(t for _, t in lines[top : top + 1]), spans)
+            if not boxed
+            else _header_of(lines[i + 1 : start], spans)
+        )
+        rows: list[tuple[int, list[str]]] = []
+        j = start + 1
+        while (
+            j < len(lines) and lines[j][1].strip() and not RULE.fullmatch(lines[j][1].strip()) and len(rows) < MOST_ROWS
+        ):
+            rows.append((lines[j][0], _columns_at(lines[j][1], spans)))
+            j += 1
+        if len(spans) >= 2 and rows and any(header):
+            yield Grid("reStructuredText table", lines[top][0], header, rows)
+            done = j
+
+
+def _header_of(lines: list[Line], spans: list[tuple[int, int]]) -> list[str]:
+    parts = [_columns_at(text, spans) for _, text in lines]
+    return [" ".join(p[k] for p in parts if p[k]) for k in range(len(spans))]
+
+
+def _columns_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
+    starts = [a for a, _ in spans]
+    ends = [*starts[1:], len(text) + 1]
+    return [text[a:b].strip() for a, b in zip(starts, ends, strict=True)]
+
+
+_FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|K|M|B)?|nan|NaN|-|N/A|OOM", re.I)
+
+
+def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
+    """Columns set with spaces, as pandas prints them: rows of equally many fields that are mostly figures, below one
+    to three lines of headings.
+    """
+    i = 0
+    while i < len(lines):
+        fields = _fields(lines[i][1])
+        if not _is_row(fields):
+            i += 1
+            continue
+        j = i + 1
+        while (
+            j < len(lines)
+            and j - i < MOST_ROWS
+            and len(other := _fields(lines[j][1])) == len(fields)
+            and _is_row(other)
+        ):
+            j += 1
+        if grid := _aligned(lines, i, j):
+            yield grid
+        i = j
+
+
+Field = tuple[str, int, int]
+
+
+def _fields(text: str) -> list[Field]:
+    """Fields between two spaces and more; words with single spaces between them are one field if the first of them
+    is no figure.
+    """
+    fields = []
+    for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs()):
+        words = m[0].split(" ")
+        figures = [bool(_FIGURE.fullmatch(w)) for w in words]
+        cut = next((k for k in range(len(words)) if all(figures[k:]) and len(words) - k > 1), len(words))
+        at = m.start()
+        head = " ".join(words[:cut])
+        if head:
+            fields.append((head, at, at + len(head)))
+            at += len(head) + 1
+        for word in words[cut:]:
+            fields.append((word, at, at + len(word)))
+            at += len(word) + 1
+    return fields
+
+
+def _is_row(fields: list[Field]) -> bool:
+    """At least two fields, of which at most the first two are no figures."""
+    if len(fields) < 3 or len(fields) > WIDEST:
+        return False
+    figures = [bool(_FIGURE.fullmatch(f)) for f, _, _ in fields]
+    return sum(figures) >= 2 and sum(figures) * 2 >= len(fields) and any(re.search(r"\d", f) for f, _, _ in fields[1:])
+
+
+def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
+    rows = [_fields(text) for _, text in lines[first:last]]
+    spans = [(min(r[k][1] for r in rows), max(r[k][2] for r in rows)) for k in range(len(rows[0]))]
+    above: list[Line] = []
+    k = first - 1
+    while (
+        k >= 0
+        and len(above) < 4
+        and lines[k][1].strip()
+        and not lines[k][1].lstrip().startswith(("```", "|", "["))
+        and not (lines[k][1].lstrip().startswith("#") and len(_fields(lines[k][1])) < 3)  # "# GPUs" is a heading
+    ):
+        if not re.fullmatch(r"[\s=\-+─]+", lines[k][1]):
+            above.insert(0, lines[k])
+        k -= 1
+    header = _aligned_header(above, spans)
+    if header is None:
+        return None
+    body = [(lines[first + n][0], [f for f, _, _ in r]) for n, r in enumerate(rows)]
+    return Grid("text table", above[0][0], header, body)
+
+
+def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str] | None:
+    """Headings by column. Of two levels the upper one holds for the columns right of it, too, until the next."""
+    levels: list[list[str]] = []
+    index_names: dict[int, str] = {}
+    for n, (_, text) in enumerate(above):
+        tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
+        if len(tokens) == 1 and tokens[0][1] <= spans[0][0] and n and len(spans) > 2:
+            # pandas prints the names of the index on a line of their own
+            for name in re.finditer(r"\S+", text.expandtabs()):
+                index_names[_column_at(name.start(), name.end(), spans)] = name[0]
+            continue
+        if len(tokens) > len(spans) + 1 or (len(tokens) == 1 and len(spans) > 2):
+            levels = []
+            continue
+        level = [""] * len(spans)
+        if len(tokens) < len(spans) - 1:
+            tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+", text.expandtabs())]
+        for word, start, end in tokens:
+            at = _column_at(start, end, spans)
+            level[at] = f"{level[at]} {word}".strip()
+        levels.append(level)
+    if not levels or sum(map(bool, levels[-1])) < 2:
+        return None
+    for level in levels[:-1]:
+        for k in range(1, len(level)):
+            level[k] = level[k] or (level[k - 1] if k > 1 or level[0] else "")
+    header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
+    return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
+
+
+def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:
+    """The column that a heading overlaps most, else the one whose edge is nearest."""
+
+    def distance(span: tuple[int, int]) -> tuple[int, int]:
+        overlap = min(end, span[1]) - max(start, span[0])
+        return (-max(overlap, 0), min(abs(end - span[1]), abs(start - span[0])))
+
+    return min(range(len(spans)), key=lambda k: distance(spans[k]))

@@ -1,0 +1,49 @@
+"""Text logs of training programs: one reader for each program, told apart by their lines."""
+
+import re
+from collections.abc import Iterable
+
+from scalebench.importers.logs.base import LogReader
+from scalebench.importers.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
+from scalebench.importers.logs.key_values import LEAST, KeyValues
+from scalebench.importers.logs.megatron import GptNeoX, Megatron
+from scalebench.importers.logs.rank_blocks import RankBlocks
+from scalebench.importers.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, NanoChat, NanoGPT, TorchTitan
+from scalebench.importers.reported import ReportedRun
+
+__all__ = ["LEAST", "READERS", "KeyValues", "guessing_reader_of", "read_log", "reader_of"]
+# The most particular first. KeyValues reads what no other knows, and says that it guessed.
+READERS: tuple[type[LogReader], ...] = (
+    RankBlocks,
+    GptNeoX,
+    Megatron,
+    TorchTitan,
+    LlmC,
+    NanoChat,
+    ModdedNanoGPT,
+    MaxText,
+    NanoGPT,
+    MLPerf,
+    DLLogger,
+    HuggingFaceConsole,
+)
+
+
+def reader_of(text: str) -> type[LogReader] | None:
+    """The reader for a log of which `text` is a piece; None where no program's lines are in it."""
+    return next((reader for reader in READERS if re.search(reader.mark, text)), None)
+
+
+def guessing_reader_of(text: str) -> type[LogReader] | None:
+    """The reader of repeated `key: number` lines, where there are such lines."""
+    return KeyValues if KeyValues.reads(text) else None
+
+
+def read_log(name: str, kind: type[LogReader], lines: Iterable[tuple[int, str]]) -> list[ReportedRun]:
+    """The runs of a log: one, or several where the steps start again."""
+    reader = kind(name)
+    looked_at = re.compile(kind.looked_at).search
+    for number, line in lines:
+        if looked_at(line):
+            reader.feed(number, line)
+    return reader.finish()

@@ -1,0 +1,131 @@
+"""What all readers of logs share: figures in lines, restarts, losses that are no numbers."""
+
+import re
+from typing import Any, ClassVar
+
+from scalebench.importers.fields import figure
+from scalebench.importers.reported import Inside, LoggedStep, ReportedRun
+
+NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
+STEP = r"(\d{1,12})"  # more digits are no step
+LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate launch|mpirun|srun)\b.*")
+PROCESSES = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
+NODES = re.compile(r"--(?:nnodes|num[_-]nodes|num[_-]machines)[ =](\d{1,5})\b")
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number of 0 or more in a text."""
+    value = figure(text.strip(",.")) if text else None
+    return int(value) if value is not None and value == int(value) and value >= 0 else None
+
+
+def least(a: float | None, b: float | None) -> float | None:
+    """The smaller of two figures, of which either may be unknown."""
+    return min((v for v in (a, b) if v is not None), default=None)
+
+
+def share(text: str | None) -> float | None:
+    """A percentage as a fraction; None for the -100 % that programs print before they know."""
+    value = figure(text) if text else None
+    return None if value is None or value < 0 else value / 100
+
+
+def seconds_of(milliseconds: str | None) -> float | None:
+    """Seconds above 0 from a text of milliseconds."""
+    value = figure(milliseconds) if milliseconds else None
+    return value / 1e3 if value and value > 0 else None
+
+
+class LogReader:
+    """Reads one program's lines. Subclasses say how their lines look (`mark`), which lines matter, and what they
+    mean.
+    """
+
+    mark: ClassVar[str]  # a pattern that only this program's logs have
+    looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given
+    format: ClassVar[str]
+    rate_scope: ClassVar[str | None] = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.runs = [self._new()]
+        self._pending: dict[str, Any] = {}  # what stands before the first step of the next run, if there is one
+        self._inside: list[Inside] = []
+
+    @property
+    def run(self) -> ReportedRun:
+        return self.runs[-1]
+
+    def _new(self) -> ReportedRun:
+        run = ReportedRun(self.name, self.format)
+        run.rate_scope = self.rate_scope
+        return run
+
+    def feed(self, number: int, line: str) -> None:
+        raise NotImplementedError
+
+    def say(self, field: str, value: Any) -> None:
+        """A line that says something about the run: this one, or after its steps perhaps the next one in the file."""
+        if value is None:
+            return
+        if self.run.logged_steps:
+            self._pending[field] = value
+        else:
+            setattr(self.run, field, value)
+
+    def launch(self, line: str) -> None:
+        """The world size of a command line."""
+        if (command := LAUNCH.search(line)) and (each := PROCESSES.search(command[0])):
+            nodes = NODES.search(command[0])
+            self.say("world_size", int(each[1]) * (int(nodes[1]) if nodes else 1))
+
+    def mark_inside(self, what: Inside) -> None:
+        """Something that the next step's time contains."""
+        if what not in self._inside:
+            self._inside.append(what)
+
+    def step(self, step: LoggedStep, loss: str | None = None) -> None:
+        """Add a step. A step number that the run began with, or one before it, begins another run."""
+        steps = self.run.logged_steps
+        if steps and step.step <= steps[0].step and len(steps) > 1 and step.step < steps[-1].step:
+            self._restart()
+        if loss is not None and step.loss is None and loss.lower().lstrip("+-") in ("nan", "inf"):
+            self.run.nan_steps.append(step.step)
+        step.inside = (*step.inside, *self._inside)
+        self._inside = []
+        self.run.logged_steps.append(step)
+
+    def _restart(self) -> None:
+        before = self.run
+        self.runs.append(self._new())
+        for field in (
+            "world_size",
+            "micro_batch",
+            "accumulation",
+            "global_batch",
+            "seq_len",
+            "parameters",
+            "device",
+            "peak_flops",
+            "strategy",
+            "zero_stage",
+            "precision",
+        ):
+            setattr(self.run, field, getattr(before, field))
+        self.run.details = {k: v for k, v in before.details.items() if k in ("tokens_per_step",)}
+        for field, value in self._pending.items():
+            setattr(self.run, field, value)
+        self._pending = {}
+
+    def finish(self) -> list[ReportedRun]:
+        """The runs of the file."""
+        for field, value in self._pending.items():
+            if getattr(self.run, field) is None:
+                setattr(self.run, field, value)
+        for k, run in enumerate(self.runs):
+            if len(self.runs) > 1:
+                run.name = f"{self.name}#{k + 1}"
+                run.details["restart"] = f"run {k + 1} of {len(self.runs)} in one file: the steps start again"
+            if run.nan_steps:
+                run.details["nan_steps"] = len(run.nan_steps)
+        return self.runs

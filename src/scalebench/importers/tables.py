@@ -1,0 +1,209 @@
+"""From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
+
+import re
+
+from scalebench.importers.cells import (
+    CLEARLY_ENGLISH,
+    figures_of,
+    is_european,
+    is_nothing,
+    plain_text,
+)
+from scalebench.importers.grids import Grid
+from scalebench.importers.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks
+from scalebench.importers.pivoted_tables import read_columns, read_settings
+from scalebench.importers.reported_tables import (
+    WORDS,
+    Quantity,
+    ReportedRow,
+    ReportedTable,
+    TableColumn,
+)
+from scalebench.importers.table_cells import DATA, RESULTS, SHARES, Place, describe_label, take_figures, take_words
+from scalebench.importers.words import Description, described
+
+
+def read_table(grid: Grid, place: Place) -> ReportedTable | None:
+    """The table of a grid; None where nothing in it is understood as a result."""
+    header = [plain_text(cell) for cell in grid.header]
+    grid = Grid(
+        grid.form,
+        grid.line,
+        header,
+        [(n, [plain_text(c) for c in cells]) for n, cells in grid.rows],
+        plain_text(grid.caption),
+        [plain_text(s) for s in grid.section],
+        grid.cut_off,
+    )
+    columns = [column_of(h) for h in header]
+    table = ReportedTable(
+        place.file,
+        grid.line,
+        grid.form,
+        columns,
+        [],
+        grid.caption,
+        grid.section[-1] if grid.section else "",
+        grid.section,
+    )
+    table.cut_off = grid.cut_off
+    if _is_on_its_side(grid, columns):
+        read_columns(grid, table, place)
+    elif settings := _settings_in_header(grid, columns):
+        read_settings(grid, table, settings, place)
+    else:
+        _read_rows(grid, table, place)
+    _correct_shares(table)
+    table.rows = [row for row in table.rows if row.figures or row.remarks]
+    if not table.kinds() & RESULTS:
+        return None
+    around = described(" . ".join([*grid.section[-1:], grid.caption]))
+    table.words = around.words
+    table.figures = [
+        Quantity(k, float(v), str(v), grid.caption or table.heading)
+        for k, v in around.numbers.items()
+        if k != "several device counts"
+    ]
+    hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
+    for row in table.rows:
+        row.remarks |= hypothetical
+    return table
+
+
+def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
+    """Whether the first column has the names of quantities, and the others are configurations."""
+    if any(
+        c.kind not in (None, "metric", "change", "speedup", "text", "status", "run", *NOT_FIGURES) for c in columns[1:]
+    ):
+        return False
+    labels = [cells[0] for _, cells in grid.rows if cells]
+    kinds = [column_of(label).kind for label in labels]
+    understood = sum(kind is not None and kind not in NOT_FIGURES for kind in kinds)
+    if columns[0].kind in ("metric", None) or not grid.header[0]:
+        return understood >= 1 and (understood * 3 >= len(labels) or columns[0].kind == "metric")
+    return understood * 2 > len(labels) and understood >= 2
+
+
+def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
+    """Columns that are one number of devices or one strategy each, with figures below them; {} unless there are two."""
+    settings: dict[int, Description] = {}
+    for k, column in enumerate(columns):
+        if (column.kind is not None and column.kind not in ("device", "strategy", "run")) or k == 0:
+            continue
+        counted = devices_heading(column.heading)
+        description = described(column.heading)
+        if counted:
+            description.numbers["devices"] = counted[0]
+        if (
+            not description.numbers
+            and not description.words
+            and not re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
+        ):
+            continue
+        cells = [cells[k] for _, cells in grid.rows if k < len(cells)]
+        if sum(bool(figures_of(c)) for c in cells) * 2 >= max(1, sum(not is_nothing(c) for c in cells)):
+            settings[k] = description
+            column.kind = None
+            column.devices = description.numbers.get("devices")
+            column.words = description.words or {"run": column.heading}
+    return settings if len(settings) >= 2 else {}
+
+
+# Rows are configurations
+
+
+def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
+    europeans = _locales(grid, len(table.columns))
+    notes = _notes(table.columns)
+    carried: dict[int, str] = {}
+    for line, cells in grid.rows:
+        if len([c for c in cells if c]) < 2 and len(table.columns) > 2:
+            continue  # a line between groups
+        row = ReportedRow(place.file, line, "")
+        labels = []
+        for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
+            row.texts[column.heading or f"column {k + 1}"] = cell
+            if column.kind in NOT_FIGURES or column.kind is None:
+                value = cell
+                if not cell and column.kind in WORDS and grid.form != "CSV":
+                    value = carried.get(k, "")  # one cell for several rows
+                elif cell:
+                    carried[k] = cell
+                if grid.form in DATA and column.kind in (None, "text"):
+                    continue  # a column that is not understood; in a table for people it may be the label
+                if value and (column.kind != "text" or k == 0):
+                    labels.append(value)
+                take_words(row, column, value)
+            else:
+                take_figures(row, column, cell, europeans[k], place)
+        row.label = ", ".join(dict.fromkeys(label for label in labels if not figures_of(label) or has_word(label)))[
+            :200
+        ]
+        describe_label(row)
+        table.rows += _split(row, table.columns, notes) if notes else [row]
+
+
+def _notes(columns: list[TableColumn]) -> list[str]:
+    """Notes that tell columns of one kind apart: "MFU (A100)" and "MFU (H100)" are of two configurations. [] where
+    none are needed.
+    """
+    by_kind: dict[tuple[object, ...], set[str]] = {}
+    for column in columns:
+        if column.kind and column.kind not in NOT_FIGURES:
+            by_kind.setdefault((column.kind, column.statistic, column.per_device), set()).add(column.note)
+    several = [notes for notes in by_kind.values() if len(notes) > 1]
+    return sorted({note for notes in several for note in notes if note})
+
+
+def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
+    """A row for each configuration that headings name: with the figures that they share, and their own."""
+    noted = {c.heading: c for c in columns if c.note in notes}
+    parts = []
+    for note in notes:
+        own = [q for q in row.figures if q.heading in noted and noted[q.heading].note == note]
+        if not own:
+            continue
+        description = next(c for c in noted.values() if c.note == note)
+        shared = [q for q in row.figures if q.heading not in noted and not any(q.kind == o.kind for o in own)]
+        part = ReportedRow(
+            row.file,
+            row.line,
+            f"{row.label}, {note}".strip(", "),
+            shared + own,
+            {**row.words, **description.words},
+            row.texts,
+        )
+        part.remarks = set(row.remarks)
+        if description.devices is not None and part.figure("devices") is None:
+            part.figures.append(Quantity("devices", float(description.devices), note, description.heading))
+        parts.append(part)
+    return parts or [row]
+
+
+def has_word(label: str) -> bool:
+    """Whether a cell is more than a bare figure."""
+    return bool(re.search(r"[A-Za-z]{2,}", label))
+
+
+def _locales(grid: Grid, width: int) -> list[bool]:
+    columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
+    europeans = [is_european(c) for c in columns]
+    if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
+        return [True] * width  # one table, one author
+    return europeans
+
+
+def _correct_shares(table: ReportedTable) -> None:
+    """Efficiency 87.5, accuracy 91.2: a share whose column has no "%" is in percent where its figures say so."""
+    for kind in SHARES:
+        plain = [q for row in table.rows for q in row.all_of(kind) if "%" not in q.text and "%" not in q.heading]
+        by_heading: dict[str, list[Quantity]] = {}
+        for quantity in plain:
+            by_heading.setdefault(quantity.heading, []).append(quantity)
+        for heading, quantities in by_heading.items():
+            in_percent = max(q.value for q in quantities) > (4.0 if kind == "efficiency" else 1.0)
+            if in_percent and "pct" not in heading.lower() and "percent" not in heading.lower():
+                for quantity in quantities:
+                    quantity.value /= 100
+                    quantity.resolution /= 100
+                    quantity.spread = None if quantity.spread is None else quantity.spread / 100

@@ -1,0 +1,143 @@
+"""Units of printed figures: what they measure, and what one of them is worth in the base unit."""
+
+import re
+from dataclasses import dataclass
+
+KI, MI, GI, TI = 2.0**10, 2.0**20, 2.0**30, 2.0**40
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """`dimension` is "time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost", "percent" or
+    "times".
+    """
+
+    dimension: str
+    scale: float  # printed number x scale = base unit
+    item: str | None = None  # of rates: "tokens", "samples", "images", "steps", ...
+    per_device: bool | None = None
+    of: str | None = None  # of times: "step", "epoch"; of percentages and energies: None
+
+
+TIMES = {
+    1e-9: ("ns", "nanosecond", "nanoseconds"),
+    1e-6: ("us", "µs", "μs", "usec", "microsecond", "microseconds"),
+    1e-3: ("ms", "msec", "msecs", "millisecond", "milliseconds"),
+    1.0: ("s", "sec", "secs", "second", "seconds"),
+    60.0: ("min", "mins", "minute", "minutes", "m"),
+    3600.0: ("h", "hr", "hrs", "hour", "hours"),
+    86400.0: ("d", "day", "days"),
+}
+# "MB" is read as MiB: frameworks divide by 1024 and print MB.
+MEMORIES = {
+    1.0: ("b", "byte", "bytes"),
+    KI: ("kb", "kib"),
+    MI: ("mb", "mib", "megabytes"),
+    GI: ("gb", "gib", "g", "gigabytes"),
+    TI: ("tb", "tib"),
+}
+ITEMS = {
+    "tokens": ("tokens", "token", "tok", "toks", "t", "tkn"),
+    "samples": ("samples", "sample", "smp", "samp", "examples", "example", "ex", "records"),
+    "images": ("images", "image", "img", "imgs", "im", "pictures", "frames"),
+    "sequences": ("sequences", "sequence", "seq", "seqs", "sentences", "sent", "seqs"),
+    "steps": ("steps", "step", "iterations", "iteration", "iters", "iter", "it", "its", "batches", "batch", "updates"),
+}
+FLOPS = {"g": 1e9, "t": 1e12, "p": 1e15, "": 1.0}
+PREFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+ABBREVIATED = {  # whole units that stand for longer ones
+    "tps": Unit("rate", 1.0, "tokens"),
+    "wps": Unit("rate", 1.0, "tokens"),
+    "tgs": Unit("rate", 1.0, "tokens", True),
+    "sps": Unit("rate", 1.0, "samples"),
+    "ips": Unit("rate", 1.0, "images"),
+    "fps": Unit("rate", 1.0, "images"),
+    "%": Unit("percent", 0.01),
+    "percent": Unit("percent", 0.01),
+    "pct": Unit("percent", 0.01),
+    "x": Unit("times", 1.0),
+    "×": Unit("times", 1.0),
+    "times": Unit("times", 1.0),
+    "w": Unit("power", 1.0),
+    "watt": Unit("power", 1.0),
+    "watts": Unit("power", 1.0),
+    "kw": Unit("power", 1e3),
+    "j": Unit("energy", 1.0),
+    "kj": Unit("energy", 1e3),
+    "mj": Unit("energy", 1e6),
+    "wh": Unit("energy", 3600.0),
+    "kwh": Unit("energy", 3.6e6),
+    "gbps": Unit("bandwidth", 1e9 / 8),
+    "$": Unit("cost", 1.0),
+    "usd": Unit("cost", 1.0),
+}
+DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|process(?:es)?)"
+_TIME = {name: scale for scale, names in TIMES.items() for name in names}
+_MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
+_ITEM = {name: item for item, names in ITEMS.items() for name in names}
+
+
+def unit_of(text: str) -> Unit | None:
+    """The unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; None if it is
+    none.
+    """
+    text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
+    text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
+    if not text or len(text) > 40:
+        return None
+    if text in ABBREVIATED:
+        return ABBREVIATED[text]
+    bare, per_device = _without_device(text)
+    if bare in ABBREVIATED:
+        known = ABBREVIATED[bare]
+        return Unit(known.dimension, known.scale, known.item, per_device or known.per_device, known.of)
+    for reader in (_plain, _flops, _rate, _time_of):
+        if unit := reader(bare, per_device):
+            return unit
+    return None
+
+
+def _without_device(text: str) -> tuple[str, bool | None]:
+    """A unit without its "/GPU" or "per device", wherever it stands in it."""
+    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*{DEVICE}(?![a-z])", "", text)
+    if count:
+        return bare.strip(), True
+    bare, count = re.subn(r"\s*\b(?:each)\b", "", text)
+    return bare.strip(), True if count else None
+
+
+def _plain(text: str, per_device: bool | None) -> Unit | None:
+    if text in _TIME:
+        return Unit("time", _TIME[text], None, per_device)
+    if text in _MEMORY:
+        return Unit("memory", _MEMORY[text], None, per_device)
+    return None
+
+
+def _flops(text: str, per_device: bool | None) -> Unit | None:
+    m = re.fullmatch(r"(|g|t|p|giga|tera|peta) ?(?:flops?(?:/s(?:ec)?)?|flop per second)", text)
+    return Unit("flops", FLOPS[m[1][:1]], None, per_device) if m else None
+
+
+def _rate(text: str, per_device: bool | None) -> Unit | None:
+    m = re.fullmatch(r"(k|m|b)? ?([a-z]+) ?(?:/|\bper\b) ?(s|secs?|seconds?|min|minutes?|h|hr|hours?|day)", text)
+    if m and m[2] in _ITEM:
+        prefix = PREFIXES[m[1]] if m[1] else 1.0
+        return Unit("rate", prefix / _TIME[m[3]], _ITEM[m[2]], per_device)
+    m = re.fullmatch(r"(k|m|b)([a-z]{2,}) ?(?:/|\bper\b) ?(s|secs?|seconds?)", text)
+    if m and m[2] in _ITEM:
+        return Unit("rate", PREFIXES[m[1]] / _TIME[m[3]], _ITEM[m[2]], per_device)
+    m = re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text)
+    if m:
+        return Unit("bandwidth", PREFIXES[m[1]] if m[1] else 1.0, None, per_device)
+    if text in ("/s", "/sec", "per second", "per sec"):
+        return Unit("rate", 1.0, None, per_device)
+    return None
+
+
+def _time_of(text: str, per_device: bool | None) -> Unit | None:
+    """ "ms/step", "s/it", "min per epoch", "s/img" is refused: its inverse is a rate that rounding spoils."""
+    m = re.fullmatch(r"([a-zµμ]+) ?(?:/|\bper\b) ?(step|iteration|iter|it|batch|epoch)", text)
+    if m and m[1] in _TIME:
+        return Unit("time", _TIME[m[1]], None, per_device, "epoch" if m[2] == "epoch" else "step")
+    return None

@@ -1,0 +1,65 @@
+"""What machine and process did while the window was open: processor time, waiting for a core, the time of day."""
+
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+SCHEDSTAT = Path("/proc/self/task")  # Linux: time that each thread was ready to run and waited for a core
+
+
+class HostLoad:
+    """Readings at both ends of the window. `result` has seconds of the window, of this process and of the machine."""
+
+    def __enter__(self) -> "HostLoad":
+        self._before = _readings()
+        self.start_epoch_s = time.time()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.end_epoch_s = time.time()
+        self._after = _readings()
+
+    def result(self) -> dict[str, Any]:
+        """Fields of a rank's record. `run_delay_s` is null where the kernel does not count it."""
+        passed = {name: _difference(value, self._before[name]) for name, value in self._after.items()}
+        return {
+            "window_start_epoch_s": self.start_epoch_s,
+            "window_end_epoch_s": self.end_epoch_s,
+            "machine_cpus": psutil.cpu_count(),
+            **passed,
+        }
+
+
+def _difference(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
+
+
+def _readings() -> dict[str, float | None]:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    machine = psutil.cpu_times()
+    steal = getattr(machine, "steal", 0.0)
+    idle = machine.idle + getattr(machine, "iowait", 0.0)
+    return {
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "involuntary_switches": float(usage.ru_nivcsw),
+        "run_delay_s": _run_delay(),
+        # `guest` is part of `user`; stolen time was nobody's here.
+        "machine_busy_s": sum(machine) - idle - steal - _guest(machine),
+        "machine_steal_s": steal,
+    }
+
+
+def _guest(machine: Any) -> float:
+    return getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)
+
+
+def _run_delay() -> float | None:
+    """Seconds that the threads of this process have waited for a core."""
+    try:
+        files = [task / "schedstat" for task in SCHEDSTAT.iterdir()]
+        return sum(int(file.read_text().split()[1]) for file in files) / 1e9
+    except (OSError, IndexError, ValueError):
+        return None

@@ -1,0 +1,1 @@
+"""Recomputes a campaign's figures from its raw files, with code that shares nothing with the analysis or the report."""

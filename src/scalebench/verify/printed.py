@@ -1,0 +1,20 @@
+"""Figures as they are printed: which values a text may stand for."""
+
+import re
+
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers of a text; "95 %" of a heading and the like are the caller's business."""
+    return NUMBER.findall(text.replace("\u00a0", " "))
+
+
+def stands_for(printed: str, value: float) -> bool:
+    """Whether `printed` is `value` rounded to the digits that are printed."""
+    plain = printed.replace(",", "")
+    if "e" in plain.lower():
+        return abs(float(plain) - value) <= 1e-5 * abs(value)
+    decimals = len(plain.split(".")[1]) if "." in plain else 0
+    unit = 10.0**-decimals
+    return abs(float(plain) - value) <= 0.5 * unit * (1 + 1e-6) + 1e-9 * abs(value)

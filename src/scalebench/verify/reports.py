@@ -1,0 +1,203 @@
+"""The JSON files, charts and the page of a campaign, held against recomputed figures."""
+
+import html
+import json
+import math
+import re
+import statistics
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from scalebench.verify.printed import numbers, stands_for
+from scalebench.verify.raw import Difference, RawRun, close, read_runs
+from scalebench.verify.recompute import Quantities
+from scalebench.verify.tables import HEADINGS
+
+POINT = {
+    "tokens_per_sec_global": "tokens_per_s",
+    "speedup": "speedup",
+    "scaling_efficiency": "scaling_efficiency",
+    "speedup_by_job_wall_time": "speedup_by_job_wall_time",
+    "speedup_vs_best_single": "speedup_vs_best_single",
+    "karp_flatt": "karp_flatt",
+}
+FACTORS = dict(HEADINGS.values())
+TIP = re.compile(r"<title>([^<]*)</title>")
+RATE = re.compile(r"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) tokens/s(?:, 95 % CI (?P<low>\S+) to (?P<high>\S+),)?")
+
+
+def check_scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[Difference]:
+    """Values, numbers of runs and the intervals of rates in scaling_report.json, its ranking included."""
+    file = "scaling_report.json"
+    for series in report["series"]:
+        for point in series["runs"].values():
+            for key, name in POINT.items():
+                yield from _interval(
+                    file, f"{point['cell']}, {key}", point[key], quantities.get(f"cells/{point['cell']}/{name}")
+                )
+    for group in report["ranking"]:
+        rates = [entry["tokens_per_sec_global"]["value"] for entry in group["cells"]]
+        if rates != sorted(rates, reverse=True):
+            yield Difference(file, f"ranking on {group['devices']} devices", "is not in the order of its rates")
+        for entry in group["cells"]:
+            rate = quantities.get(f"cells/{entry['cell']}/tokens_per_s")
+            fastest = quantities.get(f"cells/{group['cells'][0]['cell']}/tokens_per_s")
+            yield from _interval(file, f"ranking, {entry['cell']}", entry["tokens_per_sec_global"], rate)
+            relative = entry["relative_to_fastest"]
+            if relative and rate and fastest and not close(relative["value"], rate.value / fastest.value):
+                where = f"ranking, {entry['cell']}, relative_to_fastest"
+                yield Difference(file, where, f"is {relative['value']}, rates give {rate.value / fastest.value:.10g}")
+
+
+def _interval(file: str, where: str, stated: dict[str, Any] | None, quantity: Any) -> Iterator[Difference]:
+    if (stated is None) != (quantity is None):
+        yield Difference(file, where, "has no value" if stated is None else "cannot be recomputed from the raw files")
+        return
+    if stated is None:
+        return
+    if not close(stated["value"], quantity.value):
+        yield Difference(file, where, f"is {stated['value']}, the raw files give {quantity.value:.10g}")
+    for bound in ("low", "high"):
+        expected = getattr(quantity, bound)
+        if expected is not None and not close(stated[bound], expected, 1e-7):
+            yield Difference(file, f"{where}, {bound}", f"is {stated[bound]}, the raw files give {expected:.10g}")
+
+
+def check_finding_codes(folder: Path, cells: list[dict[str, str]], report: dict[str, Any]) -> Iterator[Difference]:
+    """Codes beside a figure are those of findings.json, and none above a note is left out."""
+    findings = json.loads((folder / "findings.json").read_bytes())["findings"]
+    listed = [*findings, *report.get("findings", [])]
+    for row in cells:
+        codes = {f["code"] for f in listed if row["cell"] in f["cells"]}
+        above_note = {f["code"] for f in findings if row["cell"] in f["cells"] and f["severity"] != "note"}
+        own = {f["code"] for f in findings if row["cell"] in f["cells"] and not _of_pairs(f)}
+        stated = set(row["findings"].split())
+        if unknown := stated - codes:
+            yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(sorted(unknown))} for it")
+        if left_out := (above_note & own) - stated:
+            yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
+
+
+def _of_pairs(finding: dict[str, Any]) -> bool:
+    """Findings on A/B pairs and traces are not about the campaign's own runs of a cell."""
+    return finding.get("subject", finding.get("about", "runs")) not in ("runs", "scaling")
+
+
+def check_comparison(folder: Path) -> Iterator[Difference]:
+    """comparison.json: ratios of every pair, their mean and interval, from the pairs' own files."""
+    file = "comparison.json"
+    for entry in json.loads((folder / file).read_bytes())["comparisons"]:
+        if not entry["estimate"]:
+            continue
+        runs, differences = read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
+        yield from differences
+        pairs = json.loads((folder / "compare" / entry["name"] / "pairs.json").read_bytes())["pairs"]
+        ratios: dict[bool, list[float]] = {False: [], True: []}
+        arms = {tuple(Path(run.path).parts[-3:-1]): run for run in runs if run.ok}
+        for pair in pairs:
+            a, b = (arms.get((f"pair{pair['pair']}", arm)) for arm in "ab")
+            if a and b:
+                ratios[pair["null"]].append(_rate(b) / _rate(a))
+        estimate, logs = entry["estimate"], [math.log(r) for r in ratios[False]]
+        expected = {
+            "ratio": math.exp(statistics.fmean(logs)),
+            "n": len(logs),
+            "floor": math.exp(math.sqrt(statistics.fmean(math.log(r) ** 2 for r in ratios[True]))) - 1,
+        }
+        for name, value in expected.items():
+            if not close(estimate[name], value, 1e-7):
+                yield Difference(file, f"{entry['name']}, {name}", f"is {estimate[name]}, the pairs give {value:.10g}")
+        for name, values in (("ratios", ratios[False]), ("null_ratios", ratios[True])):
+            same = len(values) == len(estimate[name])
+            if not same or not all(close(x, y) for x, y in zip(values, estimate[name], strict=True)):
+                yield Difference(file, f"{entry['name']}, {name}", "are not those of the pairs")
+
+
+def _rate(run: RawRun) -> float:
+    window = run.metrics["window"]
+    return float(window["tokens_processed_global"] / window["wall_time_sec"])
+
+
+def check_waterfall(folder: Path, quantities: Quantities) -> Iterator[Difference]:
+    """waterfall.json: the parts of a cell sum to its measured step."""
+    file = "waterfall.json"
+    for cell in json.loads((folder / file).read_bytes())["cells"]:
+        total = cell["ideal_ms"] + cell["unexplained_ms"] + math.fsum(p["ms"] or 0.0 for p in cell["parts"])
+        if not close(total, cell["measured_ms"], 1e-7):
+            yield Difference(file, cell["cell"], f"parts sum to {total:.7g} ms, the step is {cell['measured_ms']:.7g}")
+
+
+def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
+    """The values that charts show on hover: rates of cells, with their intervals."""
+    for path in sorted(folder.glob("charts/*.svg")):
+        file = path.relative_to(folder).as_posix()
+        for tip in TIP.findall(path.read_text(encoding="utf-8")):
+            match = RATE.match(html.unescape(tip))
+            quantity = match and quantities.get(f"cells/{match['cell']}/tokens_per_s")
+            if not match or not quantity:
+                continue
+            values = {"value": quantity.value, "low": quantity.low, "high": quantity.high}
+            for name, value in values.items():
+                if match[name] and value is not None and f"{value:,.4g}" != match[name]:
+                    yield Difference(file, match["cell"], f"shows {match[name]}, the raw files give {value:,.4g}")
+
+
+class _Page(HTMLParser):
+    """Figures with their ids, rows of the table of sources, and the verdict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.figures: list[tuple[str, str, str]] = []  # id, exact text of the title, printed text
+        self.sources: list[tuple[str, str, str]] = []  # cell, file, start of the sha256
+        self.answer = ""
+        self._open: list[str] = []
+        self._inside = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a" and attributes.get("class") == "figure":
+            self.figures.append((attributes["data-id"], attributes["title"], ""))
+            self._open.append("figure")
+        if tag == "tr" and "data-sha" in attributes:
+            self.sources.append((attributes["data-cell"], attributes["data-file"], attributes["data-sha"]))
+        if tag == "div" and (self._inside or attributes.get("class", "").startswith("answer")):
+            self._inside += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "a" and self._open:
+            self._open.pop()
+        if tag == "div" and self._inside:
+            self._inside -= 1
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            identity, title, text = self.figures[-1]
+            self.figures[-1] = (identity, title, text + data)
+        if self._inside:
+            self.answer += data
+
+
+def check_page(folder: Path, quantities: Quantities, runs: list[RawRun]) -> Iterator[Difference]:
+    """report.html: every figure that has an id, the hashes of its sources, the rates in the answer."""
+    file = "report.html"
+    page = _Page()
+    page.feed((folder / file).read_text(encoding="utf-8"))
+    for identity, title, text in page.figures:
+        quantity = quantities.get(identity)
+        if quantity is None:
+            continue
+        factor = FACTORS.get(identity.rsplit("/", 1)[1], 1.0)
+        for printed in (numbers(title)[:1], numbers(text)[:1]):
+            if printed and not stands_for(printed[0], quantity.value * factor):
+                yield Difference(file, identity, f"is {printed[0]}, the raw files give {quantity.value * factor:.7g}")
+    hashes = {run.path: run.sha256[:12] for run in runs}
+    for _, path, sha in page.sources:
+        inside = path.split("runs/", 1)[-1]
+        if hashes.get(f"runs/{inside}") != sha:
+            yield Difference(file, path, "the page was made from another file")
+    rates = [q.value for name, q in quantities.items() if name.endswith("/tokens_per_s")]
+    for printed in re.findall(r"([\d,]+(?:\.\d+)?) tokens/s", page.answer):
+        if not any(stands_for(printed, rate) for rate in rates):
+            yield Difference(file, "answer", f"no cell or run has {printed} tokens/s")

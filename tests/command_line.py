@@ -1,0 +1,42 @@
+"""Commands of scalebench called in this process: the words and answers of a shell, without a second of imports."""
+
+import contextlib
+import io
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from scalebench import cli
+from scalebench.campaign import loaded
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command returned and printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def scalebench(*words: str | Path, cwd: Path) -> Done:
+    """Run a command in folder `cwd`. An exception that is no SystemExit leaves here, as a traceback leaves a shell."""
+    out, err = io.StringIO(), io.StringIO()
+    loaded._corpora.cache_clear()
+    loaded.load_named.cache_clear()
+    before = Path.cwd()
+    os.chdir(cwd)
+    try:
+        argv = mock.patch.object(sys, "argv", ["scalebench", *map(str, words)])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), argv:
+            try:
+                cli.main()
+                code = 0
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        os.chdir(before)
+        loaded._corpora.cache_clear()
+    return Done(code, out.getvalue(), err.getvalue())

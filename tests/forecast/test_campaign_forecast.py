@@ -1,0 +1,262 @@
+"""From recorded runs to forecasts, plans and forecast.json, on campaigns of known step times."""
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from synthetic import write_run
+
+from scalebench.audit.finding import Finding, Findings
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.cli import main
+from scalebench.errors import UserError
+from scalebench.forecast.campaign_forecast import Evidence, make_forecasts, outcomes, read_measured
+from scalebench.forecast.ledger import Score, scored, write_forecasts
+from scalebench.forecast.plan import make_plan
+from scalebench.forecast.planner import Price
+from scalebench.forecast.report_data import report_of
+from scalebench.forecast.settings import layers_of, series_key
+from scalebench.forecast.sweep_file import Calls, Launch, Sweep
+from scalebench.forecast.text import forecasts_text, plan_text
+from scalebench.model.counts import count
+from scalebench.record.run import METRICS
+
+WEAK = """
+title: What will four devices give?
+work: {{global_batch: derive, micro_batch: 8, steps: 30, warmup_steps: 5}}
+execution: {{threads_per_device: 1}}
+vary: {{strategy: [ddp, fsdp], geometry: [1x1, 1x2, 1x4]}}
+forecast: {forecast}
+repeats: 2
+"""
+COMMUNICATION = {1: 0.0, 2: 0.010, 4: 0.0155}  # seconds: by the ring's factor 0.010 x 1.5, and a little
+
+
+@pytest.fixture(autouse=True)
+def _enough_cores(monkeypatch, repository):
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("scalebench.forecast.campaign_forecast.available_cores", lambda: 8)
+
+
+def loaded(tmp_path, forecast: str = "{hold_out: [1x4]}") -> LoadedCampaign:
+    path = tmp_path / "weak.yaml"
+    path.write_text(WEAK.format(forecast=forecast))
+    return LoadedCampaign(path)
+
+
+def make_runs(made: LoadedCampaign, results, sizes=(1, 2), slower=None) -> None:
+    for cell in made.cells:
+        n = cell.execution.geometry.n_devices
+        if n in sizes:
+            own = 0.1 * (1.1 if cell.execution.strategy == "fsdp" else 1.0)
+            seconds = (own + COMMUNICATION[n]) * (slower or {}).get(cell.slug, 1.0)
+            for repeat in (1, 2):
+                write_run(results / made.name / "runs", cell, repeat, step_time=seconds, spread=0.003)
+
+
+def evidence(made: LoadedCampaign, results, findings=None, sweeps=(), ledger=()) -> Evidence:
+    return Evidence(made, read_measured(made, results), findings, list(sweeps), list(ledger))
+
+
+def test_held_out_cells_are_forecast_from_the_others(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    forecasts = make_forecasts(evidence(made, tmp_path))
+    assert {entry.cell for entry in forecasts.entries} == {"ddp-n1x4", "fsdp-n1x4"}
+    for entry in forecasts.entries:
+        own = 0.11 if entry.strategy == "fsdp" else 0.1
+        assert entry.value == pytest.approx(own + 0.015, rel=0.02)
+        assert entry.interval.holds(own + COMMUNICATION[4])
+        assert entry.construction == "leave-largest-out"
+        assert sum(entry.parts.values()) == pytest.approx(entry.value)
+    assert set(forecasts.calibrated_on) == {
+        f"{s}-n1x{n}/rep{k}" for s in ("ddp", "fsdp") for n in (1, 2) for k in (1, 2)
+    }
+    assert "ddp-n1x4" in forecasts_text(forecasts)
+
+
+def test_runs_of_held_out_cells_are_never_used(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path, sizes=(1, 2))
+    before = make_forecasts(evidence(made, tmp_path)).entries
+    make_runs(made, tmp_path, sizes=(4,), slower={"ddp-n1x4": 3.0})
+    assert make_forecasts(evidence(made, tmp_path)).entries == before
+
+
+def test_without_a_held_out_size_what_is_not_measured_is_forecast(tmp_path):
+    made = loaded(tmp_path, "{}")
+    make_runs(made, tmp_path)
+    assert {e.cell for e in make_forecasts(evidence(made, tmp_path)).entries} == {"ddp-n1x4", "fsdp-n1x4"}
+    make_runs(made, tmp_path, sizes=(4,))
+    with pytest.raises(UserError, match="nothing is left to forecast"):
+        make_forecasts(evidence(made, tmp_path))
+
+
+def test_nothing_measured_is_said_with_the_command_that_measures(tmp_path):
+    with pytest.raises(UserError, match="snakemake"):
+        make_forecasts(evidence(loaded(tmp_path), tmp_path))
+
+
+def finding(code: str, severity: str, cell: str) -> Findings:
+    fields = {
+        "code": code,
+        "severity": severity,
+        "cells": [cell],
+        "runs": [f"{cell}/rep1"],
+        "evidence": "e",
+        "advice": "a",
+    }
+    return Findings(campaign="weak", checks=[], findings=[Finding(**fields)])
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "refusal"),
+    [
+        ("traffic-differs", "invalid", "invalid-calibration"),
+        ("machine-busy", "suspect", "disturbed-calibration"),
+        ("device-throttled", "suspect", "disturbed-calibration"),
+        ("window-short", "suspect", None),
+    ],
+)
+def test_runs_with_grave_findings_are_no_basis(tmp_path, code, severity, refusal):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    entries = {e.cell: e for e in make_forecasts(evidence(made, tmp_path, finding(code, severity, "ddp-n1x2"))).entries}
+    assert entries["ddp-n1x4"].refusal == refusal
+    assert entries["fsdp-n1x4"].refusal is None
+
+
+def test_ranks_that_would_share_cores_are_another_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("scalebench.forecast.campaign_forecast.available_cores", lambda: 2)
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    assert {e.refusal for e in make_forecasts(evidence(made, tmp_path)).entries} == {"shared-cores"}
+
+
+def test_a_forecast_is_scored_by_the_runs_after_it(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    forecasts = make_forecasts(evidence(made, tmp_path))
+    later = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    make_runs(made, tmp_path, sizes=(4,), slower={"fsdp-n1x4": 3.0})
+    seconds, nodes = outcomes(evidence(made, tmp_path))
+    scores = scored(forecasts, {cell: (value, later) for cell, (value, _) in seconds.items()}, nodes)
+    assert {score.cell: score.inside for score in scores} == {"ddp-n1x4": True, "fsdp-n1x4": False}
+
+
+def test_a_ledger_of_enough_campaigns_gives_the_interval(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    base = {
+        "cell": "c", "machine": known.machine, "level_law": "node", "made_utc": "a", "measured_utc": "b",
+        "forecast_sha256": "s", "forecast_s": 1.0, "low_s": 0.9, "high_s": 1.1, "level": 0.95, "construction": "x",
+        "measured_s": 1.01, "error": 0.0, "inside": True, "score": 0.1, "distance": 1.0, "model_version": "1",
+    }  # fmt: skip
+    ledger = [Score(campaign=f"c{i}", **base) for i in range(19)]
+    entry = make_forecasts(evidence(made, tmp_path, ledger=ledger)).entries[0]
+    assert (entry.construction, entry.n) == ("conformal", 19)
+    assert math.log(entry.high / entry.value) == pytest.approx(math.log(1.01))
+
+
+def test_a_plan_says_time_cost_and_what_is_not_known(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    plan = make_plan(evidence(made, tmp_path), Price(2.0, "EUR", "2026-11-01"))
+    rows = {row.cell: row for row in plan.rows}
+    assert {row.basis for row in plan.rows} == {"measured", "forecast"}
+    assert rows["ddp-n1x2"].repeats_done == 2
+    run = rows["ddp-n1x1"].plan
+    outside = run.run_seconds - 35 * 0.1
+    assert outside > 0
+    assert plan.cost == pytest.approx(2.0 * plan.device_hours)
+    assert plan.remaining_s == pytest.approx(2 * sum(rows[f"{s}-n1x4"].plan.run_seconds for s in ("ddp", "fsdp")))
+    text = plan_text(made, plan)
+    assert "EUR" in text
+    assert "2026-11-01" in text
+    assert "device hours in all" in text
+    nothing = make_plan(evidence(made, tmp_path / "empty"))
+    assert {row.basis for row in nothing.rows} == {"nothing-measured"}
+    assert "not in these totals" in plan_text(made, nothing)
+
+
+def test_a_wide_forecast_leaves_nothing_out(tmp_path):
+    """Of sizes 1 and 2 without a sweep all communication is unknown: +-40 %, which ranks nothing."""
+    made = loaded(tmp_path, "{}")
+    make_runs(made, tmp_path, slower={"fsdp-n1x1": 3.0, "fsdp-n1x2": 3.0})
+    plan = make_plan(evidence(made, tmp_path))
+    assert plan.leave_out == ()
+    assert all(row.step.wide for row in plan.rows if row.basis == "forecast")
+
+
+def swept(size: int) -> Sweep:
+    calls = [
+        Calls(collective=name, nbytes=4096 * 4**i, seconds=[1e-4 + 4096 * 4**i / 5e8] * 3)
+        for name in ("all_reduce", "all_gather", "reduce_scatter")
+        for i in range(7)
+    ]
+    launch = Launch(made_utc="", ranks=[], calls=calls)
+    return Sweep(nodes=1, devices_per_node=size, backend="gloo", device="cpu", launches=[launch])
+
+
+def test_forecast_json_has_bands_scores_sweeps_and_what_if_rows(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    first = evidence(made, tmp_path, sweeps=[swept(2), swept(4)])
+    write_forecasts(tmp_path / "forecasts", make_forecasts(first))
+    data = report_of(first, tmp_path / "forecasts")
+    assert json.loads(json.dumps(data)) == data
+    assert {row["cell"] for row in data["forecasts"]} == {"ddp-n1x4", "fsdp-n1x4"}
+    assert data["coverage"]["n"] == 0
+    assert data["sweeps"][0]["group"] == "1x2"
+    faster = {row["cell"]: row for row in data["what_if"] if row["change"].startswith("a link of twice")}
+    assert faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["measured_s"]
+    assert faster["fsdp-n1x2"]["low_s"] < faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["high_s"]
+
+
+def test_layers_are_the_parameters_of_the_model_and_their_shares_are_one(tmp_path):
+    for cell in loaded(tmp_path).cells:
+        layers = layers_of(cell)
+        shape = cell.config["workload"]["model_shape"]
+        assert shape["layers"] == len(layers.blocks)
+        assert sum(b.share for b in layers.blocks) + layers.root.share == pytest.approx(1)
+        from scalebench.campaign.config import shape_of
+
+        counted = count(shape_of(cell.workload.model), cell.vocab_size, cell.workload.seq_len)
+        assert layers.parameters == counted.parameters
+
+
+def test_a_series_is_everything_but_devices_and_batch(tmp_path):
+    cells = loaded(tmp_path).cells
+    assert len({series_key(cell) for cell in cells}) == 2
+    assert len({series_key(cell, with_strategy=False) for cell in cells}) == 1
+
+
+@pytest.mark.parametrize(
+    ("forecast", "message"),
+    [
+        ("{hold_out: [1x8]}", 'no cell has the geometry "1x8"'),
+        ("{from: [1x4], hold_out: [1x4]}", "is in forecast.from as well"),
+        ("{hold_out: [1x1, 1x2, 1x4]}", "nothing is left to forecast from"),
+        ("{held_out: [1x4]}", "held_out"),
+    ],
+)
+def test_a_wrong_key_is_named(tmp_path, forecast, message):
+    with pytest.raises(UserError, match=r"weak\.yaml") as refused:
+        loaded(tmp_path, forecast)
+    assert message in str(refused.value)
+
+
+def test_commands_forecast_and_plan(tmp_path, monkeypatch, capsys):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path / "results")
+    for command in ("forecast", "plan"):
+        monkeypatch.setattr("sys.argv", ["scalebench", command, str(made.path), "--results", str(tmp_path / "results")])
+        main()
+    text = capsys.readouterr().out
+    assert "leave-largest-out, 2 series" in text
+    assert "device hours in all" in text
+    (written,) = (tmp_path / "results" / "weak" / "forecasts").glob("*.json")
+    assert json.loads(written.read_text())["entries"]
+    assert (tmp_path / "results" / "weak" / "runs" / "ddp-n1x1" / "rep1" / METRICS).exists()

@@ -1,0 +1,199 @@
+"""What happens beside a GPU, with torch.cuda, NVML and the process group played by stand-ins."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from scalebench.campaign.cells import expand
+from scalebench.campaign.config import Campaign
+from scalebench.launch import local
+from scalebench.machine import gpus
+from scalebench.trainer import measure, session, validation
+from scalebench.trainer.__main__ import classify
+from scalebench.trainer.monitor import POWER_INSTANT, GpuMonitor
+from scalebench.trainer.probe import _larger_side
+from scalebench.trainer.session import Session
+from scalebench.trainer.world import NotApplicable, WrongWorld
+
+
+def cell(**execution):
+    return expand(Campaign.model_validate({"title": "x", "execution": execution}))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("CUDA error: out of memory", "oom"),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "oom"),
+        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", "oom"),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "oom"),
+        ("Triton Error [CUDA]: out of memory", "oom"),
+        ("NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'", "oom"),
+        ("NCCL error: unhandled cuda error\nLast error:\nCuda failure 719 'unspecified launch failure'", "crash"),
+        ("CUDA error: an illegal memory access was encountered", "crash"),
+        ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED", "crash"),
+    ],
+)
+def test_memory_runs_out_in_many_words(text, kind):
+    assert classify(RuntimeError(text)) == kind
+
+
+def test_a_rank_that_cannot_run_the_cell_says_so():
+    assert classify(NotApplicable("no kernels")) == "not_applicable"
+    assert classify(torch.OutOfMemoryError("x")) == "oom"
+
+
+@pytest.mark.parametrize(
+    ("execution", "devices", "threads"),
+    [
+        ({"strategy": "zero2-offload", "geometry": "1x4"}, 4, 4),
+        ({"strategy": "zero2-offload", "geometry": "1x1"}, 4, 16),
+        ({"strategy": "zero2-offload", "geometry": "1x1"}, 0, 1),
+        ({"strategy": "zero2-offload", "device": "cpu"}, 4, 1),
+        ({"strategy": "zero2", "geometry": "1x4"}, 4, 1),
+    ],
+)
+def test_an_offloaded_optimizer_gets_its_share_of_the_cores(tmp_path, execution, devices, threads):
+    chosen = cell(**execution)
+    assert local.threads_per_rank(chosen, 16, devices) == threads
+    assert local.environment(chosen, tmp_path, 16, devices)["OMP_NUM_THREADS"] == str(threads)
+
+
+@pytest.fixture
+def rank(monkeypatch):
+    """A session that has not joined a world: the choice of its device alone."""
+    made = object.__new__(Session)
+    made.rank, made.local_rank, made.local_world = 0, 0, 1
+    return made
+
+
+def test_a_device_that_only_the_launcher_sees_is_no_reason_to_train_on_the_cpu(rank, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(WrongWorld, match="launcher saw 2 CUDA devices, but torch cannot use any"):
+        rank._device(cell(device="auto"), gpus=2)
+    assert rank._device(cell(device="cpu"), gpus=2).type == "cpu"
+    assert rank._device(cell(device="auto"), gpus=0).type == "cpu"
+
+
+def play_cuda(monkeypatch, name: str, capability: tuple[int, int], architectures: list[str]) -> None:
+    properties = SimpleNamespace(name=name, uuid="11-22")
+    stand_ins = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "set_device": lambda device: None,
+        "get_device_properties": lambda device: properties,
+        "get_device_capability": lambda: capability,
+        "get_arch_list": lambda: architectures,
+    }
+    for attribute, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, attribute, stand_in)
+
+
+def test_torch_without_kernels_for_a_device_is_not_applicable(rank, monkeypatch):
+    play_cuda(monkeypatch, "Tesla V100-SXM2-16GB", (7, 0), ["sm_75", "sm_80", "sm_90", "compute_90"])
+    with pytest.raises(NotApplicable, match=r"compute capability 7\.0.*whl/cu126"):
+        rank._device(cell(), gpus=1)
+
+
+def test_a_rank_is_bound_to_the_cores_of_its_devices_node(rank, monkeypatch):
+    play_cuda(monkeypatch, "NVIDIA A100 MIG 3g.20gb", (8, 0), ["sm_80"])
+    asked, bound = [], []
+    monkeypatch.setattr(session, "cores_near", lambda uuid: asked.append(uuid) or [2, 3])
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: bound.append(cores))
+    assert rank._device(cell(), gpus=1) == torch.device("cuda", 0)
+    assert (asked, bound, rank.near_cores) == (["MIG-11-22"], [[2, 3]], [2, 3])
+
+
+def test_the_cores_of_a_node_are_read_from_nvmls_masks(monkeypatch):
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCpuAffinity", lambda handle, words: [0b1100, 0b1])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 64, 65})
+    assert gpus.cores_near("GPU-a") == [2, 64]
+
+    def refused(handle, words):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCpuAffinity", refused)
+    assert gpus.cores_near("GPU-a") == []
+
+
+class Nvml:
+    """Power as a mean over a second, and, where the driver knows it, as it is now."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, instant: int = 0) -> None:
+        self.instant = instant
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        return uuid
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        return 100_000
+
+    def nvmlDeviceGetFieldValues(self, handle, fields):
+        assert fields == [POWER_INSTANT]
+        return [SimpleNamespace(nvmlReturn=self.instant, value=SimpleNamespace(uiVal=700_000))]
+
+
+@pytest.mark.parametrize(("answer", "watts"), [(0, 700), (3, 100)])
+def test_power_is_that_of_the_moment_where_the_driver_knows_it(answer, watts):
+    assert GpuMonitor(Nvml(answer), ["GPU-a"])._power("GPU-a") == watts
+
+
+def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(monkeypatch):
+    """Events of measure_in up to the window: NVML is initialised before the first of two barriers."""
+    import inspect
+
+    source = inspect.getsource(measure.measure_in)
+    order = [source.index(text) for text in ("= Monitor(", "dist.barrier()", "with monitor:", "window = run.steps(")]
+    assert order == sorted(order)
+    assert source[source.index("with monitor:") : source.index("window = run.steps(")].count("dist.barrier()") == 1
+
+
+def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monkeypatch):
+    events = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
+    monkeypatch.setattr(measure, "Probe", lambda strategy: __import__("contextlib").nullcontext())
+    ready = SimpleNamespace(
+        strategy=SimpleNamespace(device=torch.device("cuda", 0)),
+        steps=lambda first, count: events.append((first, count)),
+    )
+    measure.warm_up(ready, 5)
+    assert events == [(0, 1), (1, 2), (3, 1), "emptied", (4, 1)]
+
+
+def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
+    def steps(first, count):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with pytest.raises(torch.OutOfMemoryError, match="in the probed step of the warm-up; it runs as written"):
+        measure._probed_step(SimpleNamespace(steps=steps), 3)
+
+
+def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
+    from scalebench.corpus.reader import open_split
+
+    chosen = expand(Campaign.model_validate({"title": "x", "workload": {"tokenizer": "bpe-512", "seq_len": 32}}))[0]
+
+    class Small:
+        def evaluate(self, batch):
+            assert torch.compiler.is_compiling() is False
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    file = open_split(tokens, "val", chosen.workload)
+    scored = validation.validate(Small(), file, 8, chosen.batch, range(1), torch.device("cpu"))
+    assert scored.out_of_memory
+    assert validation.summarise_validation([scored, scored], "language-modelling") is None
+
+
+def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():
+    small, large = [torch.zeros(2), torch.zeros(3)], [torch.zeros(8), torch.zeros(12)]
+    assert _larger_side((large, small, "group")) == 80
+    assert _larger_side((torch.zeros(5), torch.zeros(10), 1)) == 40

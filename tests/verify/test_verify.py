@@ -1,0 +1,162 @@
+"""Every edit of a finished campaign is found; an untouched one has none."""
+
+import json
+import random
+import re
+
+import pytest
+from report.conftest import Results
+from synthetic import cells, write_failure, write_run
+
+from scalebench.errors import UserError
+from scalebench.report.tables.scaling import write_series
+from scalebench.verify.campaign import verify, why
+from scalebench.verify.manifest import write_manifest
+
+EDITS = 60
+
+
+def finished(root):
+    """A finished campaign in `root`: 1, 2, 4 devices, 8 out of memory; tables, charts, page, manifest."""
+    members = cells(vary={"geometry": ["1x1", "1x2", "1x4", "1x8"]})
+    times = {1: 0.1, 2: 0.06, 4: 0.04}
+    runs = [write_run(root / "runs", c, k, times[c.batch.n_devices]) for c in members[:3] for k in (1, 2, 3)]
+    results = Results(root, [*runs, write_failure(root / "runs", members[3])])
+    results.findings_json()
+    results.tables()
+    for kind in ("strong", "weak"):
+        write_series(results.report, kind, root / "tables")
+    results.page()
+    write_manifest(root, "0")
+    return root
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return finished(tmp_path_factory.mktemp("campaign"))
+
+
+def test_nothing_differs_in_an_untouched_campaign(folder):
+    differences, runs, figures = verify(folder)
+    assert differences == []
+    assert runs == 10
+    assert figures > 100
+    assert verify(folder / "report.html")[0] == []
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    """A digit changed, a line dropped, or two lines swapped."""
+    digits = [m.start() for m in re.finditer(r"\d", text)]
+    kind = chance.choice(["digit", "digit", "digit", "drop", "swap"])
+    lines = text.splitlines(keepends=True)
+    if not digits:
+        return text.replace("e", "a", 1)
+    if kind == "digit" or len(lines) < 3:
+        place = chance.choice(digits)
+        return text[:place] + str((int(text[place]) + chance.randrange(1, 10)) % 10) + text[place + 1 :]
+    i = chance.randrange(len(lines) - 1)
+    if kind == "drop" or lines[i] == lines[i + 1]:
+        return "".join(lines[:i] + lines[i + 1 :])
+    return "".join([*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]])
+
+
+def test_sixty_random_edits_are_all_found(folder):
+    chance = random.Random(20)
+    files = [p for p in sorted(folder.rglob("*")) if p.suffix in (".csv", ".json", ".md", ".tex", ".svg", ".html")]
+    missed = []
+    for nth in range(EDITS):
+        path = chance.choice(files)
+        before = path.read_bytes()
+        if nth % 10 == 9:
+            path.unlink()
+        else:
+            path.write_text(mutated(before.decode(), chance), encoding="utf-8")
+        changed = not path.exists() or path.read_bytes() != before
+        if changed and not verify(folder)[0]:
+            missed.append((nth, path.name))
+        path.write_bytes(before)
+    assert missed == []
+    assert verify(folder)[0] == []
+
+
+# File -> what is replaced by what: figures that recomputation must find, without any hash of the result files.
+FIGURES = {
+    "cells.csv": (r"(ddp-n1x2,.*?,3,3,)(\d)", r"\g<1>9\g<2>"),
+    "runs.csv": (r"(ddp-n1x1,2,ok,.*?,\d+,)(\d+\.)", r"\g<1>9\g<2>"),
+    "scaling_report.json": (r'("speedup": \{\s*"value": )', r"\g<1>1"),
+    "tables/scaling.csv": (r"(ddp-n1x4,.*?,3,3,)(\d)", r"\g<1>8\g<2>"),
+    "tables/scaling.md": (r"(\| ddp[^|]*\|[^|]*1x2[^|]*\|[^|]*\|[^|\[]*)(\d,\d)", r"\g<1>7\g<2>"),
+    "tables/strong.md": (r"(1\.)(6\d \[)", r"\g<1>1\g<2>"),
+    "tables/strong.csv": (r"(ddp,ddp-n1x2,2,3,)", r"\g<1>1"),
+    "tables/scaling.tex": (r"(1x2 & [^\[]*?)(\d,\d)", r"\g<1>3\g<2>"),
+    "charts/ranking.svg": (r"(<title>ddp-n1x2: )", r"\g<1>1"),
+    "report.html": (r'(data-id="cells/ddp-n1x2/speedup"[^>]*>)', r"\g<1>2"),
+}
+
+
+@pytest.mark.parametrize("file", FIGURES)
+def test_a_wrong_figure_is_found_by_recomputing_it(folder, file):
+    path = folder / file
+    before = path.read_text()
+    after = re.sub(*FIGURES[file], before, count=1, flags=re.DOTALL if file.endswith("json") else 0)
+    assert after != before, "the edit must be one"
+    path.write_text(after)
+    try:
+        assert any(d.file == file for d in verify(folder, with_manifest=False)[0])
+    finally:
+        path.write_text(before)
+
+
+def test_a_forged_run_is_found_even_with_new_hashes(folder):
+    """Metrics changed and every hash made to fit: the figures are no longer those of steps.csv."""
+    path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
+    before = path.read_text()
+    data = json.loads(before)
+    data["window"]["tokens_per_sec_global"] *= 1.05
+    path.write_text(json.dumps(data))
+    problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
+    path.write_text(before)
+    assert any("window.tokens_per_sec_global" in p and "steps.csv gives" in p for p in problems)
+
+
+def test_a_run_that_vanished_or_came_later_is_found(folder):
+    run = folder / "runs/ddp-n1x4/rep3"
+    aside = folder / "aside"
+    run.rename(aside)
+    gone = [str(d) for d in verify(folder)[0]]
+    aside.rename(folder / "runs/ddp-n1x4/rep4")
+    later = [str(d) for d in verify(folder)[0]]
+    (folder / "runs/ddp-n1x4/rep4").rename(run)
+    assert any("ddp-n1x4/rep3" in p and "missing" in p for p in gone)
+    assert any("a run that the report does not have" in p for p in later)
+    assert verify(folder)[0] == []
+
+
+def test_a_finding_that_was_struck_out_is_found(folder):
+    path = folder / "findings.json"
+    before = path.read_text()
+    data = json.loads(before)
+    new = {
+        "code": "machine-busy",
+        "severity": "suspect",
+        "cells": ["ddp-n1x2"],
+        "runs": [],
+        "evidence": "",
+        "advice": "",
+    }
+    data["findings"].append(new)
+    path.write_text(json.dumps(data))
+    problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
+    path.write_text(before)
+    assert any("leaves out the finding machine-busy" in p for p in problems)
+
+
+def test_why_names_value_formula_and_files(folder):
+    text = why(folder, "cells/ddp-n1x2/speedup")
+    assert "tokens/s of ddp-n1x2 / tokens/s of ddp-n1x1" in text
+    assert "n=3" in text
+    assert text.count("training_metrics.json  sha256 ") == 6
+    with pytest.raises(UserError, match="Did you mean"):
+        why(folder, "cells/ddp-n1x2/spedup")
+    with pytest.raises(UserError, match="no campaign's results"):
+        verify(folder / "runs")

@@ -209,7 +209,7 @@ def fewest_repeats(sd: float, k: int, log_effect: float) -> int:
 
 @lru_cache(maxsize=4096)
 def detectable(n: int, k: int, power: float = POWER) -> float:
-    """Log ratio of two cells, in units of the sd of one pair of runs, that n repeats of k cells tell apart with `power`.
+    """Log ratio of two cells, in units of the sd of a pair of runs, that n repeats of k cells tell apart with `power`.
 
     Under the rule of `_tukey_blocks`. With z the error of the mean and t the threshold that a draw has, the claim is
     made from an effect of t - z on; its `power` quantile is the answer.

@@ -7,6 +7,7 @@ from pydantic import Field, Strict, create_model, field_validator, model_validat
 from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.question import Percent, Question
 from scalebench.campaign.unmeasured import Forecasting, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
@@ -296,43 +297,6 @@ class Comparison(Section):
     )
 
 
-def _read_percent(value: Any) -> Any:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
-    return float(match[1]) / 100 if match else value
-
-
-Percent = Annotated[
-    float,
-    BeforeValidator(_read_percent, json_schema_input_type=str | float),
-    Field(ge=0, lt=1),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
-                {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
-            ]
-        }
-    ),
-]
-
-
-class Question(Section):
-    """Is one cell faster than another? The first line of the report answers exactly this."""
-
-    subject: str = Field(
-        alias="is",
-        description="The cell that is asked about: its name, or its strategy.",
-        json_schema_extra={"unit": "none"},
-    )
-    better_than: str = Field(
-        description="The cell that it is compared with: its name, or its strategy.", json_schema_extra={"unit": "none"}
-    )
-    on: GeometryKey | None = key(
-        None, "Geometry of both, where strategies are named and there are several.", "nodes x devices"
-    )
-    by: Percent = key(0.0, "How much faster it must be shown to be, e.g. 2 %.", "part of the tokens/s")
-
-
 class Campaign(Section):
     """A question about spreading training over devices, and the runs that answer it."""
 
@@ -360,8 +324,8 @@ class Campaign(Section):
     question: Question | None = key(None, Question.__doc__, "none")
     margin: Percent = key(
         0.05,
-        "By which part a recommended cell may be slower than the fastest: the simplest cell is recommended that is shown "
-        "to lose less, e.g. 5 %. Changing it re-runs nothing.",
+        "By which part a recommended cell may be slower than the fastest, e.g. 5 %: the simplest that is shown to lose "
+        "no more is recommended. Changing it re-runs nothing.",
         "part of the tokens/s",
     )
     repeats: int = key(

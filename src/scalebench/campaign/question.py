@@ -1,33 +1,46 @@
-"""The formal question of a campaign: which cells it is about."""
+"""What a campaign asks formally, and what it counts as a difference."""
 
-from scalebench.campaign.cells import Cell
-from scalebench.campaign.config import Question
-from scalebench.errors import UserError, nearest
+import re
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """Names of the cells (`is`, `better_than`) and by how much one must be better (`by`).
-
-    Raises UserError where a name means no cell, or several.
-    """
-    if question is None:
-        return None
-    subject = _meant("is", question.subject, question, cells).slug
-    base = _meant("better_than", question.better_than, question, cells).slug
-    if subject == base:
-        raise UserError(f"question: {base} is compared with itself", key=("question", "better_than"))
-    return {"is": subject, "better_than": base, "by": question.by}
+from scalebench.campaign.field import Section, key
+from scalebench.campaign.geometry import GeometryKey
 
 
-def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
-    """The one cell that is meant by a slug or a strategy."""
-    exact = [cell for cell in cells if cell.slug == name]
-    geometry = None if question.on is None else str(question.on)
-    of_strategy = [cell for cell in cells if cell.execution.strategy == name]
-    meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
-    if len(meant) == 1:
-        return meant[0]
-    names = [cell.slug for cell in meant or cells]
-    problem = "means several cells" if meant else f"is no cell{f' on {geometry}' if geometry else ''}"
-    hint = "" if meant else nearest(name, names)
-    raise UserError(f'question.{key}: "{name}" {problem}.{hint} Cells: {", ".join(names)}', key=("question", key))
+def _read_percent(value: Any) -> Any:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
+    return float(match[1]) / 100 if match else value
+
+
+Percent = Annotated[
+    float,
+    BeforeValidator(_read_percent, json_schema_input_type=str | float),
+    Field(ge=0, lt=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+                {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+            ]
+        }
+    ),
+]
+
+
+class Question(Section):
+    """Is one cell faster than another? The first line of the report answers exactly this."""
+
+    subject: str = Field(
+        alias="is",
+        description="The cell that is asked about: its name, or its strategy.",
+        json_schema_extra={"unit": "none"},
+    )
+    better_than: str = Field(
+        description="The cell that it is compared with: its name, or its strategy.", json_schema_extra={"unit": "none"}
+    )
+    on: GeometryKey | None = key(
+        None, "Geometry of both, where strategies are named and there are several.", "nodes x devices"
+    )
+    by: Percent = key(0.0, "How much faster it must be shown to be, e.g. 2 %.", "part of the tokens/s")

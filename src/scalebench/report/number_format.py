@@ -20,7 +20,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def is_useless(low: float, high: float, n: float) -> bool:
-    """Whether an interval is so wide that its bounds say nothing; of two runs, that its upper bound is twice the lower."""
+    """Whether the bounds of an interval say nothing: ten times apart, or twice where there are only two runs."""
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
 
 

@@ -12,8 +12,8 @@ from scalebench.report.tables.latex import latex
 NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
 NOTES = (
     "A pair is two runs one after the other on the same devices, in random order; the interval is over pairs. "
-    "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show four times out "
-    "of five, as a range, because the spread is only estimated."
+    "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show four times "
+    "out of five, as a range, because the spread is only estimated."
 )
 
 

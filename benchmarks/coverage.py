@@ -139,7 +139,7 @@ def detectable_power(random: Random, k: int, n: int, sd: float, trials: int) -> 
 
 
 def ab(random: Random, n: int, nulls: int, sd: float, trials: int) -> dict[str, float]:
-    """False claims, power at the effect that is said to be detectable, and whether the printed ranges hold the truth."""
+    """False claims, power at the effect that is called detectable, and whether the printed ranges hold the truth."""
 
     def pairs(count: int, effect: float = 0.0) -> list[float]:
         return list(np.exp(effect + sd * random.standard_normal(count)))

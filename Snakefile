@@ -65,6 +65,7 @@ localrules:
     forecast,
     forecast_report,
     report,
+    pdf,
 
 
 include: "workflow/rules/common.smk"

@@ -67,18 +67,18 @@ def main() -> None:
         )
         with_, without, exposed = [], [], []
         for block in range(BLOCKS):
-            found = summarise_files([folder / f"block{block}-rank{r}.json" for r in (0, 1)], ranks=2)
-            walls = [row.wall_ms for row in found.per_step]
+            profile = summarise_files([folder / f"block{block}-rank{r}.json" for r in (0, 1)], ranks=2)
+            walls = [row.wall_ms for row in profile.per_step]
             (without if block % 2 else with_).append(float(np.median(walls)))
             if block % 2 == 0:
-                exposed.append(mean(found, "exposed_ms"))
-    synchronised, alone, shown = (float(np.median(v)) for v in (with_, without, exposed))
+                exposed.append(mean(profile, "exposed_ms"))
+    synchronised, alone, traced = (float(np.median(v)) for v in (with_, without, exposed))
     print(json.dumps({"with": with_, "without": without, "exposed": exposed}))
     difference = synchronised - alone
     print(
-        f"a step takes {synchronised:.1f} ms with and {alone:.1f} ms without synchronisation: {difference:.1f} ms; exposed by the trace: {shown:.1f} ms"
+        f"a step takes {synchronised:.1f} ms with and {alone:.1f} ms without synchronisation: {difference:.1f} ms; exposed by the trace: {traced:.1f} ms"
     )
-    ratio = abs(difference - shown) / synchronised
+    ratio = abs(difference - traced) / synchronised
     print(f"they differ by {ratio:.0%} of the step (wanted: at most {TOLERANCE:.0%})")
     sys.exit(ratio > TOLERANCE)
 

@@ -102,10 +102,10 @@ def timed(command: list[str]) -> tuple[float, float]:
     CPU seconds, since both work on one core: what else the machine does is not in them.
     """
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said = process.stderr.read()
+    errors = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        sys.exit(f"{command[0]} failed: {said.decode()[-500:]}")
+        sys.exit(f"{command[0]} failed: {errors.decode()[-500:]}")
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
@@ -121,16 +121,16 @@ def main() -> None:
         export(path, args.kernels)
         print(f"{args.kernels:,} kernels, {path.stat().st_size / 1e6:,.0f} MB")
         ours = [sys.executable, "-m", "scalebench", "trace", "summary", str(path), "--out", folder]
-        theirs = ["nsys", "stats", "--report", "gpukernsum,nvtxsum", str(path)]
+        nsys_command = ["nsys", "stats", "--report", "gpukernsum,nvtxsum", str(path)]
         times: dict[str, list[float]] = {"scalebench trace summary": [], "nsys stats": []}
         for _ in range(args.repeats):
-            for name, command in zip(times, (ours, theirs), strict=True):
+            for name, command in zip(times, (ours, nsys_command), strict=True):
                 seconds, memory = timed(command)
                 times[name].append(seconds)
                 print(f"  {name}: {seconds:.2f} s CPU, {memory:,.0f} MB", flush=True)
-    mine, nsys = (statistics.median(t) for t in times.values())
-    print(f"ratio of medians: {mine / nsys:.2f} (wanted: at most {WANTED})")
-    sys.exit(mine > WANTED * nsys)
+    own, nsys = (statistics.median(t) for t in times.values())
+    print(f"ratio of medians: {own / nsys:.2f} (wanted: at most {WANTED})")
+    sys.exit(own > WANTED * nsys)
 
 
 if __name__ == "__main__":

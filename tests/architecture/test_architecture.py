@@ -124,6 +124,7 @@ RULES = [
     "chart",
     "loss_chart",
     "report",
+    "pdf",
     "pairs",
     "comparison",
     "write_case_studies",

@@ -15,7 +15,8 @@ from scalebench.analysis.waterfall import waterfall_report
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
 from scalebench.report.charts.catalog import CATALOG
 from scalebench.report.charts.losses import AGAINST
-from scalebench.report.page import PageInputs, write_page
+from scalebench.report.page import write_page
+from scalebench.report.page_inputs import PageInputs
 from scalebench.report.read_results import read_inputs, read_losses
 from scalebench.report.tables.cells import write_tables
 
@@ -47,31 +48,31 @@ class Results:
             draw_losses(against, *read_losses(self.folder), self.folder / "charts")
         return self.folder / "charts"
 
-    def page(self, comparisons: list | None = None, **more: Any) -> Path:
+    def inputs(self, comparisons: list | None = None, **more: Any) -> PageInputs:
+        """What page and paper are made from; draws the charts."""
         self.charts()
-        out = self.folder / "report.html"
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
-        inputs = read_inputs(self.folder)
-        drawn = [
-            name for name in CATALOG if name not in ("batch_size", "seq_len")
-        ]  # what the workflow draws for a campaign of sizes
-        lost = waterfall_report("synthetic", inputs[1], inputs[2], {})["cells"]
+        runs_table, cells, _ = read_inputs(self.folder)
+        lost = waterfall_report("synthetic", cells, self.report, {})["cells"]
         draw_waterfall(lost, self.folder / "charts")
-        page = PageInputs(
+        return PageInputs(
             runs=self.runs,
-            runs_table=inputs[0],
-            cells=inputs[1],
-            report=inputs[2],
+            runs_table=runs_table,
+            cells=cells,
+            report=self.report,
             findings=self.findings,
             charts=self.folder / "charts",
-            drawn=drawn,
+            drawn=[name for name in CATALOG if name not in ("batch_size", "seq_len")],
             campaign_file="config/campaigns/synthetic.yaml",
             comparisons=comparisons or [],
             waterfall=lost,
             **more,
         )
-        write_page(page, out)
+
+    def page(self, comparisons: list | None = None, **more: Any) -> Path:
+        out = self.folder / "report.html"
+        write_page(self.inputs(comparisons, **more), out)
         return out
 
 

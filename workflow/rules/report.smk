@@ -129,3 +129,37 @@ rule report:
         file=lambda w: of_campaign(w).path,
     shell:
         "scalebench stage report {params.file} 2> {log}" # the answer goes to the console
+
+
+rule pdf:
+    message:
+        "Write the paper of {wildcards.campaign}: {output}"
+    input:
+        metrics=run_files("training_metrics.json"),
+        runs="results/{campaign}/runs.csv",
+        cells="results/{campaign}/cells.csv",
+        scaling="results/{campaign}/scaling_report.json",
+        findings="results/{campaign}/findings.json",
+        tables=lambda w: [f"results/{w.campaign}/tables/{table}.md" for table in tables_of(of_campaign(w))],
+        charts=lambda w: [f"results/{w.campaign}/charts/{chart}.svg" for chart in charts_of(of_campaign(w))],
+        comparisons=lambda w: comparison_files(w),
+        traces=lambda w: trace_results(w),
+        waterfall=lambda w: [
+            f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
+        ],
+        code=sources("report/paper.py", "report/read_results.py", "report/templates/paper.typ"),
+    output:
+        report(
+            "results/{campaign}/report.pdf",
+            caption="../report/page.rst",
+            category="{campaign}",
+            labels={"what": "paper"},
+        ),
+    log:
+        "results/{campaign}/logs/pdf.log",
+    conda:
+        "../../envs/report.yaml"
+    params:
+        file=lambda w: of_campaign(w).path,
+    shell:
+        "scalebench stage pdf {params.file} > {log} 2>&1"

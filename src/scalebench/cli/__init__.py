@@ -5,11 +5,11 @@ import os
 import sys
 
 from scalebench import __version__
-from scalebench.cli import analyse, audit, forecast, prepare, run, trace, verify
+from scalebench.cli import analyse, audit, doctor, forecast, prepare, run, trace, verify
 from scalebench.cli.arguments import Parser, subcommands
 from scalebench.errors import UserError
 
-MODULES = (prepare, run, trace, analyse, forecast, audit, verify)
+MODULES = (prepare, doctor, run, trace, analyse, forecast, audit, verify)
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:
   scalebench campaign show config/campaigns/demo.yaml   # what would run, and how long it may take

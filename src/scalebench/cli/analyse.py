@@ -118,18 +118,34 @@ def loss_chart(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
-    from scalebench.report.charts.catalog import charts_of
-    from scalebench.report.page import PageInputs, write_page
-    from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
+    from scalebench.report.page import write_page
     from scalebench.report.sentences.answer import answer
-    from scalebench.trace.profile_schema import PROFILE, read_profile
     from scalebench.verify.manifest import write_manifest
+
+    folder, inputs = _page_inputs(args)
+    write_page(inputs, folder / "report.html")
+    write_manifest(folder, __version__)
+    print(answer(inputs.report, list(inputs.comparisons)))
+
+
+def pdf(args: argparse.Namespace) -> None:
+    from scalebench.report.paper import write_paper
+
+    folder, inputs = _page_inputs(args)
+    write_paper(inputs, folder / "report.pdf")
+
+
+def _page_inputs(args: argparse.Namespace) -> tuple:
+    from scalebench.report.charts.catalog import charts_of
+    from scalebench.report.page_inputs import PageInputs
+    from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
+    from scalebench.trace.profile_schema import PROFILE, read_profile
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
     runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
-    inputs = PageInputs(
+    return folder, PageInputs(
         runs=runs,
         runs_table=runs_table,
         cells=cells,
@@ -143,9 +159,6 @@ def report(args: argparse.Namespace) -> None:
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
     )
-    write_page(inputs, folder / "report.html")
-    write_manifest(folder, __version__)
-    print(answer(scaling, list(inputs.comparisons)))
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -215,7 +228,8 @@ def add_stages(stages: Group) -> None:
         ("analyse", analyse, "cells.csv, losses.csv and scaling_report.json"),
         ("comparison", comparison, "comparison.json with its table and chart"),
         ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
-        ("report", report, "report.html"),
+        ("report", report, "report.html, and manifest.json with the hashes of the campaign's files"),
+        ("pdf", pdf, "report.pdf: a short paper"),
     ):
         results_option(on_campaign(stages, name, stage, doc))
     tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")

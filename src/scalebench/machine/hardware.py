@@ -76,15 +76,15 @@ def topology(text: str) -> list[str]:
 
 def infiniband(text: str) -> list[dict[str, str]]:
     """`ibstat`: state and rate (Gb/s) of each port."""
-    found, adapter = [], ""
+    ports, adapter = [], ""
     for line in text.splitlines():
         if named := re.match(r"CA '(\S+)'", line):
             adapter = named[1]
         elif port := re.match(r"\s*Port (\d+):", line):
-            found.append({"adapter": adapter, "port": port[1]})
-        elif found and (value := re.match(r"\s*(State|Rate|Link layer): (.+)", line)):
-            found[-1][value[1].lower().replace(" ", "_")] = value[2].strip()
-    return found
+            ports.append({"adapter": adapter, "port": port[1]})
+        elif ports and (value := re.match(r"\s*(State|Rate|Link layer): (.+)", line)):
+            ports[-1][value[1].lower().replace(" ", "_")] = value[2].strip()
+    return ports
 
 
 def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
@@ -102,8 +102,8 @@ def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
 
 def _cuda(text: str) -> str | None:
     """The CUDA version of the driver, from nvidia-smi's first lines."""
-    found = re.search(r"CUDA Version: ([0-9.]+)", text)
-    return found[1] if found else None
+    version = re.search(r"CUDA Version: ([0-9.]+)", text)
+    return version[1] if version else None
 
 
 def _nccl() -> str | None:

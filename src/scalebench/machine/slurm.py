@@ -116,9 +116,9 @@ def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     """What Slurm says was the end of a run, as class and reason; None where it says nothing."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:
-            found = re.search(pattern, line)
-            if found:
-                return kind, reason.format(*(group.strip(",:;") for group in found.groups()))
+            match = re.search(pattern, line)
+            if match:
+                return kind, reason.format(*(group.strip(",:;") for group in match.groups()))
     return None
 
 

@@ -16,11 +16,11 @@ class Peak:
 
 FORMATS = ("fp32", "tf32", "bf16", "fp16")
 Figures = tuple[float | None, float | None, float | None, float | None]
-# A part of a device, and chips of the same name with less power, have figures of their own, which are not published.
+# Parts of a device, and chips of the same name with less power, have figures of their own.
 PARTS = re.compile(r"\bMIG\b|Laptop|Mobile|Max-Q|\bvGPU\b|\bGRID\b")
 HALF = "half of the figures with sparsity"
 # Name as the driver gives it -> TFLOP/s of FORMATS (fp32 outside of tensor cores), data sheet. The first match counts.
-# Figures "with sparsity" are twice these. None: the device has no such format. Figures of RTX devices: fp32 accumulation.
+# Figures "with sparsity" are twice these. None: the device has no such format. RTX devices: fp32 accumulation.
 DEVICES: tuple[tuple[str, Figures, str], ...] = (
     (r"GB300", (80, 1250, 2500, 2500), f"NVIDIA GB300 NVL72 data sheet, per GPU, {HALF}"),
     (r"B300", (75, 1125, 2250, 2250), f"NVIDIA HGX B300 data sheet, per GPU, {HALF}"),

@@ -1,21 +1,18 @@
 """report.html: one page that needs nothing but itself."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from scalebench.audit.finding import Finding, Findings
+from scalebench.audit.finding import Finding
 from scalebench.files import write_atomic
-from scalebench.record.run import Run
 from scalebench.report.charts.catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
 from scalebench.report.page_facts import environment_facts, machine, protocol, when
+from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
 from scalebench.report.sentences.answer import compared, conclude
 from scalebench.report.sentences.scaling_laws import law_sentences
@@ -25,27 +22,8 @@ from scalebench.report.tables.columns import DEFINITIONS, HUMAN
 from scalebench.report.tables.comparison import comparison_rows
 from scalebench.report.tables.scaling import KINDS
 from scalebench.report.tables.traces import trace_rows
-from scalebench.trace.profile_schema import Profile
 
 SEVERITIES = ("invalid", "suspect", "note")
-
-
-@dataclass(frozen=True)
-class PageInputs:
-    """Everything that the report of a campaign is made from."""
-
-    runs: list[Run]
-    runs_table: pd.DataFrame  # runs.csv
-    cells: pd.DataFrame  # cells.csv
-    report: dict[str, Any]  # scaling_report.json
-    findings: Findings
-    charts: Path  # folder of the SVG files
-    drawn: list[str]  # names of the charts that the campaign has
-    campaign_file: str = ""  # as it was given to the command
-    comparisons: Sequence[dict[str, Any]] = ()  # of comparison.json
-    traces: dict[str, Any] | None = None  # traces.json
-    profiles: Sequence[Profile] = ()
-    waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from scalebench.record.metrics import Recorded
+from scalebench.record.metrics import Measured, Recorded
 from scalebench.record.run import Run
 
 Facts = list[tuple[str, str]]
@@ -46,7 +46,7 @@ def protocol(runs: list[Run]) -> Facts:
     steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
     rows = [
         ("Model", [_model(m) for m in metrics]),
-        ("Parameters", [_parameters(m) for m in metrics if m.model]),
+        ("Parameters", [_parameters(m) for m in metrics if isinstance(m, Measured)]),
         ("Corpus", [_corpus(m) for m in metrics]),
         ("Samples", [_samples(m) for m in metrics]),
         ("Steps", steps),
@@ -87,7 +87,7 @@ def _model(metrics: Recorded) -> str:
     return f"{config.model_name} ({config.model_size}), {rows:,} embedding rows (padded vocabulary)"
 
 
-def _parameters(metrics: Recorded) -> str:
+def _parameters(metrics: Measured) -> str:
     model = metrics.model
     return f"{model.parameters:,} ({model.flops_per_token:,} FLOPs per token, forward and backward)"
 

@@ -12,10 +12,10 @@ from scalebench.campaign.config import Work
 def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
     """AdamW; matrices decay, biases and norms do not (as nanoGPT and llm.c do)."""
     work = cell.work
-    wanted = [p for p in model.parameters() if p.requires_grad]
+    trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
-        {"params": [p for p in wanted if p.dim() >= 2], "weight_decay": work.optimizer.weight_decay},
-        {"params": [p for p in wanted if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": work.optimizer.weight_decay},
+        {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
     ]
     o = work.optimizer
     return AdamW(groups, lr=learning_rate(work, 0), betas=o.betas, eps=o.eps, fused=cell.execution.fused_optimizer)

@@ -46,7 +46,7 @@ class Work:
 
 
 class StepBreakdown:
-    """What a trace says; `world` and `n_devices` are the ranks and devices that it should hold, where they are known."""
+    """What a trace says; `world` and `n_devices`: the ranks and devices that it should hold, where they are known."""
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
         self.trace, self.ranks = trace, trace.ranks
@@ -80,12 +80,12 @@ class StepBreakdown:
     @cached_property
     def windows(self) -> dict[int, Windows]:
         named = self.trace.ranges[self.trace.ranges["name"] == "step"]
-        found = {}
+        windows = {}
         for rank in self.ranks:
             own = named[named["rank"] == rank].sort_values("start")
             host = own["start"].to_numpy(), own["end"].to_numpy()
-            found[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
-        return found
+            windows[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
+        return windows
 
     def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
         """When the device was at what the host asked for in its steps: it runs behind the host."""
@@ -93,14 +93,14 @@ class StepBreakdown:
         order = np.argsort(work.launched, kind="stable")
         launched, started, ended = work.launched[order], work.start[order], work.end[order]
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
-        kept = last > first
-        begun = [started[a:b].min() for a, b in zip(first[kept], last[kept], strict=True)]
-        done = [ended[a:b].max() for a, b in zip(first[kept], last[kept], strict=True)]
+        busy = last > first
+        begun = [started[a:b].min() for a, b in zip(first[busy], last[busy], strict=True)]
+        done = [ended[a:b].max() for a, b in zip(first[busy], last[busy], strict=True)]
         if not begun:
             return Windows(*[np.empty(0, np.int64)] * 4)
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
-        last_end = max(done[-1], begun[-1] + (ends - starts)[kept][-1])
-        return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[kept], ends[kept])
+        last_end = max(done[-1], begun[-1] + (ends - starts)[busy][-1])
+        return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[busy], ends[busy])
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -123,7 +123,7 @@ class StepBreakdown:
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
         if self.shares_process:
-            return "a rank of nn.DataParallel drives several devices: what one computes while another copies is not overlap"
+            return "a rank of nn.DataParallel drives several devices: one computing while another copies is not overlap"
         share = self.coverage.classified_share
         if share is not None and share < MARK:
             names = ", ".join(self.coverage.unclassified_top)
@@ -141,11 +141,11 @@ class StepBreakdown:
     @cached_property
     def _spans(self) -> dict[int, tuple[Spans, Spans]]:
         """Computing and communicating, by rank."""
-        found = {}
+        spans = {}
         for rank, work in self.work.items():
             talking = self.is_kind(work.kind, COMMUNICATION)
-            found[rank] = work.spans(~talking, self.trace.source.pause_ns), work.spans(talking)
-        return found
+            spans[rank] = work.spans(~talking, self.trace.source.pause_ns), work.spans(talking)
+        return spans
 
     @cached_property
     def waits(self) -> Waiting | str:
@@ -188,16 +188,16 @@ class StepBreakdown:
             gaps = _gaps(busy, window)
             for i in range(self.steps):
                 wall = (window.ends[i] - window.starts[i]) / 1e6
-                said = {k: round(float(v[i]), 6) if self.known else None for k, v in ms.items()}
+                known_ms = {k: round(float(v[i]), 6) if self.known else None for k, v in ms.items()}
                 rows.append(
                     Step(
                         step=i,
                         rank=rank,
                         wall_ms=wall,
-                        compute_ms=said["compute"],
-                        communication_ms=said["communication"],
-                        exposed_ms=said["exposed"],
-                        overlapped_ms=said["overlapped"],
+                        compute_ms=known_ms["compute"],
+                        communication_ms=known_ms["communication"],
+                        exposed_ms=known_ms["exposed"],
+                        overlapped_ms=known_ms["overlapped"],
                         wait_ms=None if waits is None else round(float(waits[i]), 6),
                         idle_ms=float(ms["idle"][i]) if recorded else None,
                         gaps=int(gaps[i]) if recorded else None,
@@ -208,13 +208,13 @@ class StepBreakdown:
 
     def _phases(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
         own = self.trace.ranges[self.trace.ranges["rank"] == rank]
-        found = {}
+        phases = {}
         for name in PHASES:
             chosen = own[own["name"] == name]
             if len(chosen):
                 spans = union(chosen["start"].to_numpy(), chosen["end"].to_numpy())
-                found[name] = within(spans, window.host_starts, window.host_ends) / 1e6
-        return found
+                phases[name] = within(spans, window.host_starts, window.host_ends) / 1e6
+        return phases
 
     def _mean(self, spans: dict[int, Spans]) -> float:
         """Milliseconds per step and rank."""
@@ -224,37 +224,37 @@ class StepBreakdown:
     def classes(self) -> dict[str, float] | None:
         if not self.steps or not self.known:
             return None
-        found = {}
+        classes = {}
         for name in self.kinds:
             spans = {rank: work.spans(self.is_kind(work.kind, name)) for rank, work in self.work.items()}
             if any(len(s[0]) for s in spans.values()):
-                found[name] = round(self._mean(spans), 6)
-        return found
+                classes[name] = round(self._mean(spans), 6)
+        return classes
 
     def collectives(self) -> dict[str, Collective]:
         if not self.steps or not self.known:
             return {}
-        found, split = {}, self.waits.by_collective if isinstance(self.waits, Waiting) else {}
+        collectives, split = {}, self.waits.by_collective if isinstance(self.waits, Waiting) else {}
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             exposed = {r: without(spans[r], self._spans[r][0]) for r in self.ranks}
             total, wait = self._mean(spans), self._mean(split[name]) if name in split else None
             calls = sum(self._started(rank, place) for rank in self.ranks)
-            found[name] = Collective(
+            collectives[name] = Collective(
                 calls=calls / (self.steps * len(self.ranks)),
                 total_ms=total,
                 exposed_ms=self._mean(exposed),
                 transfer_ms=None if wait is None else total - wait,
                 wait_ms=wait,
             )
-        return found
+        return collectives
 
     def _started(self, rank: int, place: int) -> int:
         """Calls of a collective that a rank asked for in its traced steps."""
         window, work = self.windows[rank], self.work[rank]
-        asked = work.launched[work.collective == place]
-        at = np.searchsorted(window.host_starts, asked, side="right") - 1
-        return int(((at >= 0) & (asked < window.host_ends[np.maximum(at, 0)])).sum())
+        launched = work.launched[work.collective == place]
+        at = np.searchsorted(window.host_starts, launched, side="right") - 1
+        return int(((at >= 0) & (launched < window.host_ends[np.maximum(at, 0)])).sum())
 
     def slowest(self) -> Slowest | None:
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
@@ -262,13 +262,13 @@ class StepBreakdown:
     def kernels(self) -> list[Kernel]:
         """What takes the most device time, by name."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
-        found = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
+        totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())
-        names = [str(n) for n in found.index]
+        names = [str(n) for n in totals.index]
         over = (self.steps or 1) * (len(self.ranks) if self.steps else 1)
         return [
             Kernel(name=name, kind=kind, calls=int(n) / over, total_ms=int(ns) / 1e6 / over, share=int(ns) / total)
-            for name, kind, n, ns in zip(names, classify(names)[0], found["count"], found["sum"], strict=True)
+            for name, kind, n, ns in zip(names, classify(names)[0], totals["count"], totals["sum"], strict=True)
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:

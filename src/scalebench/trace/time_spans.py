@@ -12,9 +12,9 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 def union(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     """The time that some intervals cover together; holes of at most `pause` ns are filled."""
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-    kept = ends > starts
-    order = np.argsort(starts[kept], kind="stable")
-    starts, ends = starts[kept][order], ends[kept][order]
+    nonempty = ends > starts
+    order = np.argsort(starts[nonempty], kind="stable")
+    starts, ends = starts[nonempty][order], ends[nonempty][order]
     if not len(starts):
         return starts, ends
     reached = np.maximum.accumulate(ends)

@@ -63,21 +63,21 @@ def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
         begun = own["start"].to_numpy()
         at = np.searchsorted(starts, begun, side="right") - 1
         inside = (at >= 0) & (begun < ends[np.maximum(at, 0)]) if len(starts) else np.zeros(len(begun), bool)
-        kept = own[inside]
+        chosen = own[inside]
         parts.append(
             pd.DataFrame(
                 {
                     "rank": rank,
                     "step": at[inside],
-                    "collective": kept["collective"].astype(str),
-                    "start": kept["start"],
-                    "end": kept["end"],
+                    "collective": chosen["collective"].astype(str),
+                    "start": chosen["start"],
+                    "end": chosen["end"],
                 }
             )
         )
-    found = pd.concat(parts, ignore_index=True)
-    found["call"] = found.groupby(["rank", "step", "collective"]).cumcount()
-    return found
+    numbered = pd.concat(parts, ignore_index=True)
+    numbered["call"] = numbered.groupby(["rank", "step", "collective"]).cumcount()
+    return numbered
 
 
 def _slowest(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
@@ -86,11 +86,11 @@ def _slowest(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
         return None
     last = waits.argmin(axis=1)
     place = int(np.bincount(last, minlength=len(ranks)).argmax())
-    mine = last == place
-    others = np.delete(waits[mine], place, axis=1) - waits[mine][:, [place]]
+    last_here = last == place
+    others = np.delete(waits[last_here], place, axis=1) - waits[last_here][:, [place]]
     return Slowest(
         rank=ranks[place],
-        steps_last=int(mine.sum()),
+        steps_last=int(last_here.sum()),
         of_steps=len(waits),
         caused_ms=float(others.mean()),
     )

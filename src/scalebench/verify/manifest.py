@@ -10,6 +10,18 @@ from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = "1.0"
+FOLDERS = ("runs", "compare", "traces", "tables", "charts")
+FILES = (
+    "runs.csv",
+    "cells.csv",
+    "losses.csv",
+    "findings.json",
+    "scaling_report.json",
+    "comparison.json",
+    "traces.json",
+    "waterfall.json",
+    "report.html",
+)
 
 
 def write_manifest(folder: Path, version: str) -> None:
@@ -45,10 +57,12 @@ def check_manifest(folder: Path) -> list[Difference]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """What the report is made from, and itself. Raw profiles are left out: their summaries are results."""
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         hidden = any(part.startswith(".") for part in parts)
-        if path.is_file() and not hidden and parts[0] != "logs" and "raw" not in parts and path.name != MANIFEST:
+        part_of_report = parts[0] in (FOLDERS if len(parts) > 1 else FILES)
+        if part_of_report and path.is_file() and not hidden and "raw" not in parts:
             yield path
 
 

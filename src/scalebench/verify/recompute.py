@@ -91,8 +91,8 @@ def _cell(runs: list[RawRun]) -> Quantities:
             formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
             figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
     for name, (formula, combine, read) in FROM_METRICS.items():
-        values = [read(run.metrics) for run in runs]
-        if all(value is not None for value in values):
+        values = [value for run in runs if (value := read(run.metrics)) is not None]
+        if len(values) == n:
             figures[name] = quantity(combine(values), formula)
     return figures
 

@@ -4,13 +4,11 @@ from collections.abc import Iterator
 
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
+from scalebench.model import traffic
 from scalebench.model.counts import block_parameters
 from scalebench.record.run import MeasuredRun
 
-TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
-SLACK_BYTES = 4096  # of small messages beside them
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
-KINDS = {"reduced": ("allreduce",), "gathered": ("allgather",), "scattered": ("reduce_scatter",)}
 
 
 @of_run.check(
@@ -31,7 +29,7 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
     moved = moved_bytes(run)
     for kind, (low, high) in expected_bytes(run).items():
-        if not low * (1 - TOLERANCE) - SLACK_BYTES <= moved[kind] <= high * (1 + TOLERANCE) + SLACK_BYTES:
+        if not traffic.fits(moved[kind], (low, high)):
             expected = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
             yield Flag(
                 f"{moved[kind]:,} bytes per step are {kind}, where {config.strategy} with "
@@ -41,40 +39,19 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
 
 def moved_bytes(run: MeasuredRun) -> dict[str, int]:
     """Logical bytes of one step by kind of collective: the full size of what is reduced, gathered or scattered."""
-    collectives = run.metrics.collectives or {}
-    return {
-        kind: sum(c["bytes"] for name, c in collectives.items() if name.startswith(prefixes))
-        for kind, prefixes in KINDS.items()
-    }
+    return traffic.moved_bytes(run.metrics.collectives or {})
 
 
 def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
-    """Bytes of one optimizer step by kind: (least, most).
-
-    P parameters of b bytes, a micro-batches:
-    ddp, zero0: P reduced, once. fsdp: every micro-batch gathers the blocks twice and the rest once or twice (by version
-    of torch); gradients are scattered once, in fp32. zero1: P reduced (DeepSpeed's default all-reduces where the paper
-    scatters) and P gathered, once; zero2: reduced a times. zero3: P scattered a times; gathered between once
-    (everything stays until the backward pass) and three times a micro-batch (Rajbhandari et al. 2020, section 7).
-    """
+    """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
     metrics = run.metrics
     config = metrics.training_config
     shape = metrics.config["workload"]["model_shape"]
-    strategy = config.strategy.removesuffix("-offload")
-    a = config.accumulation
-    p = metrics.model.parameters
-    nothing: dict[str, tuple[float, float]] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
-    if strategy in ("ddp", "zero0"):
-        return nothing | {"reduced": (4 * p, 4 * p)}
-    b = 2 if config.precision in LOW else 4
-    if strategy == "fsdp":
-        kind = EncoderShape if "d_model" in shape else ModelShape
-        blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
-        return nothing | {"gathered": (a * b * (p + blocks), 2 * a * b * p), "scattered": (4 * p, 4 * p)}
-    if strategy in ("zero1", "zero2"):
-        times = a if strategy == "zero2" else 1
-        return nothing | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}
-    return nothing | {"gathered": (b * p, 3 * a * b * p), "scattered": (a * b * p, a * b * p)}
+    kind = EncoderShape if "d_model" in shape else ModelShape
+    blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
+    return traffic.step_traffic(
+        config.strategy, config.precision, config.accumulation, metrics.model.parameters, blocks
+    )
 
 
 @of_run.check(

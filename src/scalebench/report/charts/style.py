@@ -24,7 +24,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
 ALARM = "#B00020"
-DOT = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
+DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
 BESIDE = 0.045  # distance of series that share a number of devices, in parts of the axis' doubling
 TITLE_WIDTH, LABEL_WIDTH = 60, 45  # characters that have room above and below a chart
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
@@ -134,7 +134,7 @@ def line(axes: Axes, place: float, look: dict[str, Any], label: str, points: lis
         tip(mark, interval_text(point["cell"], point[key], unit) + codes)
         mark.set_alpha(None if point["findings"] else 0)
     if any(p["findings"] for p in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
-        ring = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
+        ring: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
         axes.add_line(Line2D([], [], ls="", label="has a finding", **ring))
     return x
 

@@ -44,7 +44,7 @@ def communication(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFr
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
         (bar,) = axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label=total)
         tip(bar, f"{t['cell']}: communication {t['communication_ms']:.3g} ms per step")
-        look = {"color": ORANGE, "hatch": "//", "edgecolor": "white"}
+        look: dict[str, Any] = {"color": ORANGE, "hatch": "//", "edgecolor": "white"}
         (bar,) = axes.barh(i + 0.2, t["exposed_ms"], height=0.36, label=exposed, **look)
         tip(bar, f"{t['cell']}: exposed {t['exposed_ms']:.3g} ms per step")
     _cells(axes, traced)
@@ -64,7 +64,7 @@ def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) ->
             continue
         left = 0.0
         for name, (what, colour, hatch) in PARTS.items():
-            look = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
+            look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
             (bar,) = axes.barh(i, t[name], left=left, height=0.6, **look)
             tip(bar, f"{t['cell']}: {what} {t[name]:.3g} ms per step")
             left += t[name]

@@ -52,12 +52,12 @@ def read_capture(folder: Path) -> Captured:
     """The capture in `folder`. Raises UserError where there is none, or its files are not those that it describes."""
     path = folder / CAPTURE
     try:
-        found = Captured.model_validate_json(path.read_text())
+        captured = Captured.model_validate_json(path.read_text())
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no capture in this folder") from None
     except (ValidationError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a capture of schema 1.0: {str(error).splitlines()[0]}") from None
-    for name, sha256 in found.files.items():
+    for name, sha256 in captured.files.items():
         raw = folder / RAW / name
         if not raw.is_file():
             raise UserError(f"{raw}: no such file, but {path} lists it; capture the trace again")
@@ -65,4 +65,4 @@ def read_capture(folder: Path) -> Captured:
             raise UserError(
                 f"{raw} is not the file that {path} describes (its sha256 differs); capture the trace again"
             )
-    return found
+    return captured

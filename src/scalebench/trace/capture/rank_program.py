@@ -15,7 +15,7 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def traced(request: Request) -> Any:
-    """Warm up, then make the settings number of steps under the profiler."""
+    """Warm up, then make the requested number of steps under the profiler."""
     import torch.distributed as dist
 
     from scalebench.files import write_json

@@ -29,17 +29,17 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
     transports = Counter(_transport(via) for *_, via in CHANNEL.findall(text))
-    found: dict[str, Any] = {"transports": dict(sorted(transports.items()))} if transports else {}
+    facts: dict[str, Any] = {"transports": dict(sorted(transports.items()))} if transports else {}
     for key, pattern in (("version", VERSION), ("network", NETWORK)):
         if seen := pattern.search(text):
-            found[key] = seen[1]
+            facts[key] = seen[1]
     if channels := {int(c) for c, *_ in CHANNEL.findall(text)}:
-        found["channels"] = len(channels)
+        facts["channels"] = len(channels)
     if algorithms := [name for name, pattern in (("trees", TREES), ("rings", RINGS)) if pattern.search(text)]:
-        found["graphs"] = algorithms
+        facts["graphs"] = algorithms
     if nics := sorted({*IB.findall(text), *(name for name, _ in IB_SPEED.findall(text))}):
-        found["nics"] = nics
-    return found
+        facts["nics"] = nics
+    return facts
 
 
 def read_topology(path: Path) -> dict[str, Any]:
@@ -76,11 +76,11 @@ def read_ibstat(path: Path) -> list[dict[str, Any]]:
     parts = re.split(r"^CA '([^']+)'", _text(path), flags=re.MULTILINE)
     if len(parts) < 3:
         raise UserError(f"{path}: not an answer of ibstat: it names no adapter (CA)")
-    found = []
+    adapters = []
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         for state, rate in re.findall(r"State: (\S+).*?Rate: (\d+)", text, re.DOTALL):
-            found.append({"name": name, "state": state, "gbit_s": int(rate)})
-    return found
+            adapters.append({"name": name, "state": state, "gbit_s": int(rate)})
+    return adapters
 
 
 READERS = {

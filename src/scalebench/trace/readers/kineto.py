@@ -71,14 +71,20 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
     """Kernels and copies of a GPU; `launched` by the correlation of a kernel with the call that asked for it."""
-    found, calls = events[on_device], events[events["cat"].isin(CALLS)]
-    asked = dict(zip(calls["args"].map(lambda a: (a or {}).get("correlation")), calls["start"], strict=True))
+    kernels, calls = events[on_device], events[events["cat"].isin(CALLS)]
+    launched_at = dict(zip(calls["args"].map(lambda a: (a or {}).get("correlation")), calls["start"], strict=True))
     launched = [
-        asked.get((args or {}).get("correlation"), start)
-        for args, start in zip(found["args"], found["start"], strict=True)
+        launched_at.get((args or {}).get("correlation"), start)
+        for args, start in zip(kernels["args"], kernels["start"], strict=True)
     ]
-    stream = [int((args or {}).get("stream", 0)) for args in found["args"]]
-    return {"stream": stream, "name": found["name"], "launched": launched, "start": found["start"], "end": found["end"]}
+    stream = [int((args or {}).get("stream", 0)) for args in kernels["args"]]
+    return {
+        "stream": stream,
+        "name": kernels["name"],
+        "launched": launched,
+        "start": kernels["start"],
+        "end": kernels["end"],
+    }
 
 
 def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
@@ -95,10 +101,10 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     collectives = events[
         (events["cat"] == "user_annotation") & events["name"].map(lambda n: collective_of(n) is not None)
     ]
-    found = pd.concat([outermost, collectives])
+    work = pd.concat([outermost, collectives])
     return {
-        "stream": _threads(found["tid"]), "name": found["name"], "launched": found["start"],
-        "start": found["start"], "end": found["end"],
+        "stream": _threads(work["tid"]), "name": work["name"], "launched": work["start"],
+        "start": work["start"], "end": work["end"],
     }  # fmt: skip
 
 

@@ -60,10 +60,10 @@ class Export:
             rows.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(PIECE)})
             try:
                 rows.execute(query)
-                found = rows.fetch_arrow_table()
+                table = rows.fetch_arrow_table()
             except (arrow.Error, OSError, pa.ArrowInvalid) as error:
                 raise self.broken(error) from None
-        return [np.asarray(found[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
+        return [np.asarray(table[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
         """Texts of some string ids."""
@@ -171,16 +171,16 @@ def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, star
     """When the host asked for each kernel; its start where that is not recorded."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
-    asked, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
-    if not len(asked):
+    requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
+    if not len(requested):
         return start
-    processes, theirs = np.unique(np.concatenate([process, thread & PROCESS]), return_inverse=True)
+    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS]), return_inverse=True)
     # A correlation is a number of one process; both together fit one integer.
-    keys, wanted = (theirs[len(process) :] << 40) | ids, (theirs[: len(process)] << 40) | correlation
+    keys, wanted_keys = (process_ids[len(process) :] << 40) | ids, (process_ids[: len(process)] << 40) | correlation
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, asked[order][place], start) if len(processes) else start
+    place = np.minimum(np.searchsorted(keys, wanted_keys), len(keys) - 1)
+    return np.where(keys[place] == wanted_keys, requested[order][place], start) if len(processes) else start
 
 
 def _ranges(export: Export) -> pd.DataFrame:
@@ -218,12 +218,12 @@ def _ranges(export: Export) -> pd.DataFrame:
 
 def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
     """Process -> rank, and whether the processes say it themselves."""
-    said = {}
+    stated = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
-        if found := OWN_RANK.fullmatch(str(name)):
-            said[int(process)] = int(found[1])
-    if said:
-        return said, True
+        if match := OWN_RANK.fullmatch(str(name)):
+            stated[int(process)] = int(match[1])
+    if stated:
+        return stated, True
     devices = work.groupby("process")["device"].min().sort_values() if len(work) else pd.Series(dtype=np.int64)
     order = [int(p) for p in devices.index] or sorted(int(p) for p in ranges["process"].unique())
     return {process: first + i for i, process in enumerate(order)}, False
@@ -245,9 +245,9 @@ def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) ->
         first, last = steps["start"].min(), steps["end"].max()
         where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS} IN ({processes})"
     summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
-    found = export.database.execute(summed).fetchall()
-    texts = export.strings(np.array([name for name, *_ in found], np.int64))
-    rows = [("osrt", texts[name], calls, total) for name, calls, total in found]
+    totals = export.database.execute(summed).fetchall()
+    texts = export.strings(np.array([name for name, *_ in totals], np.int64))
+    rows = [("osrt", texts[name], calls, total) for name, calls, total in totals]
     return frame(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else frame(HOST)
 
 
@@ -255,8 +255,8 @@ def _diagnostics(export: Export) -> list[str]:
     """What the tool itself says is wrong or incomplete, and how much it says that it has slowed the program down."""
     if not export.has("DIAGNOSTIC_EVENT", "text"):
         return []
-    said = [str(text) for (text,) in export.database.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT") if text]
-    return [text[:200] for text in said if LOST.search(text) or re.search(r"error|fail|warn", text, re.IGNORECASE)]
+    messages = [str(text) for (text,) in export.database.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT") if text]
+    return [text[:200] for text in messages if LOST.search(text) or re.search(r"error|fail|warn", text, re.IGNORECASE)]
 
 
 def _lost(text: str) -> int:

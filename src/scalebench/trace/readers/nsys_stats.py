@@ -42,7 +42,7 @@ def read_text(path: Path) -> dict[str, pd.DataFrame]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
-    found: dict[str, pd.DataFrame] = {}
+    tables: dict[str, pd.DataFrame] = {}
     report, at = None, 0
     while at < len(lines):
         title = TITLE.match(lines[at])
@@ -56,17 +56,17 @@ def read_text(path: Path) -> dict[str, pd.DataFrame]:
                 else _rows(path, block, at)
             )
             name = report or _guess(lines[at])
-            found[name] = pd.concat([found[name], table]) if name in found else table
+            tables[name] = pd.concat([tables[name], table]) if name in tables else table
             at += len(block) - 1
             report = None
         at += 1
-    if not found:
+    if not tables:
         skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
         reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
         raise UserError(
             f"{path}: {reason}; make it again: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
         )
-    return found
+    return tables
 
 
 def _block(lines: list[str], start: int) -> list[str]:
@@ -79,7 +79,7 @@ def _block(lines: list[str], start: int) -> list[str]:
 def _rows(path: Path, block: list[str], at: int) -> pd.DataFrame:
     """A table in columns, which the dashes measure: cells may be empty or hold several spaces (GridXYZ of 2022.4)."""
     dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
-    places = [found.span() for found in re.finditer("-+", dashes)]
+    places = [match.span() for match in re.finditer("-+", dashes)]
     if not places:
         raise UserError(
             f"{path}, line {at + 2}: a line of dashes is expected under the header; was the text cut off or changed?"

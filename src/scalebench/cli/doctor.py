@@ -1,0 +1,43 @@
+"""`scalebench doctor`: is this machine fit to measure?"""
+
+import argparse
+from pathlib import Path
+
+from scalebench.cli.arguments import Group, command, path
+
+
+def doctor(args: argparse.Namespace) -> None:
+    from scalebench.cores import available_cores
+    from scalebench.machine.gpus import cuda_devices
+    from scalebench.preflight import doctor_cpu, doctor_gpu
+    from scalebench.preflight.doctor import DOCTOR, Check, examine, line
+    from scalebench.preflight.doctor_steps import steps_of_strategies
+
+    gpus = cuda_devices()
+    ranks = len(gpus) or min(2, available_cores())
+    checks = [*doctor_cpu.checks(args.results), *doctor_gpu.checks(gpus)]
+    if not args.no_ranks:
+        checks.append(Check("steps", "gpu" if gpus else "cpu", lambda: steps_of_strategies(ranks, len(gpus))))
+    out = args.out or args.results / DOCTOR
+    report = examine(checks, gpus[0].name if gpus else "cpu", lambda entry: print(line(entry), flush=True), out)
+    failures = len(report.failed)
+    print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")
+    if failures:
+        raise SystemExit(1)
+
+
+def add(commands: Group) -> None:
+    sub = command(
+        commands,
+        "doctor",
+        doctor,
+        "is this machine fit to measure, and does scalebench measure right on it? exit code 1 where a check fails",
+        "scalebench doctor\nscalebench doctor --no-ranks   # without starting ranks: ten seconds",
+    )
+    sub.add_argument("--results", type=path, default=Path("results"), metavar="DIR", help="folder of all results")
+    sub.add_argument("--out", type=path, metavar="FILE", help="default: doctor.json in the folder of all results")
+    sub.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
+
+
+def add_stages(stages: Group) -> None:
+    """The workflow calls nothing of this."""

@@ -1,0 +1,47 @@
+"""Bytes that an optimizer step exchanges between devices, by strategy. Imports no torch."""
+
+Range = tuple[float, float]  # least, most
+TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
+SLACK_BYTES = 4096  # of small messages beside them
+KINDS = {"reduced": ("allreduce",), "gathered": ("allgather",), "scattered": ("reduce_scatter",)}
+
+
+def step_traffic(
+    strategy: str, precision: str, accumulation: int, parameters: int, block_parameters: int
+) -> dict[str, Range]:
+    """Logical bytes of one optimizer step by kind of collective; `block_parameters`: of all blocks together.
+
+    P parameters of b bytes, a micro-batches:
+    ddp, zero0: P reduced, once. fsdp: every micro-batch gathers the blocks twice and the rest once or twice (by version
+    of torch); gradients are scattered once, in fp32. zero1: P reduced (DeepSpeed's default all-reduces where the paper
+    scatters) and P gathered, once; zero2: reduced a times. zero3: P scattered a times; gathered between once
+    (everything stays until the backward pass) and three times a micro-batch (Rajbhandari et al. 2020, section 7).
+    """
+    a, p = accumulation, parameters
+    b = 2 if precision in ("bf16", "fp16") else 4
+    traffic: dict[str, Range] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
+    name = strategy.removesuffix("-offload")
+    if name in ("ddp", "zero0"):
+        return traffic | {"reduced": (4 * p, 4 * p)}
+    if name == "fsdp":
+        return traffic | {"gathered": (a * b * (p + block_parameters), 2 * a * b * p), "scattered": (4 * p, 4 * p)}
+    if name in ("zero1", "zero2"):
+        times = a if name == "zero2" else 1
+        return traffic | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}
+    if name == "zero3":
+        return traffic | {"gathered": (b * p, 3 * a * b * p), "scattered": (a * b * p, a * b * p)}
+    return traffic
+
+
+def moved_bytes(collectives: dict[str, dict]) -> dict[str, int]:
+    """Logical bytes of one step by kind, from what a probe counted: {collective: {"bytes": ...}}."""
+    return {
+        kind: sum(c["bytes"] for name, c in collectives.items() if name.startswith(prefixes))
+        for kind, prefixes in KINDS.items()
+    }
+
+
+def fits(moved: float, expected: Range) -> bool:
+    """Whether a count agrees with its formula."""
+    low, high = expected
+    return low * (1 - TOLERANCE) - SLACK_BYTES <= moved <= high * (1 + TOLERANCE) + SLACK_BYTES

@@ -1,0 +1,141 @@
+"""One rank of the doctor's look at steps: `python -m scalebench.preflight.doctor_ranks REQUEST`.
+
+For each cell listed beside the request it makes some steps and writes what they did: collectives, bytes and dtypes of a
+probed step, host waits of another by file and line, step times against wall-clock time, read-ahead against the plan.
+"""
+
+import gc
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scalebench.files import write_json
+from scalebench.trainer.__main__ import main
+from scalebench.trainer.request import Request
+
+CELLS = "cells.json"  # beside the request: paths of the requests of all cells
+RESULT = "doctor_ranks.json"
+TIMED_STEPS = 6
+READ_AHEAD = 400  # micro-batches
+
+
+def examined(request: Request) -> Any:
+    """Look at every cell; a cell that fails is a result too. Rank 0 writes after each."""
+    from scalebench.trainer.session import Session
+
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    folder = Path(request.out)
+    session = Session(request.cell, timeout_s=request.time_limit, gpus=request.gpus)
+    results: dict[str, Any] = {"world_size": session.world_size, "device": session.place["device_name"], "cells": {}}
+    for path in json.loads((folder / CELLS).read_text()):
+        one = Request.read(Path(path))
+        began = time.perf_counter()
+        try:
+            result = look_at(session, one)
+        except Exception as error:
+            result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+            traceback.print_exc()
+        result["seconds"] = time.perf_counter() - began
+        result["errors"] = session.gather(result.get("error"))
+        results["cells"][one.cell.execution.strategy] = result
+        if session.rank == 0:
+            write_json(folder / RESULT, results)
+        gc.collect()
+    return session
+
+
+def look_at(session: Any, request: Request) -> dict[str, Any]:
+    """What the steps of one cell did on this rank."""
+    from scalebench.trainer.measure import set_up
+    from scalebench.trainer.probe import Probe
+
+    run = set_up(session, request)
+    run.steps(0, 2)
+    with Probe(run.strategy) as probe:
+        run.steps(2, 1)
+    with host_waits(session.device) as waits:
+        run.steps(3, 1)
+    series = run.steps(4, TIMED_STEPS)
+    return {
+        "parameters": run.parameters,
+        "collectives": probe.collectives(),
+        "dtypes": probe.dtypes() | run.strategy.dtypes(),
+        "waits": dict(waits),
+        "steps_s": float(series.step_time.sum()),
+        "wall_s": series.wall,
+        "losses": [float(loss) for loss in series.loss],
+    }
+
+
+@contextmanager
+def host_waits(device: Any) -> Iterator[Counter[str]]:
+    """Where the host waited for the device meanwhile: `file:line` -> times.
+
+    On a GPU CUDA's own warnings say so; on a CPU, operators that would wait on a GPU are counted.
+    """
+    import torch
+
+    places: Counter[str] = Counter()
+    if device.type != "cuda":
+        with _operators(places):
+            yield places
+        return
+    torch.cuda.synchronize()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield places
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    for warning in caught:
+        if "synchronizing" in str(warning.message):
+            places[_place(warning.filename, warning.lineno)] += 1
+
+
+def _operators(places: Counter[str]) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Waits(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
+            if func._schema.name in ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal"):
+                frames = [f for f in traceback.extract_stack() if "/torch/" not in f.filename]
+                outer = [f for f in frames if f.filename != __file__][-1]
+                places[_place(outer.filename, outer.lineno or 0)] += 1
+            return func(*args, **(kwargs or {}))
+
+    return Waits()
+
+
+def _place(filename: str, number: int) -> str:
+    short = filename.partition("site-packages/")[2] or filename.partition("/src/")[2] or Path(filename).name
+    return f"{short}:{number}"
+
+
+def read_ahead_differs(batches: Any, plan: Any, batch: Any, device: Any, lag: Callable[[], None], count: int) -> int:
+    """Micro-batches whose tokens, read back at the end, are not the plan's; `lag` keeps the device busy before each."""
+    import torch
+
+    taken = []
+    for step in range(count // batch.accumulation):
+        for micro in range(batch.accumulation):
+            lag()
+            taken.append((step, micro, batches.take(step, micro)))
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    differing = 0
+    for step, micro, tokens in taken:
+        ids = plan.share(step, batch, 0)[micro]
+        differing += not torch.equal(tokens.cpu(), torch.from_numpy(batches.file.read(ids)))
+    return differing
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), examined)

@@ -1,0 +1,30 @@
+"""What a report is made from: read once, for the page and for the paper."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scalebench.audit.finding import Findings
+from scalebench.record.run import Run
+from scalebench.trace.profile_schema import Profile
+
+
+@dataclass(frozen=True)
+class PageInputs:
+    """Everything that the report of a campaign is made from."""
+
+    runs: list[Run]
+    runs_table: pd.DataFrame  # runs.csv
+    cells: pd.DataFrame  # cells.csv
+    report: dict[str, Any]  # scaling_report.json
+    findings: Findings
+    charts: Path  # folder of the SVG files
+    drawn: list[str]  # names of the charts that the campaign has
+    campaign_file: str = ""  # as it was given to the command
+    comparisons: Sequence[dict[str, Any]] = ()  # of comparison.json
+    traces: dict[str, Any] | None = None  # traces.json
+    profiles: Sequence[Profile] = ()
+    waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json

@@ -1,0 +1,181 @@
+"""The doctor: each check passes where all is well, fails where it is not, and says `not here` without its device."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from scalebench.campaign.batch import Batch
+from scalebench.corpus.plan import SamplePlan
+from scalebench.corpus.reader import TokenFile
+from scalebench.preflight import doctor_cpu, doctor_gpu, doctor_steps
+from scalebench.preflight.doctor import DOCTOR, Check, Verdict, examine, judged, line, read_report
+from scalebench.preflight.doctor_ranks import host_waits, read_ahead_differs
+from scalebench.preflight.random_tokens import write_random_tokens
+from scalebench.trainer.batches import Batches
+
+
+def sample(power=300.0, clock=1755.0):
+    return {"power_w_mean": power, "sm_clock_mhz_mean": clock, "utilization_mean": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "evidence"),
+    [
+        (doctor_cpu.judge_cores(8, None), "PASS", "8 cores"),
+        (doctor_cpu.judge_cores(8, 2.0), "FAIL", "grants the time of 2"),
+        (doctor_cpu.judge_steal(0.0, 2100.0), "PASS", "2100 MHz"),
+        (doctor_cpu.judge_steal(0.2, None), "FAIL", "20.0% of the CPU time"),
+        (doctor_cpu.judge_steadiness([1.0, 1.01, 0.99] * 10), "PASS", "vary by 0"),
+        (doctor_cpu.judge_steadiness([1.0, 2.0] * 10), "FAIL", "vary by 3"),
+        (doctor_cpu.judge_disk(80.0, 300.0), "PASS", "300 MB/s"),
+        (doctor_cpu.judge_disk(1.0, 300.0), "FAIL", "1 GB free"),
+        (doctor_cpu.judge_disk(80.0, 3.0), "FAIL", "3 MB/s"),
+        (doctor_cpu.judge_openmp(1.9), "PASS", "1.90 times"),
+        (doctor_cpu.judge_openmp(1.0), "FAIL", "1.00 times"),
+        (doctor_gpu.judge_uuids(["GPU-a", "GPU-b"], []), "PASS", "agree on 2"),
+        (doctor_gpu.judge_uuids(["GPU-a"], ["GPU-a"]), "FAIL", "does not know GPU-a"),
+        (doctor_gpu.judge_readable(sample()), "PASS", "power 300"),
+        (doctor_gpu.judge_readable(sample(power=None)), "FAIL", "not readable: power"),
+        (doctor_gpu.judge_energy(1000.0, 960.0), "PASS", "4.0% apart"),
+        (doctor_gpu.judge_energy(1000.0, 700.0), "FAIL", "30.0% apart"),
+        (doctor_gpu.judge_energy(None, 700.0), "not here", "no energy counter"),
+        (doctor_gpu.judge_event_clock(0.300, 0.301), "PASS", "0.33% apart"),
+        (doctor_gpu.judge_event_clock(0.200, 0.300), "FAIL", "33.33% apart"),
+        (doctor_gpu.judge_attention(("pytorch_flash::flash_fwd", 50.0), ("fmha_cutlass", 150.0)), "PASS", "150 us"),
+        (doctor_gpu.judge_attention(("softmax_warp_forward", 900.0), ("softmax", 900.0)), "FAIL", "softmax_warp"),
+        (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 700e12, 989e12), "PASS", "71% of the published"),
+        (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 100e12, 989e12), "FAIL", "10% of the published"),
+        (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 1100e12, 989e12), "FAIL", "111% of the published"),
+        (doctor_gpu.judge_matmul("Nonesuch", "bf16", 100e12, None), "PASS", "no published peak"),
+        (doctor_gpu.judge_copies(50.0, 3000.0), "PASS", "50.0 GB/s"),
+        (doctor_gpu.judge_copies(1.5, 3000.0), "FAIL", "1.5 GB/s"),
+        (doctor_gpu.judge_read_ahead(0, 400), "PASS", "0 of 400"),
+        (doctor_gpu.judge_read_ahead(3, 400), "FAIL", "3 of 400"),
+    ],
+)
+def test_verdicts(verdict, status, evidence):
+    assert verdict.status == status
+    assert evidence in verdict.evidence
+    assert bool(verdict.advice) == (status == "FAIL"), "what to do stands beside every failure"
+
+
+def test_a_quota_is_read_from_the_control_group(tmp_path):
+    path = tmp_path / "cpu.max"
+    path.write_text("150000 100000\n")
+    assert doctor_cpu.cpu_quota(path) == 1.5
+    path.write_text("max 100000\n")
+    assert doctor_cpu.cpu_quota(path) is None
+    assert doctor_cpu.cpu_quota(tmp_path / "none") is None
+
+
+def test_without_a_gpu_its_checks_are_not_here():
+    report = examine(doctor_gpu.checks([]), "cpu", lambda entry: None)
+    assert len(report.checks) == 10
+    assert {entry.status for entry in report.checks} == {"not here"}
+
+
+def test_a_check_that_raises_has_failed_and_the_others_go_on(tmp_path):
+    def broken() -> Verdict:
+        raise RuntimeError("no such device")
+
+    heard = []
+    checks = [Check("one", "cpu", broken), Check("two", "cpu", lambda: judged(True, "well", ""))]
+    checks.append(Check("parts", "cpu", lambda: iter([("a", judged(False, "bad", "do this"))])))
+    report = examine(checks, "cpu", heard.append, tmp_path / DOCTOR)
+    assert [(e.name, e.status) for e in report.checks] == [("one", "FAIL"), ("two", "PASS"), ("parts: a", "FAIL")]
+    assert "no such device" in report.checks[0].evidence
+    assert heard == report.checks
+    assert "do this" in line(report.checks[2])
+    assert read_report(tmp_path / DOCTOR) == report
+    assert json.loads((tmp_path / DOCTOR).read_text())["schema_version"] == "1.0"
+    assert read_report(tmp_path / "none.json") is None
+
+
+def test_checks_of_the_cpu_run_here(tmp_path):
+    assert doctor_cpu.clock().status == "PASS"
+    assert doctor_cpu.disk(tmp_path).values["write_mb_s"] > 0
+    assert not list(tmp_path.iterdir())
+    assert 0 <= doctor_cpu.steal(0.05).values["steal_share"] <= 1
+
+
+@pytest.fixture
+def ddp():
+    return next(c for c in doctor_steps.cells(2, on_gpu=False) if c.execution.strategy == "ddp")
+
+
+def found(**changes):
+    parameters = 100_000
+    return {
+        "parameters": parameters,
+        "collectives": {"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}},
+        "dtypes": {"products": "float32"},
+        "waits": {},
+        "steps_s": 1.0,
+        "wall_s": 1.001,
+        "errors": [None, None],
+    } | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "evidence"),
+    [
+        ({}, None),
+        ({"collectives": {"allreduce": {"bytes": 8 * 100_000}}}, "800,000 bytes are reduced, the formula says 400,000"),
+        ({"dtypes": {"products": "bfloat16"}}, "ran in bfloat16, not fp32"),
+        ({"steps_s": 0.5}, "steps add up to 0.5000 s"),
+        ({"waits": {"scalebench/strategy/base.py:90": 3}}, "the host waits at scalebench/strategy/base.py:90 (3x)"),
+        ({"errors": [None, "RuntimeError: NCCL"]}, "RuntimeError: NCCL"),
+    ],
+)
+def test_steps_that_are_not_what_they_should_be(ddp, changes, evidence):
+    verdict = doctor_steps.judge(ddp, found(**changes))
+    assert verdict.status == ("PASS" if evidence is None else "FAIL")
+    assert evidence is None or evidence in verdict.evidence
+
+
+def test_deepspeeds_own_waits_are_deepspeeds():
+    zero2 = next(c for c in doctor_steps.cells(1, on_gpu=False) if c.execution.strategy == "zero2")
+    assert doctor_steps.judge(zero2, found(waits={"deepspeed/runtime/utils.py:233": 2})).status == "PASS"
+    assert doctor_steps.judge(zero2, found(waits={"scalebench/strategy/zero.py:40": 2})).status == "FAIL"
+
+
+def test_ranks_that_never_wrote_are_a_failure(monkeypatch):
+    monkeypatch.setattr(doctor_steps, "run", lambda *arguments: ({}, ["NCCL error: unhandled system error"]))
+    ((name, verdict),) = doctor_steps.steps_of_strategies(2, 2)
+    assert (name, verdict.status) == ("ranks", "FAIL")
+    assert "NCCL error" in verdict.evidence
+
+
+def test_the_host_waits_where_a_value_is_read():
+    with host_waits(torch.device("cpu")) as waits:
+        torch.ones(3).sum()
+    assert not waits
+    with host_waits(torch.device("cpu")) as waits:
+        torch.ones(3).sum().item()
+    assert sum(waits.values()) == 1
+    assert next(iter(waits)).startswith("test_doctor.py:")
+
+
+def test_read_ahead_is_compared_with_the_plan(tmp_path):
+    file = TokenFile(write_random_tokens(tmp_path, 512, 20_000, 1_000), "train", 32)
+    batch = Batch(4, 2, 1, 8)
+    plan, device = SamplePlan(file.samples, 8, 1), torch.device("cpu")
+
+    def batches(faulty: bool) -> Batches:
+        made = Batches(file, plan, batch, range(1), device)
+        made.read_ahead()
+        if faulty:
+            read = made._read
+            made._read = lambda step, micro: (lambda ids, tokens: (ids, tokens + (step == 3)))(*read(step, micro))
+        return made
+
+    assert read_ahead_differs(batches(False), plan, batch, device, lambda: None, 20) == 0
+    assert read_ahead_differs(batches(True), plan, batch, device, lambda: None, 20) == 2
+
+
+def test_random_tokens_are_a_corpus(tmp_path):
+    file = TokenFile(write_random_tokens(tmp_path, 512, 2_000, 100), "train", 16)
+    assert file.samples == 124
+    assert file.read(np.arange(3)).max() < 512

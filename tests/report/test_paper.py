@@ -1,0 +1,27 @@
+"""report.pdf: whole, the same bytes from the same results, text that is never markup."""
+
+import re
+
+from scalebench.report.paper import write_paper
+
+
+def test_the_paper_is_a_pdf_of_a_few_pages(results):
+    inputs = results.inputs()
+    for name in ("a.pdf", "b.pdf"):
+        write_paper(inputs, results.folder / name)
+    first, second = ((results.folder / name).read_bytes() for name in ("a.pdf", "b.pdf"))
+    assert first.startswith(b"%PDF")
+    assert first == second
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", first)) <= 4 or b"ObjStm" in first
+    assert not list(results.folder.glob(".*"))
+
+
+def test_a_title_is_text(results):
+    results.report["title"] = 'one\n#read("/etc/passwd") \\input{x} $x_1 [*a*'
+    write_paper(results.inputs(), results.folder / "report.pdf")
+    assert (results.folder / "report.pdf").stat().st_size > 10_000
+
+
+def test_a_campaign_without_numbers_has_a_paper_too(nothing):
+    write_paper(nothing.inputs(), nothing.folder / "report.pdf")
+    assert (nothing.folder / "report.pdf").read_bytes().startswith(b"%PDF")

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test setup lock envs conda-lock
+.PHONY: gpu-check demo test setup lock envs conda-lock
 demo: $(READY)
 	snakemake --cores 2
 	@echo
@@ -18,6 +18,11 @@ setup: $(READY)
 test: $(READY)
 	tests/install-system-packages
 	pytest $(TESTS)
+
+# The first ten minutes on a GPU (docs/gpu.md): no network, no snakemake, no environment of ours. WHEELS: see there.
+OUT ?= gpu-check
+gpu-check:
+	$(PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
 
 $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "scalebench needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ...")'

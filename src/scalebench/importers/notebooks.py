@@ -11,7 +11,9 @@ LARGEST_SHEET = 32 << 20
 
 
 def read_notebook(text: str) -> tuple[Document, list[Line]]:
-    """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file. Raises ValueError."""
+    """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file.
+    Raises ValueError.
+    """
     data = json.loads(text)
     document, printed = Document(), []
     finder = _Finder(text)
@@ -55,16 +57,16 @@ class _Finder:
         self._at = 0
 
     def lines(self, text: str) -> list[Line]:
-        found = []
+        lines = []
         for line in text.splitlines():
-            wanted = json.dumps(line)[1:-1].strip()
-            if len(wanted) >= 3:
+            encoded = json.dumps(line)[1:-1].strip()
+            if len(encoded) >= 3:
                 for k in range(self._at, min(self._at + 400, len(self._file))):
-                    if wanted in self._file[k]:
+                    if encoded in self._file[k]:
                         self._at = k
                         break
-            found.append((self._at + 1, line))
-        return found
+            lines.append((self._at + 1, line))
+        return lines
 
 
 def read_workbook(path: Path) -> list[Grid]:

@@ -81,7 +81,7 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str) -> 
     rows: list[tuple[int, list[str]]] = []
     lines = text_files.lines(path, encoding)
     opening = list(islice(lines, 20))
-    heading = next((k for k, line in enumerate(opening) if line.strip() and not line.startswith("#")), None)
+    heading = next((k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)), None)
     if heading is None:
         return False
     delimiter = max(DELIMITERS, key=opening[heading].count)
@@ -96,6 +96,12 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str) -> 
         return False
     evidence.tables.append(table)
     return True
+
+
+def _is_comment(lines: list[str], k: int) -> bool:
+    """Whether a line is a comment; "# GPUs,Batch,..." above as many cells is a heading."""
+    following = next((line for line in lines[k + 1 :] if line.strip()), "")
+    return lines[k].startswith("#") and not any(lines[k].count(d) == following.count(d) > 0 for d in DELIMITERS)
 
 
 def read_notebook_file(evidence: Evidence, text: str, name: str) -> bool:

@@ -11,9 +11,11 @@ PAIR = re.compile(
     r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"
 )
 INLINE = re.compile(
-    r"([A-Za-z][\w /().%#-]{1,50}?)\s*[:=]\s*([~≈<>]?[-+]?\d[\d.,]*(?:e[-+]?\d+)?\s*(?:%|[A-Za-zµ×][\w/×]{0,18})?)(?=[,;|\s]|$)"
+    r"([A-Za-z][\w /().%#-]{1,50}?)\s*[:=]\s*([~≈<>]?[-+]?\d[\d.,]*(?:e[-+]?\d+)?\s*(?:%|"
+    r"[A-Za-zµ×][\w/×]{0,18})?)(?=[,;|\s]|$)"
 )
 RULE = re.compile(r"\s*([=\-*#~_─━═])\1{3,}\s*")
+PLAUSIBLE = re.compile(r"[:=.].*\S")
 LEAST = 2  # results in a block
 LONGEST_TITLE = 120
 
@@ -29,9 +31,9 @@ def report_blocks(lines: list[Line]) -> list[Grid]:
             continue
         pairs = _pairs(text)
         if not pairs:
-            if (shown := _title(text)) is not None:
+            if (heading := _title(text)) is not None:
                 _close(blocks, start, title, current)
-                current, title, start = {}, shown, number
+                current, title, start = {}, heading, number
             continue
         if any(name in current for name, _ in pairs) or _begins(pairs):
             _close(blocks, start, title, current)
@@ -60,7 +62,7 @@ def _begins(pairs: list[tuple[str, str]]) -> bool:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    if len(text) > 400 or "|" in text.strip("|"):
+    if len(text) > 400 or not PLAUSIBLE.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").strip())
     several = [(m[1].strip(), m[2].strip()) for m in INLINE.finditer(cleaned)]

@@ -1,20 +1,38 @@
 """All checks on other people's results, and running them."""
 
-from scalebench.audit.external import comparability, execution, published_claims, scaling, timing, work
+from scalebench.audit.external import (
+    comparability,
+    execution,
+    published_claims,
+    scaling,
+    table_figures,
+    table_ratios,
+    table_work,
+    timing,
+    work,
+)
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Finding
 from scalebench.audit.registry import by_severity, codes_of
 from scalebench.importers.discover import BREAKS
-from scalebench.importers.reported import Evidence
 
 # Importing a module registers its checks, in this order.
-MODULES = (work, timing, scaling, comparability, execution, published_claims)
+MODULES = (
+    work,
+    timing,
+    scaling,
+    comparability,
+    execution,
+    published_claims,
+    table_work,
+    table_ratios,
+    table_figures,
+)
 CODES = codes_of(of_evidence)
 
 
-def audit_evidence(evidence: Evidence) -> list[Finding]:
+def audit_context(context: AuditContext) -> list[Finding]:
     """All findings, most severe first. A check that these files break is reported, and the others go on."""
-    context = AuditContext(evidence)
     findings: list[Finding] = []
     for check in of_evidence:
         try:

@@ -1,6 +1,7 @@
 """Repeated lines of `key: number` that no known program prints. What is read so is marked as guessed.
 
-A line counts where at least one key is understood as a result (a time, a rate, a loss) and one as a step or an epoch, and where lines with the
+A line counts where at least one key is understood as a result (a time, a rate, a loss) and one as a step or an epoch,
+and where lines with the
 same keys come at least three times.
 """
 

@@ -33,8 +33,8 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
         if not same(recorded, computed)
     ]
     if wrong:
-        shown = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
-        yield Flag(shown)
+        evidence = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+        yield Flag(evidence)
 
 
 def same(recorded: float | None, computed: float | None) -> bool:

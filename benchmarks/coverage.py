@@ -100,7 +100,10 @@ def regret(random: Random, n: int, sd: float, trials: int, noisy: bool = False) 
     """Mean loss of speed of following the recommendation (of the fastest where there is none), that of taking the
     fastest, and how often a cell more than 10 % slower than the best is recommended. `noisy`: the simplest cell is 25 %
     slower and five times as noisy; else times are uniform in 1 to 1.5."""
-    lost, lost_fastest, bad, given = [], [], 0, 0
+    lost = []
+    lost_fastest = []
+    bad = 0
+    given = 0
     for _ in range(trials):
         speeds = 1 / random.uniform(1, 1.5, 5)
         noise = np.full(5, sd)
@@ -123,11 +126,11 @@ def more_repeats(random: Random, k: int, n: int, sd: float, trials: int) -> dict
     ranges = [repeats_to_resolve(family(sd * random.standard_normal((k, n))), 0.05) for _ in range(trials)]
     effect = np.zeros((k, 1))
     effect[0] = math.log(1.05)
-    shown = [family(effect + sd * random.standard_normal((k, truth))).differ[0, 1] for _ in range(trials)]
+    told_apart = [family(effect + sd * random.standard_normal((k, truth))).differ[0, 1] for _ in range(trials)]
     return {
         "repeats": truth,
         "range holds it": float(np.mean([low <= truth <= high for low, high in ranges])),
-        "power": float(np.mean(shown)),
+        "power": float(np.mean(told_apart)),
         "power of one less": detectable_power(random, k, truth - 1, sd, trials) if truth > 3 else math.nan,
     }
 

@@ -64,13 +64,13 @@ def scaling_report(
 
 def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
     """Cell -> whether it is shown to be faster than the best single device; None: it is one, or none was measured."""
-    shown: dict[str, bool | None] = {}
+    beats: dict[str, bool | None] = {}
     for one in series:
         for point in one["runs"].values():
             against = point["speedup_vs_best_single"]
             comparable = point["devices"] > 1 and against is not None
-            shown[point["cell"]] = bool(against["low"] and against["low"] > 1) if comparable else None
-    return shown
+            beats[point["cell"]] = bool(against["low"] and against["low"] > 1) if comparable else None
+    return beats
 
 
 def scaling_series(runs: Sequence[Run]) -> list[dict[str, Any]]:

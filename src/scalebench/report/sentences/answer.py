@@ -86,7 +86,9 @@ def _verdict(report: Entry, group: Entry | None, comparisons: list[Entry]) -> tu
 
 
 def _verdict_on_question(question: Entry) -> tuple[str, bool]:
-    subject, base, by = question["is"], question["better_than"], _percent(question["by"])
+    subject = question["is"]
+    base = question["better_than"]
+    by = _percent(question["by"])
     if question["status"] == "unmeasured":
         return f"No answer yet: {subject} or {base} has no numbers", False
     if question["status"] == "incomparable":

@@ -1,4 +1,4 @@
-"""Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`."""
+"""Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`, `gate`."""
 
 import argparse
 from pathlib import Path
@@ -40,6 +40,18 @@ def publish(args: argparse.Namespace) -> None:
     print(f"{out}: verified; start with {out}/report.html")
 
 
+def gate(args: argparse.Namespace) -> None:
+    from scalebench.verify.gate import gate
+
+    verdicts, left_out = gate(args.results, args.baseline)
+    for line in left_out:
+        print(f"not compared  {line}")
+    for verdict in verdicts:
+        print(verdict)
+    if any(verdict.worse for verdict in verdicts):
+        raise SystemExit(1)
+
+
 def add(commands: Group) -> None:
     doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
     checked = command(commands, "verify", verify, doc, "scalebench verify results/demo")
@@ -59,6 +71,11 @@ def add(commands: Group) -> None:
     made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
     made.add_argument("--anonymous", action="store_true", help="without host names")
     made.add_argument("--out", type=path, default=Path("results/published"), help="default: results/published")
+    doc = "compare throughput with at least three earlier results; exit code 1 where it became worse"
+    example = "scalebench gate results/demo --baseline results/published/demo_*"
+    guard = command(commands, "gate", gate, doc, example)
+    guard.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+    guard.add_argument("--baseline", type=path, nargs="+", required=True, help="folders of earlier results")
 
 
 def add_stages(stages: Group) -> None:

@@ -33,12 +33,13 @@ def crate_metadata(
     crate.license = crate.add(ContextEntity(crate, licence, {"@type": "CreativeWork", "name": licence.split("/")[-3]}))
     people = [crate.add(ContextEntity(crate, f"#author{i}", _author(name))) for i, name in enumerate(authors, 1)]
     crate.root_dataset["author"] = people
-    profile = {"@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+    profile = {"@type": ["CreativeWork", "Profile"], "name": "Process Run Crate", "version": "0.5"}
     crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, profile))
     software = {
         "@type": "SoftwareApplication",
         "name": "scalebench",
         "softwareVersion": version,
+        "version": version,
         "description": "Trains, measures and checks; its commit is in each run's metrics.",
     }
     instrument = crate.add(ContextEntity(crate, "#scalebench", software))

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: gpu-check demo test setup lock envs conda-lock
+.PHONY: gpu-check demo picture test setup lock envs conda-lock
 demo: $(READY)
 	snakemake --cores 2
 	@echo
@@ -49,3 +49,8 @@ conda-lock:
 	    conda env create --quiet --file envs/$$stage.yaml --prefix $$fresh/env; \
 	    conda list --explicit --md5 --prefix $$fresh/env > envs/$$stage.$(PLATFORM).lock.txt; \
 	    $$fresh/env/bin/python -m pip list --format freeze > envs/$$stage.$(PLATFORM).pip.txt; rm -rf $$fresh; done
+
+# The README's picture, docs/report.png, from the demo's report; needs chromium.
+picture: $(READY)
+	snakemake --cores 2
+	python benchmarks/picture.py results/demo/report.html

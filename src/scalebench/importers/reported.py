@@ -200,7 +200,8 @@ StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "
 class StatedFigure:
     """A figure that a sentence of a README, a report or a caption states. What it is about is matched by the audit.
 
-    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording` says),
+    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording`
+    says),
     `efficiency`, `mfu` and `share`; per second for `rate`; seconds for `time`; bytes for `memory`.
     """
 

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test setup lock envs conda-lock
+.PHONY: gpu-check demo picture test setup lock envs conda-lock
 demo: $(READY)
 	snakemake --cores 2
 	@echo
@@ -18,6 +18,11 @@ setup: $(READY)
 test: $(READY)
 	tests/install-system-packages
 	pytest $(TESTS)
+
+# The first ten minutes on a GPU (docs/gpu.md): no network, no snakemake, no environment of ours. WHEELS: see there.
+OUT ?= gpu-check
+gpu-check:
+	$(PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
 
 $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "scalebench needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ...")'
@@ -44,3 +49,8 @@ conda-lock:
 	    conda env create --quiet --file envs/$$stage.yaml --prefix $$fresh/env; \
 	    conda list --explicit --md5 --prefix $$fresh/env > envs/$$stage.$(PLATFORM).lock.txt; \
 	    $$fresh/env/bin/python -m pip list --format freeze > envs/$$stage.$(PLATFORM).pip.txt; rm -rf $$fresh; done
+
+# The README's picture, docs/report.png, from the demo's report; needs chromium.
+picture: $(READY)
+	snakemake --cores 2
+	python benchmarks/picture.py results/demo/report.html

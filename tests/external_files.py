@@ -24,23 +24,48 @@ def metrics(world: int, chance: random.Random, **change: Any) -> dict[str, Any]:
     seconds = tokens / rate
     mean = seconds / steps * chance.uniform(0.98, 1.0)
     config = {
-        "model_name": "gpt2", "model_size": "n_layer=12, n_head=12, n_embd=768", "seq_len": seq_len, "epochs": 1,
-        "micro_batch_size_per_gpu": micro, "grad_accum_steps": accumulation, "global_batch_size": micro * accumulation * world,
-        "precision": "bf16", "deepspeed_enabled": True, "zero_stage": shared.choice([0, 1, 2, 3]), "dataset_name": "train",
+        "model_name": "gpt2",
+        "model_size": "n_layer=12, n_head=12, n_embd=768",
+        "seq_len": seq_len,
+        "epochs": 1,
+        "micro_batch_size_per_gpu": micro,
+        "grad_accum_steps": accumulation,
+        "global_batch_size": micro * accumulation * world,
+        "precision": "bf16",
+        "deepspeed_enabled": True,
+        "zero_stage": shared.choice([0, 1, 2, 3]),
+        "dataset_name": "train",
         "dataset_subset_sizes": {"train": samples, "val": 100},
-    }  # fmt: skip
+    }
     val = chance.uniform(2, 8)
     return {
-        "schema_version": "2.0", "run_id": f"r{chance.random()}", "git_commit": "a" * 40, "command_line": "train.py",
-        "env": {"torch_version": "2.9.1"}, "host": {}, "hardware": {"gpu_name": "Tesla V100-SXM2-16GB", "world_size": world},
-        "training_config": config | change, "deepspeed_config": {"sha256": str(accumulation) * 8, "selected": {"wall_clock_breakdown": False}},
-        "epochs": [{
-            "epoch_idx": 1, "epoch_wall_time_sec": seconds, "micro_steps": steps, "steps": steps, "optimizer_steps": -(-steps // accumulation),
-            "tokens_processed_global": tokens, "tokens_per_sec_global": rate, "train_loss_avg_global": val, "val_loss_avg_global": val,
-            "step_time_mean_sec": mean, "step_time_p50_sec": mean * 0.99, "step_time_p95_sec": mean * 1.1,
-        }],
+        "schema_version": "2.0",
+        "run_id": f"r{chance.random()}",
+        "git_commit": "a" * 40,
+        "command_line": "train.py",
+        "env": {"torch_version": "2.9.1"},
+        "host": {},
+        "hardware": {"gpu_name": "Tesla V100-SXM2-16GB", "world_size": world},
+        "training_config": config | change,
+        "deepspeed_config": {"sha256": str(accumulation) * 8, "selected": {"wall_clock_breakdown": False}},
+        "epochs": [
+            {
+                "epoch_idx": 1,
+                "epoch_wall_time_sec": seconds,
+                "micro_steps": steps,
+                "steps": steps,
+                "optimizer_steps": -(-steps // accumulation),
+                "tokens_processed_global": tokens,
+                "tokens_per_sec_global": rate,
+                "train_loss_avg_global": val,
+                "val_loss_avg_global": val,
+                "step_time_mean_sec": mean,
+                "step_time_p50_sec": mean * 0.99,
+                "step_time_p95_sec": mean * 1.1,
+            }
+        ],
         "summary": {"total_wall_time_sec": seconds + 20, "best_val_loss": val, "mean_tokens_per_sec_global": rate},
-    }  # fmt: skip
+    }
 
 
 def write_metrics(folder: Path, chance: random.Random) -> None:
@@ -86,15 +111,23 @@ def write_nanogpt(folder: Path, chance: random.Random) -> None:
 
 def write_llmc(folder: Path, chance: random.Random) -> None:
     n, ms, device = chance.choice([1, 8]), chance.uniform(100, 400), chance.choice(list(DEVICES))
-    text = [f"| {k:<21} | {v:<50} |" for k, v in {
-        "device": device, "micro batch size B": 64, "sequence length T": 1024, "total batch size": 524288,
-        "num_processes": n, "num_parameters": 124475904,
-    }.items()]  # fmt: skip
+    text = [
+        f"| {k:<21} | {v:<50} |"
+        for k, v in {
+            "device": device,
+            "micro batch size B": 64,
+            "sequence length T": 1024,
+            "total batch size": 524288,
+            "num_processes": n,
+            "num_parameters": 124475904,
+        }.items()
+    ]
     text.append("val loss 11.009138")
     for i in range(1, 60):
         now = ms * chance.uniform(0.99, 1.01)
         text.append(
-            f"step {i:4d}/19560 | loss {11 - i / 30:.6f} (+nanz)| norm 15.3 (+nanz)| lr 6.00e-06 | {now:.2f} ms | {chance.uniform(30, 60):.1f}% bf16 MFU | {524288 / ms * 1e3:.0f} tok/s"
+            f"step {i:4d}/19560 | loss {11 - i / 30:.6f} (+nanz)| norm 15.3 (+nanz)| lr 6.00e-06 | {now:.2f} ms | "
+            f"{chance.uniform(30, 60):.1f}% bf16 MFU | {524288 / ms * 1e3:.0f} tok/s"
         )
     write_atomic(folder / "main.log", "\n".join(text))
 
@@ -106,12 +139,15 @@ def write_torchtitan(folder: Path, chance: random.Random) -> None:
         f"{mark}CUDA capacity: {device} with 79.11GiB memory",
         f"{mark}Peak FLOPS used for computing MFU: {DEVICES[device]:.3e}",
         f"{mark}Building 1-D device mesh with ['dp_shard'], [{n}]",
-        f"{mark}Training starts at step 1, with local batch size 8, global batch size {8 * n}, sequence length 8192, total steps 1000",
+        f"{mark}Training starts at step 1, with local batch size 8, global batch size {8 * n}, "
+        "sequence length 8192, total steps 1000",
     ]
     for i in range(10, 200, 10):
         tps = 6000 * chance.uniform(0.97, 1.03)
         text.append(
-            f"{mark}\x1b[31mstep: {i:2}  \x1b[32mloss: {8 - i / 100:7.4f}  \x1b[33mmemory: 40.12GiB(50.5%)  \x1b[34mtps: {tps:,.0f}  \x1b[36mtflops: 286.50  \x1b[35mmfu: {tps / 160:.2f}%\x1b[39m"
+            f"{mark}\x1b[31mstep: {i:2}  \x1b[32mloss: {8 - i / 100:7.4f}  "
+            f"\x1b[33mmemory: 40.12GiB(50.5%)  \x1b[34mtps: {tps:,.0f}  \x1b[36mtflops: 286.50  "
+            f"\x1b[35mmfu: {tps / 160:.2f}%\x1b[39m"
         )
     write_atomic(folder / "titan.log", "\n".join(text))
 
@@ -121,8 +157,10 @@ def write_megatron(folder: Path, chance: random.Random) -> None:
     text = [f"  world_size {'.' * 30} {n}", f"  micro_batch_size {'.' * 25} 4", f"  seq_length {'.' * 30} 1024"]
     for i in range(100, 2000, 100):
         text.append(
-            f" [2026-01-01 00:00:00] iteration {i:8d}/  500000 | consumed samples: {i * 256:12d} | elapsed time per iteration (ms): {ms * chance.uniform(0.98, 1.02):.1f} | "
-            f"throughput per GPU (TFLOP/s/GPU): 150.2 | learning rate: 1.000000E-04 | global batch size:   256 | lm loss: {9 - i / 1000:.6E} | loss scale: 1.0 | "
+            f" [2026-01-01 00:00:00] iteration {i:8d}/  500000 | consumed samples: {i * 256:12d} | "
+            f"elapsed time per iteration (ms): {ms * chance.uniform(0.98, 1.02):.1f} | "
+            f"throughput per GPU (TFLOP/s/GPU): 150.2 | learning rate: 1.000000E-04 | global batch size:   256 | "
+            f"lm loss: {9 - i / 1000:.6E} | loss scale: 1.0 | "
             f"grad norm: 1.234 | number of skipped iterations:   0 | number of nan iterations:   0 |"
         )
     write_atomic(folder / "out_8.txt", "\n".join(text))
@@ -131,10 +169,17 @@ def write_megatron(folder: Path, chance: random.Random) -> None:
 def write_trainer_state(folder: Path, chance: random.Random) -> None:
     steps, seconds = chance.randint(50, 5000), chance.uniform(50, 5000)
     history = [{"epoch": i / 10, "loss": 9 - i / 100, "learning_rate": 1e-4, "step": i} for i in range(10, steps, 10)]
-    history.append({
-        "epoch": 1.0, "step": steps, "train_loss": 5.0, "train_runtime": round(seconds, 4), "total_flos": 1e15,
-        "train_samples_per_second": round(steps * 32 / seconds, 3), "train_steps_per_second": round(steps / seconds, 3),
-    })  # fmt: skip
+    history.append(
+        {
+            "epoch": 1.0,
+            "step": steps,
+            "train_loss": 5.0,
+            "train_runtime": round(seconds, 4),
+            "total_flos": 1e15,
+            "train_samples_per_second": round(steps * 32 / seconds, 3),
+            "train_steps_per_second": round(steps / seconds, 3),
+        }
+    )
     state = {
         "global_step": steps,
         "max_steps": steps,

@@ -81,6 +81,15 @@ def test_no_answer_is_unsafe_and_the_search_ends(base, slope, bend, limit):
         assert base + slope * (found.largest + 1) + bend * (found.largest + 1) ** 2 > limit
 
 
+@given(st.floats(0, 50), st.floats(0.3, 20), st.floats(60, 400), st.integers(1, 2000))
+def test_wherever_it_begins_no_answer_is_unsafe(base, slope, limit, start):
+    run, made = device(limit, base, slope)
+    found = search(run, limit, list(range(1, 1025)), start)
+    assert len(made) <= MOST_TRIALS
+    if found.largest is not None:
+        assert base + slope * found.largest <= limit
+
+
 def test_the_fastest_of_the_trials_need_not_be_the_largest():
     run, _ = device(100, 10, 1)
     sizes = list(range(1, 200))

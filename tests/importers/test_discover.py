@@ -16,13 +16,45 @@ from scalebench.audit.external.context import speed
 from scalebench.importers.discover import gather
 
 READ = [
-    (write_nanogpt, {"world_size": None, "parameters": 123.59e6, "peak_flops": 312e12, "best_val_loss": 10.9861, "device": None}, 60),
-    (write_llmc, {"world_size": 8, "micro_batch": 64, "seq_len": 1024, "parameters": 124475904.0, "device": "NVIDIA H100 PCIe", "precision": "bf16", "best_val_loss": 11.009138}, 59),
-    (write_torchtitan, {"world_size": 8, "micro_batch": 8, "global_batch": 64, "seq_len": 8192, "device": "NVIDIA H100 PCIe", "peak_flops": 756e12, "rate_scope": "rank"}, 19),
-    (write_megatron, {"world_size": 16, "micro_batch": 4, "global_batch": 256, "seq_len": 1024, "skipped_steps": 0}, 19),
+    (
+        write_nanogpt,
+        {"world_size": None, "parameters": 123.59e6, "peak_flops": 312e12, "best_val_loss": 10.9861, "device": None},
+        60,
+    ),
+    (
+        write_llmc,
+        {
+            "world_size": 8,
+            "micro_batch": 64,
+            "seq_len": 1024,
+            "parameters": 124475904.0,
+            "device": "NVIDIA H100 PCIe",
+            "precision": "bf16",
+            "best_val_loss": 11.009138,
+        },
+        59,
+    ),
+    (
+        write_torchtitan,
+        {
+            "world_size": 8,
+            "micro_batch": 8,
+            "global_batch": 64,
+            "seq_len": 8192,
+            "device": "NVIDIA H100 PCIe",
+            "peak_flops": 756e12,
+            "rate_scope": "rank",
+        },
+        19,
+    ),
+    (
+        write_megatron,
+        {"world_size": 16, "micro_batch": 4, "global_batch": 256, "seq_len": 1024, "skipped_steps": 0},
+        19,
+    ),
     (write_trainer_state, {"world_size": None, "micro_batch": 32, "epochs": 1}, 320),
     (write_blocks, {"world_size": 2, "micro_batch": 8, "offload": None, "zero_stage": None}, 6),
-]  # fmt: skip
+]
 
 
 def read(folder, writer):

@@ -16,10 +16,8 @@ from scalebench.verify.manifest import write_manifest
 EDITS = 60
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A finished campaign: 1, 2, 4 devices, 8 out of memory; tables, charts, page, manifest."""
-    root = tmp_path_factory.mktemp("campaign")
+def finished(root):
+    """A finished campaign in `root`: 1, 2, 4 devices, 8 out of memory; tables, charts, page, manifest."""
     members = cells(vary={"geometry": ["1x1", "1x2", "1x4", "1x8"]})
     times = {1: 0.1, 2: 0.06, 4: 0.04}
     runs = [write_run(root / "runs", c, k, times[c.batch.n_devices]) for c in members[:3] for k in (1, 2, 3)]
@@ -31,6 +29,11 @@ def folder(tmp_path_factory):
     results.page()
     write_manifest(root, "0")
     return root
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return finished(tmp_path_factory.mktemp("campaign"))
 
 
 def test_nothing_differs_in_an_untouched_campaign(folder):

@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from scalebench.audit.campaign.all_checks import audit, check_names
-from scalebench.audit.external.all_checks import audit_evidence, check_failed
-from scalebench.audit.external.context import of_evidence
+from scalebench.audit.external.all_checks import audit_context, check_failed
+from scalebench.audit.external.context import AuditContext, of_evidence
+from scalebench.audit.external.reading import Reading, readings
 from scalebench.audit.finding import Finding
 from scalebench.audit.registry import by_severity
 from scalebench.errors import UserError
@@ -17,53 +18,76 @@ from scalebench.importers.reported import Evidence, Unread
 from scalebench.importers.text_files import printable
 from scalebench.record.run import Run, read_run
 
+OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
+
 
 class Audit(BaseModel):
     """What was read and what was found; `scalebench audit --json`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal["1.0"] = "1.0"
+    schema_version: Literal["1.1"] = "1.1"
+    source: str
     runs: list[str]
     formats: dict[str, int]
+    readings: list[Reading]
     traces: list[str]
+    not_read: dict[str, list[str]]  # kind -> files, each with its reason
     not_recognised: list[str]
+    columns_not_understood: list[str]  # file:line: headings
     checks: list[str]
     findings: list[Finding]
 
     @property
     def clean(self) -> bool:
-        return all(f.severity == "note" for f in self.findings)
+        return all(finding.severity == "note" for finding in self.findings)
 
     def count(self, severity: str) -> int:
-        return sum(f.severity == severity for f in self.findings)
+        return sum(finding.severity == severity for finding in self.findings)
 
 
 def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Audit:
     """Read and check. Raises UserError where a path is missing, or where nothing in it is a result."""
     evidence = gather(paths, given)
-    return audit_gathered(evidence, " ".join(printable(str(p)) for p in paths))
+    return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
 
 
-def audit_gathered(evidence: Evidence, place: str) -> Audit:
+def audit_gathered(evidence: Evidence, source: str) -> Audit:
     """The audit of what was read. Raises UserError where none of it is a result."""
     names, own, formats = _own(evidence)
     if not names and not evidence.anything:
         seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
         files = len(evidence.ignored) + len(evidence.traces)
-        raise UserError(f"{place}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
+        raise UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
     formats += Counter(run.format for run in evidence.runs)
+    formats += Counter(table.form for table in evidence.tables)
     formats["profiler table"] += len(evidence.operator_tables)
     formats["nvidia-smi log"] += len(evidence.gpu_logs)
     formats["scaling report"] += len(evidence.scaling_reports)
+    formats["sentence with a figure"] += len(evidence.stated_figures)
+    context = AuditContext(evidence)
+    findings = by_severity([*own, *audit_context(context)])
     return Audit(
+        source=source,
         runs=[*names, *(run.name for run in evidence.runs)],
         formats={name: count for name, count in formats.items() if count},
+        readings=readings(context, findings),
         traces=evidence.traces,
+        not_read=_not_read(evidence),
         not_recognised=evidence.ignored,
+        columns_not_understood=[
+            f"{t.name}: {', '.join(t.not_understood)}" for t in evidence.tables if t.not_understood
+        ],
         checks=[*(check_names() if names else []), *(check.name for check in of_evidence)],
-        findings=by_severity([*own, *audit_evidence(evidence)]),
+        findings=findings,
     )
+
+
+def _not_read(evidence: Evidence) -> dict[str, list[str]]:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for unread in evidence.unread:
+        kinds[unread.kind].append(f"{unread.name}: {unread.reason}")
+    return dict(kinds)
 
 
 def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
@@ -79,7 +103,7 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
             campaigns[(run.metrics.campaign, str(place.parent.parent))].append(run)
         except UserError as error:
             evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
-        except (*BREAKS, OSError) as error:
+        except OWN_BREAKS as error:
             evidence.unread.append(Unread(name, f"its series is not one of schema 3.0 ({type(error).__name__})"))
     findings: list[Finding] = []
     for (campaign, _), runs in campaigns.items():

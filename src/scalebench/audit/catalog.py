@@ -2,7 +2,8 @@
 
 from scalebench.audit.campaign.all_checks import CODES as OWN
 from scalebench.audit.external.all_checks import CODES as EXTERNAL
+from scalebench.audit.forecast_codes import FORECAST_CODES as FORECAST
 
-PAGES = OWN | EXTERNAL
-OWN_ONLY = sorted(set(OWN) - set(EXTERNAL))
+PAGES = OWN | EXTERNAL | FORECAST
+OWN_ONLY = sorted(set(OWN | FORECAST) - set(EXTERNAL))
 ANYBODYS = sorted(EXTERNAL)

@@ -59,9 +59,9 @@ class LoadedCampaign:
 
     def _check_forecast(self) -> None:
         """Geometries of `forecast` are those of cells, on one side of the forecast each."""
-        asked = self.campaign.forecast
+        settings = self.campaign.forecast
         present = sorted({str(cell.execution.geometry) for cell in self.cells})
-        from_, held_out = [str(g) for g in asked.from_], [str(g) for g in asked.hold_out]
+        from_, held_out = [str(g) for g in settings.from_], [str(g) for g in settings.hold_out]
         for side, geometries in (("from", from_), ("hold_out", held_out)):
             for place, geometry in enumerate(geometries):
                 if geometry not in present:

@@ -1,9 +1,19 @@
 """Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
 
 import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, command, path
 from scalebench.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from scalebench.audit.audit_paths import Audit
 
 # Packages are imported inside the commands, as in analyse.py.
 
@@ -16,23 +26,41 @@ def audit_results(args: argparse.Namespace) -> None:
         for text in texts:
             name, number = _given(key, text)
             given.setdefault(name, {})[key] = number
-    result = audit_paths(args.paths, given)
+    with _standard_input(args.paths) as paths:
+        result = audit_paths(paths, given)
     for name in filter(None, given):
         if not any(name in run for run in result.runs):
             hint = f"{nearest(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
             raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
+    _show(args, result)
+    raise SystemExit(2 if not result.formats else 0 if result.clean else 1)
+
+
+def _show(args: argparse.Namespace, result: "Audit") -> None:
+    """Print the audit in the form that was asked for, and write the page."""
     if args.html:
         from scalebench.files import write_atomic
         from scalebench.report.audit_page import audit_page
 
-        write_atomic(args.html, audit_page(result))
+        write_atomic(args.html, audit_page(result, datetime.now().date().isoformat(), args.link))
     if args.json:
         print(result.model_dump_json(indent=2))
-    else:
-        from scalebench.report.audit_text import audit_text
+        return
+    from scalebench.report.audit_text import audit_markdown, audit_text
 
-        print(audit_text(result))
-    raise SystemExit(2 if not result.formats else 0 if result.clean else 1)
+    print(audit_markdown(result) if args.markdown else audit_text(result))
+
+
+@contextmanager
+def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
+    """The paths, with "-" as a file that has what stands on standard input."""
+    if Path("-") not in paths:
+        yield paths
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "standard-input.md"
+        file.write_bytes(sys.stdin.buffer.read())
+        yield [file if path == Path("-") else path for path in paths]
 
 
 def explain(args: argparse.Namespace) -> None:
@@ -76,13 +104,17 @@ def add(commands: Group) -> None:
     example = (
         "scalebench audit results/demo\n"
         "scalebench audit ~/somebody/logs --world-size 8 --html audit.html\n"
-        "scalebench audit logs --global-batch run2=64   # for runs with run2 in their path"
+        "scalebench audit logs --global-batch run2=64   # for runs with run2 in their path\n"
+        "pbpaste | scalebench audit -                   # a table from the clipboard"
     )
     sub = command(commands, "audit", audit_results, doc, example)
-    text = "files and folders; their formats are recognised by their contents"
+    text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
     sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
     sub.add_argument("--json", action="store_true", help="print JSON instead of text")
+    sub.add_argument("--markdown", action="store_true", help="print Markdown, for an issue")
     sub.add_argument("--html", type=path, metavar="FILE", help="write a page as well")
+    text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
+    sub.add_argument("--link", default="", metavar="URL", help=text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
         text = f"{what}, where a file does not state it; NAME: part of its path"
         sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)

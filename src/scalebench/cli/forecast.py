@@ -24,8 +24,8 @@ def sweep_groups(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign)
     groups = making.groups_of(loaded)
     if args.group:
-        found, cell = making.group_called(loaded, args.group)
-        groups = {found: cell}
+        chosen, cell = making.group_called(loaded, args.group)
+        groups = {chosen: cell}
     if not groups:
         raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
     folder = args.results / loaded.name / "sweep"
@@ -58,7 +58,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     from scalebench.forecast.ledger import write_forecasts
     from scalebench.forecast.text import forecasts_text
 
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     made = make_forecasts(evidence)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
     print(forecasts_text(made))
@@ -72,7 +72,7 @@ def forecast(args: argparse.Namespace) -> None:
     from scalebench.forecast.campaign_forecast import make_forecasts
     from scalebench.forecast.ledger import write_forecasts
 
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
     write_json(args.out, {"forecasts": written.name})
 
@@ -80,12 +80,17 @@ def forecast(args: argparse.Namespace) -> None:
 def forecast_report(args: argparse.Namespace) -> None:
     from scalebench.files import write_json
     from scalebench.forecast.report_data import report_of
+    from scalebench.report.charts.forecast import draw_forecast
+    from scalebench.report.tables.forecast import write_forecast
 
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     _score(evidence, args.results)
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     folder = args.results / evidence.loaded.name
-    write_json(folder / "forecast.json", report_of(evidence, folder / "forecasts"))
+    report = report_of(evidence, folder / "forecasts")
+    write_json(folder / "forecast.json", report)
+    write_forecast(report["forecasts"], folder / "tables")
+    draw_forecast(report["forecasts"], folder / "charts")
 
 
 def plan(args: argparse.Namespace) -> None:
@@ -100,11 +105,34 @@ def plan(args: argparse.Namespace) -> None:
         price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
     elif args.price_date:
         raise UserError("--price-date is the date of a price; give --price as well")
-    evidence = _evidence(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)
     print(plan_text(evidence.loaded, make_plan(evidence, price, args.budget)))
 
 
-def _evidence(campaign: Path, results: Path) -> "Evidence":
+def frontier(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
+    from scalebench.errors import missing
+    from scalebench.files import write_json
+    from scalebench.forecast.frontier_runs import find_frontier
+    from scalebench.forecast.text import frontier_text
+
+    loaded = LoadedCampaign(args.campaign)
+    cell = loaded.cell(args.cell)
+    tokens = tokens_dir(args.results, cell)
+    if not (tokens / "train.bin").is_file():
+        raise missing(tokens / "train.bin")
+    out = args.results / loaded.name / "frontier" / cell.slug
+    limit = loaded.campaign.resources.time_limit * 60
+    with stoppable("no trial was kept"):
+        answer = find_frontier(cell, loaded.name, tokens, out, args.limit, limit, args.fastest)
+    write_json(out / "frontier.json", asdict(answer) | {"campaign": loaded.name, "cell": cell.slug})
+    print(frontier_text(cell.slug, answer))
+
+
+def evidence_of(campaign: Path, results: Path) -> "Evidence":
+    """All that forecasts of a campaign are made from, as much as there is now. Raises UserError."""
     from scalebench.audit.finding import Findings
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.errors import damaged
@@ -153,6 +181,15 @@ def _publish_sweep(made: "Sweep", folder: Path) -> None:
     print(sweep_text(made))
 
 
+def _nbytes(text: str) -> float:
+    """An argument that is an amount of memory: 4GB, 512MB, in powers of 1000."""
+    units = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
+    number, unit = text[:-2].strip(), text[-2:].upper()
+    if unit not in units:
+        raise argparse.ArgumentTypeError(f'"{text}" is not allowed; allowed: a number with MB, GB or TB, as 4GB')
+    return _positive(number) * units[unit]
+
+
 def _positive(text: str) -> float:
     """An argument that is a positive number."""
     try:
@@ -182,8 +219,18 @@ def add(commands: Group) -> None:
     results_option(made)
 
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
-    told = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
-    results_option(told)
+    ahead = on_campaign(commands, "forecast", forecast_cells, doc, "scalebench forecast config/campaigns/demo.yaml")
+    results_option(ahead)
+
+    doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
+    example = "scalebench frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
+    tried = on_campaign(commands, "frontier", frontier, doc, example)
+    tried.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
+    tried.add_argument(
+        "--limit", type=_nbytes, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
+    )
+    tried.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
+    results_option(tried)
 
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (

@@ -1,6 +1,7 @@
-"""Figures and their way back to the raw files: `scalebench verify` and `scalebench why`."""
+"""Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
+from pathlib import Path
 
 from scalebench.cli.arguments import Group, command, path
 
@@ -30,6 +31,34 @@ def why(args: argparse.Namespace) -> None:
     print(why(args.results, args.figure))
 
 
+def publish(args: argparse.Namespace) -> None:
+    from scalebench import __version__
+    from scalebench.verify.publish import Publication, publish
+
+    request = Publication(tuple(args.author), args.licence, args.notes, args.anonymous)
+    out = publish(args.results, args.out, request, __version__)
+    print(f"{out}: verified; start with {out}/report.html")
+
+
+def gate(args: argparse.Namespace) -> None:
+    from scalebench.verify.gate import gate
+
+    verdicts, left_out = gate(args.results, args.baseline)
+    for line in left_out:
+        print(f"not compared  {line}")
+    for verdict in verdicts:
+        print(verdict)
+    if any(verdict.worse for verdict in verdicts):
+        raise SystemExit(1)
+
+
+def index(args: argparse.Namespace) -> None:
+    from scalebench.report.index_page import write_index
+
+    entries = write_index(args.results)
+    print(f"{args.results}/index.html: {len(entries)} campaign{'s' if len(entries) != 1 else ''}")
+
+
 def add(commands: Group) -> None:
     doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
     checked = command(commands, "verify", verify, doc, "scalebench verify results/demo")
@@ -40,6 +69,23 @@ def add(commands: Group) -> None:
     )
     one.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
     one.add_argument("figure", metavar="FIGURE", help="the figure's id, as a click on it shows: cells/<cell>/<column>")
+    doc = "pack a verified campaign as a folder that can be cited: figures, series, tables, page, licence, RO-Crate"
+    example = 'scalebench publish results/demo --author "Jane Doe"'
+    made = command(commands, "publish", publish, doc, example)
+    made.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+    made.add_argument("--author", action="append", required=True, help="who measured; repeat it for several")
+    made.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
+    made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
+    made.add_argument("--anonymous", action="store_true", help="without host names")
+    made.add_argument("--out", type=path, default=Path("results/published"), help="default: results/published")
+    doc = "compare throughput with at least three earlier results; exit code 1 where it became worse"
+    example = "scalebench gate results/demo --baseline results/published/demo_*"
+    guard = command(commands, "gate", gate, doc, example)
+    guard.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+    guard.add_argument("--baseline", type=path, nargs="+", required=True, help="folders of earlier results")
+    doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
+    listed = command(commands, "index", index, doc, "scalebench index")
+    listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")
 
 
 def add_stages(stages: Group) -> None:

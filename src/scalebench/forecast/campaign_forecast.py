@@ -88,8 +88,9 @@ def cells_of(evidence: Evidence) -> tuple[list[Cell], list[Cell]]:
 
     By `forecast.from` and `forecast.hold_out`; without them, from what is measured to what is not.
     """
-    cells, asked = evidence.loaded.cells, evidence.loaded.campaign.forecast
-    from_, held_out = ({str(g) for g in places} for places in (asked.from_, asked.hold_out))
+    cells = evidence.loaded.cells
+    settings = evidence.loaded.campaign.forecast
+    from_, held_out = ({str(g) for g in places} for places in (settings.from_, settings.hold_out))
     known = [c for c in cells if c.slug in evidence.runs and str(c.execution.geometry) not in held_out]
     if from_:
         known = [c for c in known if str(c.execution.geometry) in from_]

@@ -49,8 +49,8 @@ class Compute:
     def step(self, micro_batch: int, accumulation: int) -> float:
         """Seconds of a step. Raises Unsupported where the samples do not determine it."""
         self.check(micro_batch, accumulation)
-        wanted = np.array(Sample(micro_batch, accumulation, 1.0).row)
-        return float(wanted @ self._parameters) * math.exp(self._missed(micro_batch, accumulation))
+        target = np.array(Sample(micro_batch, accumulation, 1.0).row)
+        return float(target @ self._parameters) * math.exp(self._missed(micro_batch, accumulation))
 
     def parts(self, micro_batch: int, accumulation: int) -> tuple[float, float]:
         """Seconds of one micro-batch, and of the update with everything that comes once a step."""
@@ -70,9 +70,9 @@ class Compute:
                 f"{BEYOND} times the largest measured one",
                 needed,
             )
-        wanted = np.array(Sample(micro_batch, accumulation, 1.0).row)
-        coordinates = np.linalg.lstsq(self._rows.T, wanted, rcond=None)[0]
-        if not np.allclose(self._rows.T @ coordinates, wanted, rtol=1e-6):
+        target = np.array(Sample(micro_batch, accumulation, 1.0).row)
+        coordinates = np.linalg.lstsq(self._rows.T, target, rcond=None)[0]
+        if not np.allclose(self._rows.T @ coordinates, target, rtol=1e-6):
             raise Unsupported(
                 "compute-undetermined",
                 f"micro-batch {micro_batch} x accumulation {accumulation} cannot be had from "

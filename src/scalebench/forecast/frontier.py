@@ -42,10 +42,11 @@ class Frontier:
     near_full: bool
 
 
-def search(run: Callable[[int], Trial], limit: float, allowed: list[int]) -> Frontier:
+def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> Frontier:
     """`run` makes one trial; `limit` in bytes for a device; `allowed` micro-batches that the work divides into.
 
-    A forecast is never the answer: `largest` is always a micro-batch that was run.
+    `start`: where to begin; near a quarter of the answer the line through it and its double is a good one. A forecast
+    is never the answer: `largest` is always a micro-batch that was run.
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}
@@ -55,13 +56,14 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int]) -> Fro
             trials[size] = run(size)
         return trials[size]
 
-    first = next((s for s in sizes if s > 1), sizes[0])
-    if not attempt(first).fits:
+    first = _at_most(sizes, max(start, 2))
+    while not attempt(first).fits:
         smaller = [s for s in sizes if s < first]
-        if smaller:
-            attempt(smaller[-1])
-        return _result(trials, sizes, limit)
-    attempt(_at_most(sizes, 2 * first))
+        if not smaller or len(trials) == MOST_TRIALS:
+            return _result(trials, sizes, limit)
+        first = _at_most(smaller, first / 4)
+    if len(trials) < MOST_TRIALS:
+        attempt(_at_most(sizes, 2 * first))
     while len(trials) < MOST_TRIALS:
         low = max(s for s, t in trials.items() if t.fits)
         failed = [s for s, t in trials.items() if not t.fits]
@@ -72,24 +74,24 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int]) -> Fro
     return _result(trials, sizes, limit)
 
 
-def fastest(run: Callable[[int], Trial], found: Frontier, allowed: list[int]) -> Frontier:
+def fastest(run: Callable[[int], Trial], answer: Frontier, allowed: list[int]) -> Frontier:
     """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
 
     The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough
     to time.
     """
-    if found.largest is None:
-        return found
+    if answer.largest is None:
+        return answer
     sizes = sorted(allowed)
-    wanted = sorted({_at_most(sizes, found.largest / part) for part in (4, 2, 1)})
-    timed = [run(size) for size in wanted]
+    sizes_compared = sorted({_at_most(sizes, answer.largest / part) for part in (4, 2, 1)})
+    timed = [run(size) for size in sizes_compared]
     rated = [t for t in timed if t.fits and t.tokens_per_s is not None]
     best = max(rated, key=lambda t: t.tokens_per_s or 0.0).micro_batch if rated else None
-    return replace(found, trials=(*found.trials, *timed), fastest=best)
+    return replace(answer, trials=(*answer.trials, *timed), fastest=best)
 
 
-def _at_most(sizes: list[int], wanted: float) -> int:
-    return max((s for s in sizes if s <= wanted), default=sizes[0])
+def _at_most(sizes: list[int], limit: float) -> int:
+    return max((s for s in sizes if s <= limit), default=sizes[0])
 
 
 def _predicted(trials: dict[int, Trial], limit: float) -> float | None:

@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 from scalebench.campaign.cells import Cell
 from scalebench.forecast.campaign_forecast import Calibration, Evidence, calibrate, rate, spread_of_runs
 from scalebench.forecast.collective import Unsupported
+from scalebench.forecast.findings import device_bytes
 from scalebench.forecast.interval import LEVEL, Interval
 from scalebench.forecast.memory import Peak, fit_memory, verdict
 from scalebench.forecast.planner import (
@@ -172,16 +173,10 @@ def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
     for runs in evidence.runs.values():
         for run in runs:
             gpus = run.metrics.hardware.get("gpus") or []
-            capacities += [_mebibytes(gpu.get("memory", "")) for gpu in gpus]
+            capacities += [device_bytes(gpu.get("memory", "")) for gpu in gpus]
     try:
         used = fit_memory(held_of(cell), peaks).at(cell.batch.micro, group_of(cell).size)
     except Unsupported:
         return None, "unknown"
     known = [c for c in capacities if c]
     return used, verdict(used, min(known)) if known else "unknown"
-
-
-def _mebibytes(text: str) -> float:
-    """ "81559 MiB" -> bytes; 0 where it is something else."""
-    number, _, unit = text.partition(" ")
-    return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0

@@ -7,6 +7,7 @@ from typing import Any
 from scalebench.campaign.cells import Cell
 from scalebench.forecast.campaign_forecast import Calibration, Evidence, calibrate, cells_of, outcomes
 from scalebench.forecast.collective import Network, Table, Unsupported
+from scalebench.forecast.findings import findings_of
 from scalebench.forecast.interval import Interval, leave_largest_out
 from scalebench.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scalebench.forecast.settings import DDP_BUCKET, measured_of, series_key, target_of
@@ -69,6 +70,7 @@ def report_of(evidence: Evidence, folder: Path) -> dict[str, Any]:
             }
             for sweep in evidence.sweeps
         ],
+        "findings": [finding.model_dump(mode="json") for finding in findings_of(evidence, scores)],
         "coverage": coverage(evidence.ledger) | {"here": coverage(scores)},
     }
 

@@ -33,8 +33,9 @@ LIMIT_S = 2.0  # for the calls of one size
 
 def sizes_up_to(nbytes: float) -> list[int]:
     """4 KiB, then times 4, above 16 MiB times 2, until a size is `nbytes` or more; 1 MiB at least, 1 GiB at most."""
-    sizes, wanted = [SMALLEST], min(max(nbytes, 2**20), LARGEST)
-    while sizes[-1] < wanted:
+    sizes = [SMALLEST]
+    largest = min(max(nbytes, 2**20), LARGEST)
+    while sizes[-1] < largest:
         sizes.append(sizes[-1] * (4 if sizes[-1] < 2**24 else 2))
     return sizes
 

@@ -3,6 +3,7 @@
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.forecast.frontier import Frontier
 from scalebench.forecast.interval import WIDE, Interval
 from scalebench.forecast.ledger import Forecasts
 from scalebench.forecast.plan import RESOLUTION, Plan, PlanRow
@@ -92,6 +93,33 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.beyond_budget:
         lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
     return "\n".join(lines)
+
+
+def frontier_text(cell: str, frontier: Frontier) -> str:
+    """The answer first, then the trials."""
+    if frontier.largest is None:
+        head = f"{cell}: not even the smallest micro-batch fits into {size(frontier.limit)}"
+    else:
+        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {size(frontier.limit)}"
+        head += {
+            "ran out of memory": "; the next one ran out of memory",
+            "largest allowed": "; the corpus allows no larger one",
+            "none": "; the search ended before the one above it was tried",
+        }[frontier.certificate]
+    if frontier.fastest is not None:
+        head += f"; micro-batch {frontier.fastest} is the fastest"
+    if frontier.near_full:
+        head += ". Memory is nearly full there: a smaller micro-batch may be faster"
+    rows = [
+        [
+            trial.micro_batch,
+            "out of memory" if trial.nbytes is None else size(trial.nbytes),
+            "" if trial.tokens_per_s is None else f"{trial.tokens_per_s:,.0f}",
+            trial.retries,
+        ]
+        for trial in frontier.trials
+    ]
+    return head + "\n\n" + tabulate(rows, ["micro-batch", "peak", "tokens/s", "retries"], disable_numparse=True)
 
 
 def _plan_row(row: PlanRow) -> list[str]:

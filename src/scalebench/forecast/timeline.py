@@ -89,6 +89,7 @@ class Layers:
 
     blocks: tuple[Layer, ...]
     root: Layer
+    forward: float = FORWARD  # of a micro-batch's compute
 
     @property
     def parameters(self) -> int:
@@ -175,10 +176,11 @@ def _transfer(name: str, collective: Collective, nbytes: float, after: tuple[str
 def _passes(model: Layers, micro: float, number: int) -> tuple[list[Operation], list[Operation]]:
     """Forward and backward of one micro-batch: block by block, then the root; backward the other way round."""
     forward = [
-        Operation(f"forward{number}.{i}", "compute", micro * FORWARD * b.share) for i, b in enumerate(model.blocks)
+        Operation(f"forward{number}.{i}", "compute", micro * model.forward * b.share)
+        for i, b in enumerate(model.blocks)
     ]
-    forward.append(Operation(f"forward{number}.root", "compute", micro * FORWARD * model.root.share))
-    back = micro * (1 - FORWARD)
+    forward.append(Operation(f"forward{number}.root", "compute", micro * model.forward * model.root.share))
+    back = micro * (1 - model.forward)
     backward = [Operation(f"backward{number}.head", "compute", back * model.root.share)]
     for i in reversed(range(len(model.blocks))):
         backward.append(Operation(f"backward{number}.{i}", "compute", back * model.blocks[i].share))

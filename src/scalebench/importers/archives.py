@@ -1,4 +1,6 @@
-"""zip, tar and gz files, opened within limits: members are copied to a temporary folder under names of our own making."""
+"""zip, tar and gz files, opened within limits: members are copied to a temporary folder under names of our own
+making.
+"""
 
 import gzip
 import re
@@ -28,7 +30,9 @@ BROKEN = (
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Copy the files of an archive below `folder`; return what was left out, and why. Raises Unreadable for what is no archive."""
+    """Copy the files of an archive below `folder`; return what was left out, and why. Raises Unreadable for what is
+    no archive.
+    """
     left_out: list[str] = []
     room = LARGEST_WHOLE
     try:

@@ -1,4 +1,6 @@
-"""After all files were read: what belongs together. Facts from beside a run, copies, checkpoints of one run, tables in pieces."""
+"""After all files were read: what belongs together. Facts from beside a run, copies, checkpoints of one run, tables
+in pieces.
+"""
 
 import hashlib
 import os
@@ -62,7 +64,9 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
-    """A capture of Nsight Systems in the run's own folder, or in one like `profiles/` below it, was taken while it ran."""
+    """A capture of Nsight Systems in the run's own folder, or in one like `profiles/` below it, was taken while it
+    ran.
+    """
     folder = Path(run.details["folder"])
     inside = [
         t
@@ -96,7 +100,9 @@ def _name_copies(reading: "Reading") -> None:
 
 
 def _join_checkpoints(evidence: Evidence) -> None:
-    """States that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) are that run: the last one has all that the others have."""
+    """States that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) are that run: the last
+    one has all that the others have.
+    """
     grouped: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in evidence.runs:
         if run.format == "HF Trainer state":

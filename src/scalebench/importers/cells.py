@@ -1,4 +1,6 @@
-"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of themselves."""
+"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of
+themselves.
+"""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +13,7 @@ from scalebench.importers.units import Unit, unit_of
 NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 EUROPEAN = r"[-+−]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?)"
 # "12,5" and "1.234,5" are no English figures; "1,234.5" and "1.25" are no continental ones.
-CLEARLY_EUROPEAN = re.compile(r"\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
+CLEARLY_EUROPEAN = re.compile(r"\b0,\d+|\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
 CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\.\d{4,}")
 MAGNITUDES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 NOTHING = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
@@ -24,6 +26,7 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
     (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
 )
+MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
 CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 PARTS = re.compile(
     r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I
@@ -45,6 +48,8 @@ class Figure:
 
 def plain_text(cell: str) -> str:
     """A cell without the markup of Markdown, HTML and LaTeX."""
+    if not MARKUP.search(cell):
+        return cell.strip()
     text = cell
     if "<" in text:
         text = re.sub(r"<br ?/?>", " ", text)
@@ -73,8 +78,20 @@ def _without_latex(text: str) -> str:
     text = re.sub(
         r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
     )
-    for command, char in (("\\times", "×"), ("\\pm", "±"), ("\\%", "%"), ("\\sim", "~"), ("\\approx", "~"), ("\\,", " "),
-                          ("\\&", "&"), ("\\_", "_"), ("\\#", "#"), ("\\mu", "µ"), ("\\uparrow", ""), ("\\downarrow", "")):  # fmt: skip
+    for command, char in (
+        ("\\times", "×"),
+        ("\\pm", "±"),
+        ("\\%", "%"),
+        ("\\sim", "~"),
+        ("\\approx", "~"),
+        ("\\,", " "),
+        ("\\&", "&"),
+        ("\\_", "_"),
+        ("\\#", "#"),
+        ("\\mu", "µ"),
+        ("\\uparrow", ""),
+        ("\\downarrow", ""),
+    ):
         text = text.replace(command, char)
     text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
@@ -137,7 +154,8 @@ _CELL = re.compile(
 
 
 def figures_of(cell: str, european: bool = False) -> list[Figure]:
-    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it is not understood.
+    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it
+    is not understood.
 
     A range ("1.4-1.5x"), two values with a slash or a sentence is not understood.
     """

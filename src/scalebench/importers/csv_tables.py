@@ -29,10 +29,32 @@ RUN_KEYS = (
     "mode",
     "setup",
 )
-RUN_KINDS = ("strategy", "precision", "model", "dataset", "device", "backend", "devices", "processes", "nodes", "batch", "global_batch",
-             "micro_batch", "zero_stage", "accumulation", "seq_len")  # fmt: skip
-FIELDS = {"devices": "world_size", "processes": "world_size", "micro_batch": "micro_batch", "global_batch": "global_batch", "seq_len": "seq_len",
-          "accumulation": "accumulation", "zero_stage": "zero_stage"}  # fmt: skip
+RUN_KINDS = (
+    "strategy",
+    "precision",
+    "model",
+    "dataset",
+    "device",
+    "backend",
+    "devices",
+    "processes",
+    "nodes",
+    "batch",
+    "global_batch",
+    "micro_batch",
+    "zero_stage",
+    "accumulation",
+    "seq_len",
+)
+FIELDS = {
+    "devices": "world_size",
+    "processes": "world_size",
+    "micro_batch": "micro_batch",
+    "global_batch": "global_batch",
+    "seq_len": "seq_len",
+    "accumulation": "accumulation",
+    "zero_stage": "zero_stage",
+}
 MOST_RUNS = 500  # in one file
 DELIMITERS = (",", "\t", ";")
 
@@ -125,7 +147,9 @@ def _kind(layout: Layout) -> str:
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
-    """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of different runs."""
+    """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of
+    different runs.
+    """
     readers: dict[tuple[str, ...], _Reader] = {}
     chosen: str | None = None
     for number, record in enumerate(_records(lines, layout.delimiter), start=first_line):
@@ -247,10 +271,10 @@ def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
     elif kind in ("model", "dataset") and text:
         setattr(run, kind, text)
     else:
-        said = described(text)
-        run.strategy = run.strategy or said.words.get("strategy")
-        run.precision = run.precision or said.words.get("precision")
-        run.world_size = run.world_size or said.numbers.get("devices")
+        description = described(text)
+        run.strategy = run.strategy or description.words.get("strategy")
+        run.precision = run.precision or description.words.get("precision")
+        run.world_size = run.world_size or description.numbers.get("devices")
 
 
 def _positive(value: float | None) -> float | None:

@@ -25,12 +25,12 @@ ENVIRONMENT = {
 
 
 def debug_settings_of(arguments: list[str]) -> dict[str, str]:
-    found = {}
+    settings = {}
     for argument in arguments[:2000]:
         for pattern, name in ARGUMENTS.items():
             if re.search(pattern, argument):
-                found[name] = "on"
-    return found
+                settings[name] = "on"
+    return settings
 
 
 def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""From files and folders to evidence: what each file is, is decided by its contents; only what it cannot be, by its name."""
+"""From files and folders to evidence: what each file is, is decided by its contents; only what it cannot be, by its
+name.
+"""
 
 import contextlib
 import csv
@@ -29,17 +31,44 @@ from scalebench.record.steps import COLUMNS
 FURTHER = 2 << 20  # bytes of a text in which a program's lines are looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
 BREAKS: tuple[type[Exception], ...] = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError, StopIteration, csv.Error, AssertionError,
-)  # fmt: skip
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    StopIteration,
+    csv.Error,
+    AssertionError,
+)
 SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
 NO_NUMBERS = ("failed", "not_applicable")
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
 LFS = b"version https://git-lfs.github.com/spec/"
 GENERIC = {
-    "training_metrics.json", "metrics.csv", "metrics.json", "step_log.csv", "gpu_log.csv", "trainer_state.json", "train.log", "scaling_report.json",
-    "results.json", "output.log", "log.txt", "stdout.txt", "summary.json", "wandb-summary.json", "results.csv",
-}  # fmt: skip
+    "training_metrics.json",
+    "metrics.csv",
+    "metrics.json",
+    "step_log.csv",
+    "gpu_log.csv",
+    "trainer_state.json",
+    "train.log",
+    "scaling_report.json",
+    "results.json",
+    "output.log",
+    "log.txt",
+    "stdout.txt",
+    "summary.json",
+    "wandb-summary.json",
+    "results.csv",
+}
+# A text without any of these words in its first 64 KiB has no result that a reader would understand.
+RESULT_WORDS = re.compile(
+    r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
+    r"latency|batch|rank|mib|DLLL|MLLOG"
+)
 DOCUMENTS = {
     ".md": "markdown",
     ".markdown": "markdown",
@@ -67,7 +96,8 @@ class Reading:
 def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Evidence:
     """Read every file below `paths`; `given` has facts by a part of a run's name, "" for all runs.
 
-    What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's name.
+    What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's
+    name.
     Raises UserError where a path does not exist or is the operating system's; all else is evidence or `unread`.
     """
     reading = Reading(Evidence(named_files=set(paths)))
@@ -164,11 +194,12 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         evidence.ignored.append(name)
     else:
         opening = text_files.decoded(start, encoding)
-        if opening.startswith(SERIES) and not (path.parent / METRICS).is_file():
+        own_series = bool(SERIES) and opening.startswith(SERIES)
+        if own_series and not (path.parent / METRICS).is_file():
             raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
-        if not _read_text(reading, path, name, encoding, opening, len(start)):
+        if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
-                raise Unreadable("it is not a metrics file of any known schema", "unknown form")
+                raise Unreadable("it is not a metrics file of any known schema")
             evidence.ignored.append(name)
 
 
@@ -178,7 +209,7 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
     if suffix in walk.SCRIPTS or suffix in (".yaml", ".yml", ".toml", ".ini", ".cfg"):
         return _settings(reading, path, name, encoding, opening)
     if suffix == ".ipynb":
-        return read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+        return _read_notebook(reading, path, name, encoding)
     if opening.lstrip()[:1] in ("{", "[") and not logs.reader_of(opening[:20_000]):
         whole = opening if size < text_files.HEAD else None
         if read_json(
@@ -190,6 +221,19 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
     if suffix in DOCUMENTS:
         return read_document_file(reading.evidence, text_files.whole(path, encoding), name, DOCUMENTS[suffix])
     return _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening)
+
+
+def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
+    """Tables, sentences, and a run for each cell that printed a log."""
+    taken, printed = read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+    for number, lines in enumerate(printed, start=1):
+        text = "\n".join(line for _, line in lines)
+        kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if len(lines) >= logs.LEAST else None
+        for run in logs.read_log(f"{name}#cell {number}", kind, lines) if kind else ():
+            if run.timed_spans or run.logged_steps:
+                add_run(reading, run, path)
+                taken = True
+    return taken
 
 
 def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
@@ -217,6 +261,8 @@ def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: s
 
 def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
     """Tables of figures in lines, and logs."""
+    if not RESULT_WORDS.search(opening):
+        return False
     for place, header in enumerate(opening.splitlines()[:5]):
         if _read_csv(reading, path, name, encoding, header, place):
             return True

@@ -1,4 +1,6 @@
-"""Documents for people (Markdown, reStructuredText, LaTeX, HTML, plain reports): their tables and their sentences, with sections."""
+"""Documents for people (Markdown, reStructuredText, LaTeX, HTML, plain reports): their tables and their sentences,
+with sections.
+"""
 
 import re
 from collections.abc import Iterator
@@ -64,9 +66,9 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         free = [(n, t) if n not in taken else (n, "") for n, t in free]
         document.grids += boxes + list(aligned_tables(free))
         if "<table" in text.lower():
-            found = html_tables(text)
-            _renumber(found, lines)
-            document.grids += found
+            html_grids = html_tables(text)
+            _renumber(html_grids, lines)
+            document.grids += html_grids
     below = {n for grid in document.grids for n, _ in grid.rows}
     numbers = {number: k for k, (number, _) in enumerate(lines)}
     for grid in document.grids:

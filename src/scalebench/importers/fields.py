@@ -7,7 +7,9 @@ LARGEST = 1e18  # more is a mistake, whatever it counts
 
 
 class Fields:
-    """Reading access to a nested mapping. What is missing is None; what cannot be used is None, and reported as a problem."""
+    """Reading access to a nested mapping. What is missing is None; what cannot be used is None, and reported as a
+    problem.
+    """
 
     def __init__(self, data: Any, problems: list[str], where: str = "") -> None:
         self._data = data if isinstance(data, dict) else {}

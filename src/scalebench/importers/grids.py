@@ -1,4 +1,6 @@
-"""Tables as they stand in texts: Markdown, reStructuredText, boxes of lines, columns of pandas. Each becomes a `Grid` of strings."""
+"""Tables as they stand in texts: Markdown, reStructuredText, boxes of lines, columns of pandas. Each becomes a
+`Grid` of strings.
+"""
 
 import re
 from collections.abc import Iterator
@@ -152,7 +154,9 @@ _FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|
 
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Columns set with spaces, as pandas prints them: rows of equally many fields that are mostly figures, below one to three lines of headings."""
+    """Columns set with spaces, as pandas prints them: rows of equally many fields that are mostly figures, below one
+    to three lines of headings.
+    """
     i = 0
     while i < len(lines):
         fields = _fields(lines[i][1])
@@ -176,7 +180,9 @@ Field = tuple[str, int, int]
 
 
 def _fields(text: str) -> list[Field]:
-    """Fields between two spaces and more; words with single spaces between them are one field if the first of them is no figure."""
+    """Fields between two spaces and more; words with single spaces between them are one field if the first of them
+    is no figure.
+    """
     fields = []
     for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs()):
         words = m[0].split(" ")
@@ -210,7 +216,8 @@ def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
         k >= 0
         and len(above) < 4
         and lines[k][1].strip()
-        and not lines[k][1].lstrip().startswith(("```", "#", "|", "["))
+        and not lines[k][1].lstrip().startswith(("```", "|", "["))
+        and not (lines[k][1].lstrip().startswith("#") and len(_fields(lines[k][1])) < 3)  # "# GPUs" is a heading
     ):
         if not re.fullmatch(r"[\s=\-+─]+", lines[k][1]):
             above.insert(0, lines[k])
@@ -225,11 +232,13 @@ def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
 def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str] | None:
     """Headings by column. Of two levels the upper one holds for the columns right of it, too, until the next."""
     levels: list[list[str]] = []
-    index_name = ""
+    index_names: dict[int, str] = {}
     for n, (_, text) in enumerate(above):
         tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
         if len(tokens) == 1 and tokens[0][1] <= spans[0][0] and n and len(spans) > 2:
-            index_name = tokens[0][0]  # pandas prints the name of the index on a line of its own
+            # pandas prints the names of the index on a line of their own
+            for name in re.finditer(r"\S+", text.expandtabs()):
+                index_names[_column_at(name.start(), name.end(), spans)] = name[0]
             continue
         if len(tokens) > len(spans) + 1 or (len(tokens) == 1 and len(spans) > 2):
             levels = []
@@ -247,8 +256,7 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
         for k in range(1, len(level)):
             level[k] = level[k] or (level[k - 1] if k > 1 or level[0] else "")
     header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
-    header[0] = header[0] or index_name
-    return header
+    return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
 
 
 def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:

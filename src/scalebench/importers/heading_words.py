@@ -1,4 +1,5 @@
-"""The words of table headings (and of keys in JSON, CSV and logs) for each kind of figure: one list to read and to add to.
+"""The words of table headings (and of keys in JSON, CSV and logs) for each kind of figure: one list to read and to
+add to.
 
 Phrases are separated by "|" and matched as a whole, in lower case, after units, statistics and scopes are taken off.
 """
@@ -184,7 +185,8 @@ PHRASES = {
     "energy_j": "energy|energy consumption|energy used|total energy",
     "cost": "cost|total cost|cloud cost|training cost|estimated cost|price|cost usd",
     "loss": (
-        "loss|train loss|training loss|final loss|final train loss|final training loss|lm loss|"
+        "loss|train loss|train loss step|train loss epoch|loss step|loss epoch|training loss|final loss|"
+        "final train loss|final training loss|lm loss|"
         "ending loss|end loss|train loss final"
     ),
     "val_loss": (

@@ -1,6 +1,7 @@
 """What a heading of a table (or a key of a JSON file) means: its kind, unit, statistic and scope.
 
-A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and the phrase that is left; the phrase
+A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and the phrase that is
+left; the phrase
 must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
 """
 
@@ -27,7 +28,8 @@ STATISTICS: tuple[tuple[str, Statistic], ...] = (
     (r"\b(?:max|maximum)\b", "max"),
 )
 RATE_INSIDE = re.compile(
-    rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
+    rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
+    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
 )
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
@@ -50,13 +52,19 @@ SCOPED_KINDS = (
 )
 OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
 BASELINE = re.compile(rf"(?:a )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
-UNITS_IN_NAMES = re.compile(r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|per_sec|per_s|millis)$", re.I)  # fmt: skip
+UNITS_IN_NAMES = re.compile(
+    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|"
+    r"per_sec|per_s|millis)$",
+    re.I,
+)
 LEADING_WORD = re.compile(
-    r"(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|fp32|tf32|amp|\d+[ -]?gpus?)[ -]+)+",
+    r"(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
+    r"fp32|tf32|amp|\d+[ -]?gpus?)[ -]+)+",
     re.I,
 )
 DEVICES_HEADING = re.compile(
-    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
+    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*(?P<what>{DEVICE}|"
+    rf"nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
     re.I,
 )
 _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phrases.split("|")}
@@ -95,8 +103,10 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
     bare = column_of(heading)
     if bare.kind is None or bare.kind in NOT_FIGURES:
         return TableColumn(printed)
-    said = described(note)
-    return replace(bare, heading=printed, note=note.strip(), devices=said.numbers.get("devices"), words=said.words)
+    description = described(note)
+    return replace(
+        bare, heading=printed, note=note.strip(), devices=description.numbers.get("devices"), words=description.words
+    )
 
 
 def heading_remarks(heading: str) -> set[Remark]:
@@ -113,10 +123,14 @@ def devices_heading(heading: str) -> tuple[int, str] | None:
 
 
 def _without_remark(phrase: str) -> str | None:
-    """ "expected speedup", "projected throughput", "measured ...": what is said about the figure is not part of its name."""
+    """ "expected speedup", "projected throughput", "measured ...": what is said about the figure is not part of its
+    name.
+    """
     shorter = re.sub(
-        r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|achieved|approx|approximate|predicted|"
-        r"training|train|final|best|our|my|relative|gpu|wall|steady state|effective|model|e2e|raw|median|optimal|stated|reported|new|old)\b",
+        r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|"
+        r"achieved|approx|approximate|predicted|"
+        r"training|train|final|best|our|my|relative|gpu|wall|steady state|effective|model|e2e|raw|median|"
+        r"optimal|stated|reported|new|old)\b",
         " ",
         phrase,
     )
@@ -134,7 +148,9 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """A heading without the unit in brackets, after a comma, at the end of a name with underscores, or the whole of it."""
+    """A heading without the unit in brackets, after a comma, at the end of a name with underscores, or the whole of
+    it.
+    """
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -143,10 +159,10 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
                 return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
     if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):
         return text[: tail.start()], unit
-    if found := UNITS_IN_NAMES.search(text):
-        unit = unit_of(found[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
+    if suffix := UNITS_IN_NAMES.search(text):
+        unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
         if unit is not None and unit.dimension != "rate":
-            return text[: found.start()], unit
+            return text[: suffix.start()], unit
     if text.endswith("%") or text.startswith("% "):
         return text.strip("% "), unit_of("%")
     whole = unit_of(text.replace("_", " "))
@@ -186,8 +202,8 @@ def _without_statistic(text: str) -> tuple[Statistic | None, str]:
 def _without_scope(text: str) -> tuple[bool | None, str]:
     spaced = text
     shorter, count = PER_DEVICE.subn(" ", spaced)
-    if count == 0:
-        shorter, count = re.subn(r"(?<=[a-z]) (?:gpu|device)$", " ", spaced) if re.search(r"(?:sec|s|second|throughput|tflops) (?:gpu|device)$", spaced) else (shorter, 0)  # fmt: skip
+    if count == 0 and re.search(r"(?:sec|s|second|throughput|tflops) (?:gpu|device)$", spaced):
+        shorter, count = re.subn(r"(?<=[a-z]) (?:gpu|device)$", " ", spaced)
     if count and shorter.strip():
         return True, " ".join(shorter.split())
     shorter, count = IN_ALL.subn(" ", spaced)
@@ -244,7 +260,16 @@ RATE_KINDS = {
     "steps": "steps_per_s",
 }
 DIMENSIONS = {
-    "time": ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "communication_time_s", "compute_time_s", "data_time_s", "latency_s"),
+    "time": (
+        "step_time_s",
+        "epoch_time_s",
+        "total_time_s",
+        "time_s",
+        "communication_time_s",
+        "compute_time_s",
+        "data_time_s",
+        "latency_s",
+    ),
     "rate": ("rate", "tokens_per_s", "samples_per_s", "steps_per_s"),
     "memory": ("memory_bytes",),
     "flops": ("flops_per_s", "rate"),
@@ -252,10 +277,22 @@ DIMENSIONS = {
     "power": ("power_w",),
     "energy": ("energy_j",),
     "cost": ("cost",),
-    "percent": ("efficiency", "change", "mfu", "hfu", "accuracy", "utilization", "communication_share", "memory_bytes", "speedup",
-                "communication_time_s", "compute_time_s", "data_time_s"),
+    "percent": (
+        "efficiency",
+        "change",
+        "mfu",
+        "hfu",
+        "accuracy",
+        "utilization",
+        "communication_share",
+        "memory_bytes",
+        "speedup",
+        "communication_time_s",
+        "compute_time_s",
+        "data_time_s",
+    ),
     "times": ("speedup", "efficiency", "change", "rate"),
-}  # fmt: skip
+}
 
 
 def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableColumn:
@@ -288,7 +325,9 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
-    """The kind that a unit makes of a kind ("throughput" in tokens/s is `tokens_per_s`); None where the two contradict each other."""
+    """The kind that a unit makes of a kind ("throughput" in tokens/s is `tokens_per_s`); None where the two
+    contradict each other.
+    """
     if kind not in DIMENSIONS.get(unit.dimension, ()):
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":

@@ -117,7 +117,9 @@ def _generic(reading: "Reading", data: Any, name: str, text: str) -> bool:
 
 
 def _tensorboard(data: list[Any], name: str, path: Path) -> ReportedRun | None:
-    """A scalar that TensorBoard exported as JSON: [[wall time, step, value], ...]; its tag is in the name of the file."""
+    """A scalar that TensorBoard exported as JSON: [[wall time, step, value], ...]; its tag is in the name of the
+    file.
+    """
     rows = [r for r in data if isinstance(r, list) and len(r) == 3 and all(isinstance(v, int | float) for v in r)]
     if len(rows) < 3 or len(rows) < len(data) or not rows[0][0] > 1e9 or "loss" not in path.name.lower():
         return None

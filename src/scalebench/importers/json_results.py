@@ -1,4 +1,6 @@
-"""JSON of results that no schema is known for: one record, a list of records, records by name, columns of values, nested or flat."""
+"""JSON of results that no schema is known for: one record, a list of records, records by name, columns of values,
+nested or flat.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -29,7 +31,8 @@ class Record:
 def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     """The results in a JSON value; None where it has none that are understood beyond doubt.
 
-    At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two of the weaker kinds.
+    At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
+    of the weaker kinds.
     """
     records = _records(data, "", {}, 0)[:MOST_RECORDS]
     if not records or (isinstance(data, dict) and len({frozenset(r.values) for r in records}) > DIFFERENT):
@@ -105,7 +108,9 @@ def _has_digit(value: Any) -> bool:
 
 
 def _columns(data: dict[str, Any]) -> list[Record]:
-    """{"gpus": [1, 2, 4], "throughput": [...]}: columns of equal length, with at least one that says which row is which."""
+    """{"gpus": [1, 2, 4], "throughput": [...]}: columns of equal length, with at least one that says which row is
+    which.
+    """
     lists = {
         str(k): v
         for k, v in data.items()

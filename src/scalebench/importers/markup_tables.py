@@ -7,8 +7,11 @@ from html.parser import HTMLParser
 from scalebench.importers.grids import MOST_ROWS, WIDEST, Grid
 
 TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary|tblr)\}(.*?)\\end\{\1\}", re.S)
-RULES = re.compile(r"\\(?:toprule|midrule|bottomrule|hline|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|centering|small|footnotesize)\b(?:\[[^\]]*\])?|"
-                   r"\\(?:cmidrule|cline)(?:\([^)]*\))?\{[^}]*\}|\\specialrule(?:\{[^}]*\}){3}|\\rowcolor(?:\[[^\]]*\])?\{[^}]*\}")  # fmt: skip
+RULES = re.compile(
+    r"\\(?:toprule|midrule|bottomrule|hline|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|centering|small|"
+    r"footnotesize)\b(?:\[[^\]]*\])?|\\(?:cmidrule|cline)(?:\([^)]*\))?\{[^}]*\}|"
+    r"\\specialrule(?:\{[^}]*\}){3}|\\rowcolor(?:\[[^\]]*\])?\{[^}]*\}"
+)
 SPAN = re.compile(r"\s*\\multicolumn\{(\d{1,2})\}\{[^}]*\}\{(.*)\}\s*", re.S)
 DOWN = re.compile(r"\s*\\multirow(?:\[[^\]]*\])?\{(\d{1,3})\}\{[^}]*\}\{(.*)\}\s*", re.S)
 

@@ -1,4 +1,6 @@
-"""`training_metrics.json` 2.0 in all its variants, 3.0 where its run is not whole, and the per-epoch JSON before them."""
+"""`training_metrics.json` 2.0 in all its variants, 3.0 where its run is not whole, and the per-epoch JSON before
+them.
+"""
 
 from typing import Any
 
@@ -95,7 +97,9 @@ def _window(part: Fields, seconds: str, index: int | None) -> TimedSpan:
 
 
 def read_legacy(name: str, data: dict[str, Any]) -> ReportedRun:
-    """The JSON of lists, one entry an epoch: no world size, no batch, no tokens, and a throughput of one rank or of all."""
+    """The JSON of lists, one entry an epoch: no world size, no batch, no tokens, and a throughput of one rank or of
+    all.
+    """
     claim = ReportedRun(name, "per-epoch JSON")
     top = Fields(data, claim.problems)
     times, rates = top.numbers("train_time_per_epoch"), top.numbers("train_throughput")

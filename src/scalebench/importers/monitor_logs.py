@@ -15,12 +15,14 @@ UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICRO
 SELF_TIME = ("self device time total", "self cuda time total")
 MIB = 2.0**20
 STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"
-# A line of `nvidia-smi --query-gpu=... --format=csv,noheader`: a time stamp, and at least a percentage or an amount of memory.
+# A line of `nvidia-smi --query-gpu=... --format=csv,noheader`: a time stamp, and at least a percentage or an amount of
+# memory.
 HEADERLESS = re.compile(rf"{STAMP}, .*\d+ (?:%|MiB)")
 DMON = re.compile(r"#\s*gpu\s+(?:\S+\s+)*sm\s")
 # Ranges that frame kernels: their device time is that of the kernels inside, counted again.
 ANNOTATION = re.compile(
-    r"profilerstep|dataparallel\.forward|distributeddataparallel|^nccl:|^optimizer\.|^autograd::|^## |^gloo:|fullyshardeddataparallel|^fsdp::|^torch::autograd|^enumerate\(|^deepspeed",
+    r"profilerstep|dataparallel\.forward|distributeddataparallel|^nccl:|^optimizer\.|^autograd::|^## |"
+    r"^gloo:|fullyshardeddataparallel|^fsdp::|^torch::autograd|^enumerate\(|^deepspeed",
     re.I,
 )
 
@@ -44,7 +46,9 @@ def _columns(header: str) -> list[str]:
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """nvidia-smi's samples. The heading may be there twice or not at all; several pollers may have written to one file."""
+    """nvidia-smi's samples. The heading may be there twice or not at all; several pollers may have written to one
+    file.
+    """
     if DMON.match(header):
         return _read_dmon(name, header, lines)
     columns = _columns(header)
@@ -149,8 +153,10 @@ def _seconds(stamp: str) -> float | None:
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
     """Sums of a torch.profiler table: the inclusive device times, and the own device times of the kernels.
 
-    A kernel's row has no CPU time. Where the table has a CPU column, rows with CPU time (operators that launched kernels) and annotations
-    are left out of the own time; without one, the column of own times is added up less the annotations. The number of profiled steps is that of
+    A kernel's row has no CPU time. Where the table has a CPU column, rows with CPU time (operators that launched
+    kernels) and annotations
+    are left out of the own time; without one, the column of own times is added up less the annotations. The number of
+    profiled steps is that of
     the ProfilerStep* row with CPU time: each device stream adds a row of its own.
     """
     columns = _columns(header)

@@ -10,16 +10,21 @@ from scalebench.importers.grids import MOST_ROWS, WIDEST, Grid, Line
 LARGEST_SHEET = 32 << 20
 
 
-def read_notebook(text: str) -> tuple[Document, list[Line]]:
-    """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file. Raises ValueError."""
+def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
+    """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file.
+    Raises ValueError.
+    """
     data = json.loads(text)
-    document, printed = Document(), []
+    document = Document()
+    printed: list[list[Line]] = []
     finder = _Finder(text)
     for cell in data.get("cells", []) if isinstance(data, dict) else []:
         if not isinstance(cell, dict):
             continue
         if cell.get("cell_type") == "markdown":
             _append(document, read_document(finder.lines(_text(cell.get("source")))))
+        of_cell: list[Line] = []
+        printed.append(of_cell)
         for output in cell.get("outputs") or []:
             if not isinstance(output, dict):
                 continue
@@ -31,7 +36,7 @@ def read_notebook(text: str) -> tuple[Document, list[Line]]:
                 _append(document, read_document(finder.lines(html), "html"))
             elif plain:
                 lines = finder.lines(plain)
-                printed += lines
+                of_cell += lines
                 _append(document, read_document(lines, "text"))
     return document, printed
 
@@ -55,16 +60,16 @@ class _Finder:
         self._at = 0
 
     def lines(self, text: str) -> list[Line]:
-        found = []
+        lines = []
         for line in text.splitlines():
-            wanted = json.dumps(line)[1:-1].strip()
-            if len(wanted) >= 3:
+            encoded = json.dumps(line)[1:-1].strip()
+            if len(encoded) >= 3:
                 for k in range(self._at, min(self._at + 400, len(self._file))):
-                    if wanted in self._file[k]:
+                    if encoded in self._file[k]:
                         self._at = k
                         break
-            found.append((self._at + 1, line))
-        return found
+            lines.append((self._at + 1, line))
+        return lines
 
 
 def read_workbook(path: Path) -> list[Grid]:

@@ -77,7 +77,7 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                     take_words(shared, column, cell)
                 elif column.kind not in ("speedup", "efficiency", "change"):
                     take_figures(shared, column, cell, False, place)
-        for k, said in settings.items():
+        for k, description in settings.items():
             cell = cells[k] if k < len(cells) else ""
             row = ReportedRow(
                 place.file, line, f"{cells[0]}, {table.columns[k].heading}", [], dict(shared.words), dict(shared.texts)
@@ -85,10 +85,10 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
             row.texts[table.columns[k].heading] = cell
             row.figures = list(shared.figures)
             row.remarks |= shared.remarks
-            for word, value in {**said.words, **table.columns[k].words}.items():
+            for word, value in {**description.words, **table.columns[k].words}.items():
                 if word != "run" or "run" not in row.words:
                     row.words[word] = value
-            for kind, count in said.numbers.items():
+            for kind, count in description.numbers.items():
                 if kind != "several device counts":
                     row.figures = [q for q in row.figures if q.kind != kind]
                     row.figures.append(Quantity(kind, float(count), table.columns[k].heading, table.columns[k].heading))
@@ -99,7 +99,7 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                 row.remarks |= remarks_of(cell)
                 row.not_understood[table.columns[k].heading] = cell
             describe_label(row)
-            if len(distinct) == 2 and said.numbers.get("devices") == most:
+            if len(distinct) == 2 and description.numbers.get("devices") == most:
                 for j, ratio in enumerate(table.columns):
                     if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
                         take_figures(row, ratio, cells[j], False, place)

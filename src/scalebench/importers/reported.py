@@ -200,7 +200,8 @@ StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "
 class StatedFigure:
     """A figure that a sentence of a README, a report or a caption states. What it is about is matched by the audit.
 
-    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording` says),
+    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording`
+    says),
     `efficiency`, `mfu` and `share`; per second for `rate`; seconds for `time`; bytes for `memory`.
     """
 
@@ -238,6 +239,14 @@ UnreadKind = Literal[
 ]
 
 
+BROKEN: tuple[UnreadKind, ...] = (
+    "damaged",
+    "limit",
+    "permission",
+    "special",
+)  # kinds of files that may have been results
+
+
 @dataclass(slots=True)
 class Unread:
     """A file, or a part of one, that was not read, and why. Only `damaged` says anything about the file."""
@@ -272,5 +281,6 @@ class Evidence:
     @property
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
-        kinds = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.unread)
+        broken = [file for file in self.unread if file.kind in BROKEN]
+        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, broken)
         return any(kinds)

@@ -1,6 +1,7 @@
 """The neutral form of a published table: rows of typed figures, each in one base unit and with its place in a file.
 
-A cell that is not understood is kept as text and its column is named in `ReportedTable.not_understood`: nothing is guessed.
+A cell that is not understood is kept as text and its column is named in `ReportedTable.not_understood`: nothing is
+guessed.
 """
 
 import math
@@ -8,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-# Kind of a figure -> its base unit, for people. Shares are fractions (0.71, never 71). `batch` and `time_s` are figures whose
+# Kind of a figure -> its base unit, for people. Shares are fractions (0.71, never 71). `batch` and `time_s` are figures
+# whose
 # heading does not say which batch (per device or global) or which time (step, epoch, total) is meant.
 KINDS = {
     "devices": "devices",
@@ -101,7 +103,9 @@ class Quantity:
 
 @dataclass(slots=True)
 class ReportedRow:
-    """One configuration of a table. In a table with a column per number of devices each row becomes several of these."""
+    """One configuration of a table. In a table with a column per number of devices each row becomes several of
+    these.
+    """
 
     file: str
     line: int  # 1-based; in a notebook or spreadsheet the cell's row
@@ -115,8 +119,8 @@ class ReportedRow:
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """The figure of a kind. Without `statistic` the unspecified one, else the mean, else the median, else none."""
         of_kind = [q for q in self.figures if q.kind == kind]
-        wanted: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
-        for candidate in wanted:
+        preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
+        for candidate in preferred:
             for quantity in of_kind:
                 if quantity.statistic == candidate:
                     return quantity
@@ -207,7 +211,9 @@ class ReportedTable:
 
 
 def resolution_of(number: str) -> float:
-    """What one unit of the last digit of a printed decimal number is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
+    """What one unit of the last digit of a printed decimal number is worth: 0.01 of "2.97", 1 of "300", 1e3 of
+    "1.2e4".
+    """
     mantissa, _, exponent = number.lower().replace(",", "").partition("e")
     decimals = len(mantissa.partition(".")[2])
     try:

@@ -12,10 +12,29 @@ from scalebench.importers.words import Description, described
 
 # A table with none of these is not one of results.
 RESULTS = {
-    "step_time_s", "epoch_time_s", "total_time_s", "time_s", "tokens_per_s", "samples_per_s", "steps_per_s", "rate", "speedup", "efficiency",
-    "mfu", "hfu", "flops_per_s", "memory_bytes", "memory_share", "communication_time_s", "compute_time_s", "communication_share", "utilization",
-    "latency_s", "change", "bandwidth_bytes_per_s",
-}  # fmt: skip
+    "step_time_s",
+    "epoch_time_s",
+    "total_time_s",
+    "time_s",
+    "tokens_per_s",
+    "samples_per_s",
+    "steps_per_s",
+    "rate",
+    "speedup",
+    "efficiency",
+    "mfu",
+    "hfu",
+    "flops_per_s",
+    "memory_bytes",
+    "memory_share",
+    "communication_time_s",
+    "compute_time_s",
+    "communication_share",
+    "utilization",
+    "latency_s",
+    "change",
+    "bandwidth_bytes_per_s",
+}
 SHARES = ("efficiency", "mfu", "hfu", "accuracy", "utilization", "communication_share", "memory_share")
 WHOLE = (
     "devices",
@@ -28,9 +47,20 @@ WHOLE = (
     "pipeline_parallel",
 )
 NEED_UNIT = {
-    "step_time_s", "epoch_time_s", "total_time_s", "time_s", "communication_time_s", "compute_time_s", "data_time_s", "latency_s",
-    "memory_bytes", "flops_per_s", "bandwidth_bytes_per_s", "energy_j", "rate",
-}  # fmt: skip
+    "step_time_s",
+    "epoch_time_s",
+    "total_time_s",
+    "time_s",
+    "communication_time_s",
+    "compute_time_s",
+    "data_time_s",
+    "latency_s",
+    "memory_bytes",
+    "flops_per_s",
+    "bandwidth_bytes_per_s",
+    "energy_j",
+    "rate",
+}
 DATA = ("CSV", "JSON", "spreadsheet")  # forms for programs: their cells of text are no labels
 
 
@@ -52,22 +82,22 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     row.remarks |= remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
     if column.kind == "text":
         return
-    said = described(cell)
-    for word, value in said.words.items():
+    description = described(cell)
+    for word, value in description.words.items():
         row.words.setdefault(word, value)
-    add_numbers(row, said, cell, column.heading)
+    add_numbers(row, description, cell, column.heading)
     if column.kind in WORDS:
-        normal = said.words.get(column.kind) if column.kind in ("strategy", "precision", "device") else None
+        normal = description.words.get(column.kind) if column.kind in ("strategy", "precision", "device") else None
         if column.kind != "run" or "run" not in row.words:
             row.words[column.kind] = normal or cell[:100]
-    elif column.kind is None and not said.words and not said.numbers:
+    elif column.kind is None and not description.words and not description.numbers:
         figures = figures_of(cell)
         if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
             row.not_understood[column.heading] = cell
 
 
-def add_numbers(row: ReportedRow, said: Description, cell: str, heading: str) -> None:
-    for kind, value in said.numbers.items():
+def add_numbers(row: ReportedRow, description: Description, cell: str, heading: str) -> None:
+    for kind, value in description.numbers.items():
         if kind != "several device counts" and row.figure(kind) is None:
             row.figures.append(Quantity(kind, float(value), cell[:60], heading))
 
@@ -83,9 +113,12 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
     assert column.kind is not None
     figures = figures_of(cell, european)
     if not figures:
-        said = described(cell)
-        if column.kind in ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch") and said.numbers:
-            add_numbers(row, said, cell, column.heading)
+        description = described(cell)
+        if (
+            column.kind in ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
+            and description.numbers
+        ):
+            add_numbers(row, description, cell, column.heading)
         elif not is_nothing(cell):
             row.not_understood[column.heading] = cell
             stripped = re.sub(r"\(.*?\)", "", cell).strip()
@@ -165,7 +198,7 @@ def _unit_in_cell(kind: str, unit: Unit, figure: Figure) -> tuple[str, float] | 
 
 def describe_label(row: ReportedRow) -> None:
     """What the label says where no column does."""
-    said = described(row.label)
-    for word, value in said.words.items():
+    description = described(row.label)
+    for word, value in description.words.items():
         row.words.setdefault(word, value)
-    add_numbers(row, said, row.label, "label")
+    add_numbers(row, description, row.label, "label")

@@ -3,6 +3,7 @@
 import re
 
 from scalebench.importers.cells import (
+    CLEARLY_ENGLISH,
     figures_of,
     is_european,
     is_nothing,
@@ -25,8 +26,15 @@ from scalebench.importers.words import Description, described
 def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     """The table of a grid; None where nothing in it is understood as a result."""
     header = [plain_text(cell) for cell in grid.header]
-    grid = Grid(grid.form, grid.line, header, [(n, [plain_text(c) for c in cells]) for n, cells in grid.rows],
-                plain_text(grid.caption), [plain_text(s) for s in grid.section], grid.cut_off)  # fmt: skip
+    grid = Grid(
+        grid.form,
+        grid.line,
+        header,
+        [(n, [plain_text(c) for c in cells]) for n, cells in grid.rows],
+        plain_text(grid.caption),
+        [plain_text(s) for s in grid.section],
+        grid.cut_off,
+    )
     columns = [column_of(h) for h in header]
     table = ReportedTable(
         place.file,
@@ -83,21 +91,21 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
         if (column.kind is not None and column.kind not in ("device", "strategy", "run")) or k == 0:
             continue
         counted = devices_heading(column.heading)
-        said = described(column.heading)
+        description = described(column.heading)
         if counted:
-            said.numbers["devices"] = counted[0]
+            description.numbers["devices"] = counted[0]
         if (
-            not said.numbers
-            and not said.words
+            not description.numbers
+            and not description.words
             and not re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
         ):
             continue
         cells = [cells[k] for _, cells in grid.rows if k < len(cells)]
         if sum(bool(figures_of(c)) for c in cells) * 2 >= max(1, sum(not is_nothing(c) for c in cells)):
-            settings[k] = said
+            settings[k] = description
             column.kind = None
-            column.devices = said.numbers.get("devices")
-            column.words = said.words or {"run": column.heading}
+            column.devices = description.numbers.get("devices")
+            column.words = description.words or {"run": column.heading}
     return settings if len(settings) >= 2 else {}
 
 
@@ -136,7 +144,9 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 
 def _notes(columns: list[TableColumn]) -> list[str]:
-    """Notes that tell columns of one kind apart: "MFU (A100)" and "MFU (H100)" are of two configurations. [] where none are needed."""
+    """Notes that tell columns of one kind apart: "MFU (A100)" and "MFU (H100)" are of two configurations. [] where
+    none are needed.
+    """
     by_kind: dict[tuple[object, ...], set[str]] = {}
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:
@@ -153,14 +163,19 @@ def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> li
         own = [q for q in row.figures if q.heading in noted and noted[q.heading].note == note]
         if not own:
             continue
-        said = next(c for c in noted.values() if c.note == note)
+        description = next(c for c in noted.values() if c.note == note)
         shared = [q for q in row.figures if q.heading not in noted and not any(q.kind == o.kind for o in own)]
         part = ReportedRow(
-            row.file, row.line, f"{row.label}, {note}".strip(", "), shared + own, {**row.words, **said.words}, row.texts
+            row.file,
+            row.line,
+            f"{row.label}, {note}".strip(", "),
+            shared + own,
+            {**row.words, **description.words},
+            row.texts,
         )
         part.remarks = set(row.remarks)
-        if said.devices is not None and part.figure("devices") is None:
-            part.figures.append(Quantity("devices", float(said.devices), note, said.heading))
+        if description.devices is not None and part.figure("devices") is None:
+            part.figures.append(Quantity("devices", float(description.devices), note, description.heading))
         parts.append(part)
     return parts or [row]
 
@@ -172,7 +187,10 @@ def has_word(label: str) -> bool:
 
 def _locales(grid: Grid, width: int) -> list[bool]:
     columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
-    return [is_european(c) for c in columns]
+    europeans = [is_european(c) for c in columns]
+    if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
+        return [True] * width  # one table, one author
+    return europeans
 
 
 def _correct_shares(table: ReportedTable) -> None:

@@ -19,7 +19,9 @@ _TAIL = re.compile(r"[,\s]*$")
 
 
 class Unreadable(Exception):
-    """Why a file was not read, as a sentence without its name. Only `damaged` says that something is wrong with the file."""
+    """Why a file was not read, as a sentence without its name. Only `damaged` says that something is wrong with the
+    file.
+    """
 
     def __init__(self, reason: str, kind: UnreadKind = "damaged") -> None:
         super().__init__(reason)
@@ -92,7 +94,8 @@ def lines(path: Path, name: str) -> Iterator[str]:
 
 
 def parse_json(text: str) -> tuple[Any, str]:
-    """The value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up to its last whole entry.
+    """The value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up to
+    its last whole entry.
 
     Raises ValueError where it is no JSON.
     """
@@ -111,7 +114,9 @@ def parse_json(text: str) -> tuple[Any, str]:
 
 
 def _closed(text: str) -> str | None:
-    """A JSON text that ends early, with its open brackets closed behind the last whole entry; None where it does not end early."""
+    """A JSON text that ends early, with its open brackets closed behind the last whole entry; None where it does not
+    end early.
+    """
     stack: list[str] = []
     last: tuple[int, tuple[str, ...]] | None = None  # where an entry ended, and what was open then
     in_string = escaped = False

@@ -8,7 +8,9 @@ KI, MI, GI, TI = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`dimension` is "time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost", "percent" or "times"."""
+    """`dimension` is "time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost", "percent" or
+    "times".
+    """
 
     dimension: str
     scale: float  # printed number x scale = base unit
@@ -76,7 +78,9 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def unit_of(text: str) -> Unit | None:
-    """The unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; None if it is none."""
+    """The unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; None if it is
+    none.
+    """
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:

@@ -11,65 +11,34 @@ from scalebench.importers.reported import Unread, UnreadKind
 from scalebench.importers.text_files import printable
 
 SKIPPED_FOLDERS = {"node_modules", "__pycache__", "site-packages", "dist-packages", "venv", "env", ".venv"}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 SYSTEM = ("/proc", "/sys", "/dev", "/run")
-SOURCES = {
-    ".py", ".pyx", ".pyi", ".sh", ".bash", ".zsh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".js", ".mjs", ".ts", ".tsx", ".jsx", ".go",
-    ".rs", ".java", ".kt", ".scala", ".rb", ".pl", ".lua", ".jl", ".r", ".m", ".swift", ".f90", ".cs", ".php", ".sql", ".css", ".scss", ".cmake", ".mk",
-    ".patch", ".diff", ".j2", ".jinja", ".jinja2", ".tmpl", ".template", ".tpl", ".in", ".ps1", ".bat", ".asm", ".s", ".proto", ".ptx", ".mako", ".dockerfile",
-    ".bib", ".bst", ".cls", ".sty", ".lock", ".pot", ".po",
-}  # fmt: skip
-SCRIPTS = {
-    ".sh",
-    ".bash",
-    ".slurm",
-    ".sbatch",
-    ".sub",
-    ".pbs",
-    ".job",
-    ".lsf",
-}  # sources that a run's settings are read from
-PICTURES = {
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".svg",
-    ".webp",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".ico",
-    ".eps",
-    ".mp4",
-    ".mov",
-    ".avi",
-    ".webm",
-    ".ai",
-}
-BINARIES = {
-    ".pt", ".pth", ".bin", ".safetensors", ".npz", ".npy", ".pkl", ".pickle", ".h5", ".hdf5", ".ckpt", ".whl", ".so", ".o", ".a", ".dll", ".exe", ".onnx",
-    ".pb", ".tflite", ".parquet", ".arrow", ".feather", ".lmdb", ".idx", ".model", ".gguf", ".ggml", ".mdb", ".class", ".jar", ".pyc", ".ttf", ".woff",
-    ".woff2", ".otf", ".mp3", ".wav", ".flac", ".docx", ".pptx", ".doc", ".ppt", ".xls", ".odt", ".npk", ".rec", ".tfrecord", ".zst", ".xz", ".bz2", ".7z",
-    ".rar", ".ncu-rep", ".qdstrm",
-}  # fmt: skip
+SOURCES = _words(
+    ".py .pyx .pyi .sh .bash .zsh .c .cc .cpp .cxx .h .hpp .cu .cuh .js .mjs .ts .tsx .jsx .go .rs .java "
+    ".kt .scala .rb .pl .lua .jl .r .m .swift .f90 .cs .php .sql .css .scss .cmake .mk .patch .diff .j2 "
+    ".jinja .jinja2 .tmpl .template .tpl .in .ps1 .bat .asm .s .proto .ptx .mako .dockerfile .bib .bst "
+    ".cls .sty .lock .pot .po"
+)
+# Sources that a run's settings are read from.
+SCRIPTS = _words(".sh .bash .slurm .sbatch .sub .pbs .job .lsf")
+PICTURES = _words(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .eps .mp4 .mov .avi .webm .ai")
+BINARIES = _words(
+    ".pt .pth .bin .safetensors .npz .npy .pkl .pickle .h5 .hdf5 .ckpt .whl .so .o .a .dll .exe .onnx .pb "
+    ".tflite .parquet .arrow .feather .lmdb .idx .model .gguf .ggml .mdb .class .jar .pyc .ttf .woff "
+    ".woff2 .otf .mp3 .wav .flac .docx .pptx .doc .ppt .xls .odt .npk .rec .tfrecord .zst .xz .bz2 .7z "
+    ".rar .ncu-rep .qdstrm"
+)
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".gz")
 # Folders whose files are examples of what a program reads or prints, not results.
-NO_RESULTS = {
-    "tests",
-    "test",
-    "fixtures",
-    "fixture",
-    "testdata",
-    "test_data",
-    "test-data",
-    "__tests__",
-    "unittests",
-    "unit_tests",
-    "templates",
-    "golden",
-    "mocks",
-    "mock",
-}
+NO_RESULTS = _words(
+    "tests test fixtures fixture testdata test_data test-data __tests__ unittests unit_tests templates "
+    "golden mocks mock"
+)
 TEST_FILE = re.compile(
     r"(?i)(?:test_.*|.*_test|conftest)\.(?:py|json|txt|log|csv|ya?ml)|.*\.(?:example|sample|template)(?:\.\w+)?"
 )
@@ -102,6 +71,9 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         below[:] = sorted(
             d for d in below if not d.startswith(".") and d not in SKIPPED_FOLDERS and not _is_environment(here / d)
         )
+        for name in (d for d in below if (here / d).is_symlink()):
+            relative = printable(os.path.relpath(here / name, root))
+            unread.append(Unread(relative, "a link to a folder; it is not followed", "special"))
         if own_run(here, names):
             continue
         for name in sorted(names):
@@ -132,7 +104,9 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """What a file's name alone says it is, where that is nothing to read. `relative` is its path below the folder that was named."""
+    """What a file's name alone says it is, where that is nothing to read. `relative` is its path below the folder
+    that was named.
+    """
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"

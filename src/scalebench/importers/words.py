@@ -1,4 +1,6 @@
-"""What a label, a caption or a sentence says about a configuration: "DDP, 4x A100, bf16, bs 32" in the auditor's words."""
+"""What a label, a caption or a sentence says about a configuration: "DDP, 4x A100, bf16, bs 32" in the auditor's
+words.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -9,7 +11,7 @@ from scalebench.importers.units import DEVICE
 STRATEGIES = {
     "zero3": r"zero[ -]?(?:stage[ -]?)?3|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?3|\bzs_?3|\bz3\b|stage[ -]?3",
     "zero2": r"zero[ -]?(?:stage[ -]?)?2|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?2|\bzs_?2|\bz2\b|stage[ -]?2",
-    "zero1": r"zero[ -]?(?:stage[ -]?)?1|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?1|\bzs_?1|\bz1\b|stage[ -]?1|zero redundancy optimizer",
+    "zero1": r"zero[ -]?(?:stage[ -]?)?1|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?1|\bzs_?1|\bz1\b|stage[ -]?1",
     "zero0": r"zero[ -]?(?:stage[ -]?)?0|\bzs_?0|deepspeed[ -]?stage[ -]?0",
     "fsdp": r"fsdp\d?|fully[ -]sharded(?: data parallel)?|full[ _]shard",
     "hsdp": r"hsdp|hybrid[ _]shard",
@@ -36,13 +38,18 @@ PRECISIONS = {
     "fp64": r"\bfp64\b|float64",
 }
 DEVICES = (
-    r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|gh200|v100|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
-    r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-4] (?:max|pro|ultra))"
+    r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|gh200|v100|p100|k80|t4|l4|"
+    r"l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
+    r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
+    r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-4] (?:max|pro|ultra))"
     r"(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
 )
 MODELS = (
-    r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
-    r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|pythia\w*|distilbert"
+    r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|"
+    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
+    r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
+    r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
+    r"pythia\w*|distilbert"
 )
 COUNTS = {
     "one": 1,
@@ -60,20 +67,29 @@ _COUNT = r"(\d{1,5}|one|single|two|dual|three|four|quad|six|eight|sixteen)"
 _BEFORE, _AFTER = r"(?:^|(?<=[_\-/. (,=@|:+\[]))", r"(?=$|[_\-/. ),:;+|\]'\"])"
 NUMBERS = {
     "nodes": (rf"{_COUNT}[ -]?(?:x ?)?nodes?\b", r"\bn?nodes[ _=:]{0,2}(\d{1,4})\b", rf"{_BEFORE}(\d{{1,3}})n(?=\d*g)"),
-    "micro_batch": (r"\b(?:mbs|micro[ _-]?batch(?:[ _-]size)?|batch(?: size)? per (?:gpu|device))[ _=:of]*(\d{1,6})\b",),
+    "micro_batch": (
+        r"\b(?:mbs|micro[ _-]?batch(?:[ _-]size)?|batch(?: size)? per (?:gpu|device))[ _=:of]*(\d{1,6})\b",
+    ),
     "global_batch": (r"\b(?:gbs|(?:global|effective|total)[ _-]batch(?:[ _-]size)?)[ _=:of]*(\d[\d,]{0,8})\b",),
     "batch": (rf"{_BEFORE}(?:bs|batch[ _-]?size|batch)[ _=:of]*(\d{{1,6}}){_AFTER}",),
-    "seq_len": (rf"{_BEFORE}(?:sl|seq(?:[ _-]?len(?:gth)?)?|sequence length|ctx|context(?: length)?)[ _=:of]*(\d{{2,7}}){_AFTER}",),
-    "accumulation": (rf"{_BEFORE}(?:ga|gas|accum(?:ulation)?(?:[ _-]steps)?|grad[ _-]accum\w*)[ _=:of]*(\d{{1,4}}){_AFTER}",),
-}  # fmt: skip
+    "seq_len": (
+        rf"{_BEFORE}(?:sl|seq(?:[ _-]?len(?:gth)?)?|sequence length|ctx|context(?: length)?)[ _=:of]*"
+        rf"(\d{{2,7}}){_AFTER}",
+    ),
+    "accumulation": (
+        rf"{_BEFORE}(?:ga|gas|accum(?:ulation)?(?:[ _-]steps)?|grad[ _-]accum\w*)[ _=:of]*(\d{{1,4}}){_AFTER}",
+    ),
+}
 _DEVICE_COUNTS = (
     rf"{_COUNT}[ _-]?(?:[x×*] ?)?(?:nvidia |tesla |amd )*(?:{DEVICE}|{DEVICES}(?:[ -]{DEVICE})?)\b",
     rf"{_BEFORE}(?:n_?)?{DEVICE}[ _=:]?(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ws|world[ _-]?size|np|nproc)[ _=:]{{0,2}}(\d{{1,5}}){_AFTER}",
-    rf"{_BEFORE}(?:ddp|fsdp|dp|ds|zero\d?|horovod|deepspeed)[_-]?(\d{{1,3}}){_AFTER}",
+    rf"{_BEFORE}(?:ddp|dp|zero\d[_-]|horovod)[_-]?(\d{{1,3}}){_AFTER}",
 )
 _NODES_BY_DEVICES = re.compile(
-    rf"(\d{{1,4}}) ?nodes? ?(?:[x×*,] ?|with |of )(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})|(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})(?: ?/ ?node| per node)?,? ?(?:[x×*]|on|across) ?(\d{{1,4}}) ?nodes?",
+    rf"(\d{{1,4}}) ?nodes? ?(?:[x×*,] ?|with |of )(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})|"
+    rf"(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})(?: ?/ ?node| per node)?,? ?(?:[x×*]|on|"
+    rf"across) ?(\d{{1,4}}) ?nodes?",
     re.I,
 )
 

@@ -54,7 +54,9 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     if partition_checks[0].ok and loaded:
         checks += _jobs(loaded, profile)
     if partition_checks[0].ok:
-        checks += _nodes(partition, account, min(2, count), results)
+        checks += _nodes(
+            partition, account, min(2, count), results, devices=not without_devices and partition_checks[1].ok
+        )
     return checks
 
 
@@ -123,14 +125,15 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     return checks
 
 
-def _nodes(partition: str, account: str, count: int, results: Path) -> list[Check]:
-    """What compute nodes say: the shared folder, Python, torch, the network between them."""
+def _nodes(partition: str, account: str, count: int, results: Path, devices: bool) -> list[Check]:
+    """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them."""
     results.mkdir(parents=True, exist_ok=True)
     token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
     token.write_text(token.name)
     command = [
         *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
         *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
+        *(["--gres=gpu:1"] if devices else []),
         *(sys.executable, "-m", "scalebench.preflight.compute_node", str(token)),
     ]
     try:
@@ -149,19 +152,30 @@ def _nodes(partition: str, account: str, count: int, results: Path) -> list[Chec
             command[:-3]
         )
         return [Check(False, f"no answer from compute nodes: {last}", fix)]
-    return [check for answer in answers for check in _of(answer, written, results)] + _network(answers)
+    return [check for answer in answers for check in _of(answer, written, results, devices)] + _network(answers)
 
 
-def _of(node: dict[str, Any], written: set[str], results: Path) -> list[Check]:
+def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Check]:
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
     one = f"the login node has {here}: use one environment"
-    return [
+    checks = [
         Check(shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"),
         Check(node["python"] == here, f"{host}: Python {node['python']}", one),
         Check(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
+    return [*checks, _device(node)] if devices and node["torch"] else checks
+
+
+def _device(node: dict[str, Any]) -> Check:
+    """Can torch use the GPU that the node was asked for?"""
+    if not node["devices"]:
+        fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
+        return Check(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
+    problem = node["device_problem"]
+    evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
+    return Check(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
 
 
 def _network(answers: list[dict[str, Any]]) -> list[Check]:

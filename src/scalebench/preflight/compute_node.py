@@ -4,9 +4,11 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from scalebench.machine.gpus import cuda_devices
+from scalebench.machine.applicable import arch_problem, build_problem
+from scalebench.machine.gpus import Gpu, cuda_devices, torch_cuda_version
 from scalebench.machine.network import interface, short_host
 from scalebench.machine.slurm import run_command
 
@@ -18,6 +20,7 @@ def main(token: Path) -> None:
     if reads:
         token.with_name(f"{token.name}.{here}").touch()
     torch, error = _torch()
+    gpus = cuda_devices()
     hosts = run_command("scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", here)).split()
     report = {
         "host": here,
@@ -25,10 +28,27 @@ def main(token: Path) -> None:
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "torch": torch,
         "error": error,
-        "devices": [gpu.name for gpu in cuda_devices()],
+        "devices": [gpu.name for gpu in gpus],
+        "device_problem": device_problem(gpus) if torch else None,
         "interface": interface(hosts),
     }
     sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe
+
+
+def device_problem(gpus: Sequence[Gpu]) -> str | None:
+    """Why torch cannot use this node's devices; None where it can, and where none is visible."""
+    from importlib import import_module
+
+    if not gpus:
+        return None
+    cuda = import_module("torch").cuda
+    oldest = min(gpus, key=lambda gpu: gpu.capability)
+    problem = build_problem(oldest, torch_cuda_version())
+    if problem:
+        return problem
+    if not cuda.is_available():
+        return f"torch cannot use {oldest.name}: cuda.is_available() is false"
+    return arch_problem(oldest.name, oldest.capability, cuda.get_arch_list())
 
 
 def _torch() -> tuple[str | None, str]:

@@ -1,13 +1,26 @@
 """The audit as one HTML page that needs nothing but itself."""
 
 from scalebench.audit.audit_paths import Audit
-from scalebench.report.audit_text import PAGES, grouped, names_of, one_line, summary
+from scalebench.audit.catalog import PAGES
+from scalebench.report.audit_text import HEADINGS, cells, grouped, names_of, one_line, summary
 from scalebench.report.html import environment
 
 
-def audit_page(audit: Audit) -> str:
-    return (
-        environment(line=one_line, names=names_of)
-        .get_template("audit.html.j2")
-        .render(audit=audit, summary=summary(audit), groups=grouped(audit.findings), pages=PAGES)
+def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
+    """`date`: when it was made. `base`: what a file's name is appended to for a link ("https://github.com/.../blob/main")."""
+
+    def link(place: str) -> str:
+        """The address of a line of a file."""
+        file, _, line = place.rpartition(":")
+        return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
+
+    template = environment(line=one_line, names=names_of, cells=cells, link=link).get_template("audit.html.j2")
+    return template.render(
+        audit=audit,
+        date=date,
+        base=base,
+        summary=summary(audit),
+        groups=grouped(audit.findings),
+        pages=PAGES,
+        headings=HEADINGS,
     )

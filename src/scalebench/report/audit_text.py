@@ -1,33 +1,98 @@
-"""The audit as text, and the pages of its findings as Markdown."""
+"""The audit as text for a console and as Markdown for an issue, and the pages of its findings."""
 
 import textwrap
+from collections.abc import Iterator
+
+from tabulate import tabulate
 
 from scalebench.audit.audit_paths import Audit
 from scalebench.audit.catalog import ANYBODYS, OWN_ONLY, PAGES
+from scalebench.audit.external.reading import Reading
 from scalebench.audit.finding import Finding
 from scalebench.importers.text_files import printable
 
 WIDTH = 110
 NAMES = 3  # runs that a finding is headed with
+ROWS = 40  # of what was read
+EACH = 12  # findings of one kind, and files of one kind
+CELL = 34  # characters of a cell on a console
+HEADINGS = ("run or row", "devices", "work", "rate", "published", "recomputed", "corrected", "mark")
 
 
 def audit_text(audit: Audit) -> str:
-    """What was read, then the findings, those of one kind together, most severe first."""
+    """What was read, then the findings, those of one kind together, most severe first, then what was not read."""
     lines = [summary(audit)]
-    for (severity, code), found in grouped(audit.findings).items():
-        lines += ["", f"{severity} {code}" + (f" ({len(found)} times)" if len(found) > 1 else "")]
-        for f in found:
-            lines += _labelled(names_of(f), f.evidence, 4)
-            lines += _labelled("corrected", str(f.corrected), 4) if f.corrected else []
+    if audit.readings:
+        rows = [[_cut(cell) for cell in cells(reading)] for reading in audit.readings[:ROWS]]
+        lines += ["", tabulate(rows, HEADINGS, tablefmt="simple", disable_numparse=True)]
+        lines += [f"and {len(audit.readings) - ROWS:,} more (--json has all)"] if len(audit.readings) > ROWS else []
+    for (severity, code), findings in grouped(audit.findings).items():
+        lines += ["", f"{severity} {code}" + (f" ({len(findings)} times)" if len(findings) > 1 else "")]
+        for finding in findings[:EACH]:
+            lines += _labelled(names_of(finding), finding.evidence, 4)
+            lines += _labelled("corrected", str(finding.corrected), 4) if finding.corrected else []
+        lines += [f"    and {len(findings) - EACH:,} more like these"] if len(findings) > EACH else []
         lines += _labelled("why", PAGES[code].what, 2) if code in PAGES else []
-        lines += _labelled("do", found[0].advice, 2)
-    return "\n".join(lines)
+        lines += _labelled("do", findings[0].advice, 2)
+    not_read = list(_not_read(audit))
+    return "\n".join([*lines, *(["", "not read:", *not_read] if not_read else [])])
+
+
+def audit_markdown(audit: Audit) -> str:
+    """The same for an issue on GitHub."""
+    lines = [f"## Audit of `{one_line(audit.source)}`", "", summary(audit), ""]
+    if audit.readings:
+        rows = [[cell.replace("|", "\\|") for cell in cells(reading)] for reading in audit.readings[:ROWS]]
+        lines += [tabulate(rows, HEADINGS, tablefmt="github", disable_numparse=True), ""]
+    for (severity, code), findings in grouped(audit.findings).items():
+        lines += [f"### {severity}: `{code}`", "", one_line(PAGES[code].what) if code in PAGES else "", ""]
+        for finding in findings[:EACH]:
+            corrected = f" **Corrected: {one_line(finding.corrected)}.**" if finding.corrected else ""
+            lines.append(f"- `{names_of(finding)}`: {one_line(finding.evidence)}.{corrected}")
+        lines += [f"- and {len(findings) - EACH:,} more like these"] if len(findings) > EACH else []
+        lines += ["", f"What to do: {one_line(findings[0].advice)}", ""]
+    not_read = list(_not_read(audit))
+    lines += (
+        ["<details><summary>Not read</summary>", "", *(f"- {line.strip()}" for line in not_read), "", "</details>"]
+        if not_read
+        else []
+    )
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def cells(reading: Reading) -> list[str]:
+    """The cells of a line of what was read."""
+    devices = "" if reading.devices is None else str(reading.devices)
+    texts = (reading.work, reading.rate, reading.published, reading.recomputed, reading.corrected, reading.mark)
+    return [one_line(reading.name), devices, *map(one_line, texts)]
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= CELL else f"{cell[: CELL // 2 - 2]}...{cell[-CELL // 2 + 1 :]}"
+
+
+def _not_read(audit: Audit) -> Iterator[str]:
+    """What was not read, by kind."""
+    for kind, files in sorted(audit.not_read.items()):
+        yield _some(kind, files)
+    if audit.traces:
+        yield _some("traces (see scalebench trace)", audit.traces)
+    if audit.columns_not_understood:
+        yield _some("columns of tables that were not understood", audit.columns_not_understood)
+    if audit.not_recognised:
+        yield f"  {len(audit.not_recognised):,} files of no known form"
+
+
+def _some(kind: str, files: list[str]) -> str:
+    more = f" and {len(files) - NAMES:,} more" if len(files) > NAMES else ""
+    return one_line(f"{kind} ({len(files):,}): {'; '.join(files[:NAMES])}{more}", indent="  ")
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
+    """Findings by severity and code, in their order."""
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for f in findings:
-        groups.setdefault((f.severity, f.code), []).append(f)
+    for finding in findings:
+        groups.setdefault((finding.severity, finding.code), []).append(finding)
     return groups
 
 
@@ -43,16 +108,16 @@ def _labelled(label: str, text: str, indent: int) -> list[str]:
     )
 
 
-def one_line(text: object) -> str:
+def one_line(text: object, indent: str = "") -> str:
     """One line without control characters, whatever a file had in it."""
-    return "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
+    return indent + "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
 
 def summary(audit: Audit) -> str:
     """One sentence: how many runs of which formats, how many findings."""
     read = ", ".join(f"{n:,} {name}" for name, n in audit.formats.items())
-    found = ", ".join(f"{n} {s}" for s in ("invalid", "suspect", "note") if (n := audit.count(s)))
-    return f"read: {read or 'nothing'}; found: {found or 'nothing'}"
+    findings = ", ".join(f"{n} {s}" for s in ("invalid", "suspect", "note") if (n := audit.count(s)))
+    return f"read: {read or 'nothing'}; found: {findings or 'nothing'}"
 
 
 def index() -> str:

@@ -47,8 +47,8 @@ def check_manifest(folder: Path) -> list[Difference]:
         file = folder / name
         if not file.is_file():
             differences.append(Difference(name, "", "is missing"))
-        elif (found := _sha256(file)) != expected:
-            problem = f"changed since the report was written ({str(expected)[:12]} then, {found[:12]} now)"
+        elif (current := _sha256(file)) != expected:
+            problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
             differences.append(Difference(name, "sha256", problem))
     for name in sorted(p.relative_to(folder).as_posix() for p in folder.glob("runs/*/rep*/training_metrics.json")):
         if name not in listed:

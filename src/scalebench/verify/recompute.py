@@ -146,17 +146,17 @@ FROM_METRICS: dict[str, tuple[str, Callable[[list[float]], float], Callable[[dic
 def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[str, Any]) -> Quantities:
     """Speed-up, efficiency and the like. Which cell is the baseline is read from scaling_report.json."""
     groups = {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
-    found: Quantities = {}
+    ratios: Quantities = {}
     for series in report["series"]:
         for point in series["runs"].values():
             cell, base = point["cell"], series["baseline"]
             pairs = (("speedup", base), ("speedup_vs_best_single", point["best_single"]))
             for name, other in pairs:
                 if point[name] and other in groups:
-                    found[f"cells/{cell}/{name}"] = _ratio(quantities, cell, other)
+                    ratios[f"cells/{cell}/{name}"] = _ratio(quantities, cell, other)
             if point["speedup"] and base in groups:
-                found |= _derived(found[f"cells/{cell}/speedup"], cell, base, groups)
-    return found
+                ratios |= _derived(ratios[f"cells/{cell}/speedup"], cell, base, groups)
+    return ratios
 
 
 def _ratio(quantities: Quantities, cell: str, base: str) -> Quantity:
@@ -175,12 +175,12 @@ def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[Raw
     jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
     formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"
     by_job = Quantity(jobs[cell] / jobs[base], n, formula, sources)
-    found = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
+    ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
     if there == 1 and here > 1 and s > 1:
         karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
         formula = f"(1/S - 1/N) / (1 - 1/N) with S = {s:.7g}, N = {here}"
-        found[f"cells/{cell}/karp_flatt"] = Quantity(karp_flatt, n, formula, sources)
-    return found
+        ratios[f"cells/{cell}/karp_flatt"] = Quantity(karp_flatt, n, formula, sources)
+    return ratios
 
 
 def _wall(run: RawRun) -> float:
@@ -189,7 +189,7 @@ def _wall(run: RawRun) -> float:
 
 def run_quantities(runs: list[RawRun]) -> Quantities:
     """`runs/<cell>/rep<k>/<column>` of every measured run."""
-    found: Quantities = {}
+    of_runs: Quantities = {}
     for run in runs:
         if not run.ok:
             continue
@@ -206,5 +206,5 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
         for name, (value, formula) in figures.items():
-            found[f"runs/{run.name}/{name}"] = Quantity(value, 1, formula, sources)
-    return found
+            of_runs[f"runs/{run.name}/{name}"] = Quantity(value, 1, formula, sources)
+    return of_runs

@@ -156,13 +156,13 @@ class _Page(HTMLParser):
         self._inside = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        if tag == "a" and found.get("class") == "figure":
-            self.figures.append((found["data-id"], found["title"], ""))
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a" and attributes.get("class") == "figure":
+            self.figures.append((attributes["data-id"], attributes["title"], ""))
             self._open.append("figure")
-        if tag == "tr" and "data-sha" in found:
-            self.sources.append((found["data-cell"], found["data-file"], found["data-sha"]))
-        if tag == "div" and (self._inside or found.get("class", "").startswith("answer")):
+        if tag == "tr" and "data-sha" in attributes:
+            self.sources.append((attributes["data-cell"], attributes["data-file"], attributes["data-sha"]))
+        if tag == "div" and (self._inside or attributes.get("class", "").startswith("answer")):
             self._inside += 1
 
     def handle_endtag(self, tag: str) -> None:

@@ -148,5 +148,5 @@ def _equal(text: str, value: float | None) -> bool:
 
 
 def _wrong(file: str, where: str, stated: Any, computed: Any) -> Difference:
-    shown = f"{computed:.10g}" if isinstance(computed, float) else computed
-    return Difference(file, where, f"is {stated or 'empty'}, the raw files give {shown}")
+    figure = f"{computed:.10g}" if isinstance(computed, float) else computed
+    return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

@@ -34,7 +34,7 @@ WORK = ("model", "dataset", "dataset_samples", "seq_len", "epochs", "parameters"
 # Parts of a name that say how many devices and which strategy, not which work; numbers of jobs and experiments.
 DEVICE_WORDS = re.compile(
     r"^(\d+|\d*x?gpus?\d*|\d*devices?\d*|\d*nodes?\d*|n\d+(x\d+)?|np?\d+|ws\d+|world\d*|single|multi|dual|quad|distributed|"
-    r"baseline|optimized|ddp\d*|dp\d*|fsdp\d*|zero\d?|deepspeed|one|two|four|eight|exp\d*|experiment\d*|run\d*|rep\d*|job\d*|"
+    r"baseline|optimized|pytorch|torch|vanilla|plain|ddp\d*|dp\d*|fsdp\d*|zero\d?|deepspeed|one|two|four|eight|exp\d*|experiment\d*|run\d*|rep\d*|job\d*|"
     r"seed\d*|trial\d*|rerun|again|slurm|out|log|logs|csv|json|txt|metrics|training|train|results?|train_log|h100|a100|v100|t4|l4)$"
 )
 
@@ -151,7 +151,13 @@ def _differ(a: ReportedRun, b: ReportedRun, name: str) -> bool:
 
 
 def _weight(base: ReportedRun, run: ReportedRun) -> int:
-    return sum(_differ(base, run, name) for name in CONDITIONS)
+    """How far a baseline is from a run: 2 for each condition that differs, 1 where one of the two does not state it."""
+    weight = 0
+    for name in CONDITIONS:
+        first, second = getattr(base, name), getattr(run, name)
+        if first != second:
+            weight += 1 if first is None or second is None else 2
+    return weight
 
 
 def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:

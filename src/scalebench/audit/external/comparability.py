@@ -22,6 +22,7 @@ ENVIRONMENT = ("commit", "launcher", "device")
 TF32_DEVICES = ("A100", "H100", "H200", "B200", "L4", "L40", "A10", "A30", "A40", "RTX 30", "RTX 40")
 NO_TF32 = ("V100", "T4", "P100", "K80", "RTX 20")
 LOW = ("fp16", "bf16", "float16", "bfloat16")
+SHARDED = ("fsdp", "zero1", "zero2", "zero3")
 NO_NUMBERS = ("failed", "not_applicable")
 
 
@@ -178,38 +179,38 @@ def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"one run, {str(copies[0].run_id)[:60]}, is in {names}: n is smaller by the copies", copies)
 
 
-@of_evidence.check(
-    Code(
-        "sharding-one-device",
-        "note",
-        what="ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is "
-        "their overhead.",
-        detected="World size 1 with a sharding strategy.",
-        seen="ZeRO stages and precisions on one H100: read as a result about ZeRO.",
-        repair="Label it overhead only, or use two devices and more.",
-    )
+SHARDING_ONE_DEVICE = Code(
+    "sharding-one-device",
+    "note",
+    what="ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is "
+    "their overhead.",
+    detected="World size 1 with a sharding strategy.",
+    seen="ZeRO stages and precisions on one H100: read as a result about ZeRO.",
+    repair="Label it overhead only, or use two devices and more.",
 )
+
+
+@of_evidence.check(SHARDING_ONE_DEVICE)
 def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
     """ZeRO and FSDP on one device have nothing to shard."""
-    sharded = ("fsdp", "zero1", "zero2", "zero3")
     alone = [
-        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in sharded)
+        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDED)
     ]
     if alone:
         yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)
 
 
-@of_evidence.check(
-    Code(
-        "fp32-without-tf32",
-        "note",
-        what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using "
-        "them.",
-        detected="fp32 runs beside 16-bit runs, none of them TF32.",
-        seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
-        repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
-    )
+FP32_WITHOUT_TF32 = Code(
+    "fp32-without-tf32",
+    "note",
+    what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using them.",
+    detected="fp32 runs beside 16-bit runs, none of them TF32.",
+    seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
+    repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
 )
+
+
+@of_evidence.check(FP32_WITHOUT_TF32)
 def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     """fp32 without TF32 leaves the tensor cores idle: 16-bit over that is not the gain of 16 bits."""
     low = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]

@@ -4,10 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePosixPath
 from statistics import fmean
 from typing import Any
 
-from scalebench.audit.external.baselines import Baselines, Scaling
+from scalebench.audit.external.baselines import Baselines, Scaling, name_of_work
+from scalebench.audit.external.matching import claims_from_tables, devices_from_tables, pairs_in_tables
 from scalebench.audit.external.speeds import Speed, speed
 from scalebench.audit.registry import Register
 from scalebench.importers.reported import Evidence, PublishedClaim, ReportedRun
@@ -21,6 +23,10 @@ class AuditContext:
     """The evidence of one audit."""
 
     evidence: Evidence
+
+    def __post_init__(self) -> None:
+        for run, devices in devices_from_tables(self.evidence):
+            run.world_size = devices
 
     @property
     def runs(self) -> list[ReportedRun]:
@@ -46,7 +52,17 @@ class AuditContext:
         return baselines
 
     def claims(self, *kinds: str) -> Iterator[PublishedClaim]:
-        return (claim for claim in self.evidence.published_claims if claim.kind in kinds)
+        """Claims of these kinds: of claims files, and those that tables and sentences make about runs beside them."""
+        return (claim for claim in self._claims if claim.kind in kinds)
+
+    @cached_property
+    def _tabled(self) -> set[frozenset[str]]:
+        """Pairs of runs whose figures stand in one table."""
+        return set(pairs_in_tables(self.evidence))
+
+    @cached_property
+    def _claims(self) -> list[PublishedClaim]:
+        return [*self.evidence.published_claims, *claims_from_tables(self.evidence)]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""
@@ -58,6 +74,8 @@ class AuditContext:
             )
             if (a.name in first and b.name in second) or (b.name in first and a.name in second):
                 return True
+        if frozenset((a.name, b.name)) in self._tabled or _siblings(a, b):
+            return True
         sizes = {a.world_size, b.world_size}
         return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
 
@@ -81,6 +99,12 @@ class AuditContext:
         if not known or len(known) < len(speeds) or len({s.unit for s in known}) > 1:
             return None
         return Speed(fmean(s.value for s in known), known[0].unit)
+
+
+def _siblings(a: ReportedRun, b: ReportedRun) -> bool:
+    """Whether two runs lie side by side in one folder under names that differ only in the devices: a scaling study."""
+    same_folder = PurePosixPath(a.name).parent == PurePosixPath(b.name).parent != PurePosixPath(".")
+    return same_folder and a.world_size != b.world_size and name_of_work(a.name) == name_of_work(b.name)
 
 
 of_evidence: Register[AuditContext] = Register(lambda context: [])

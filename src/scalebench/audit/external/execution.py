@@ -1,13 +1,14 @@
 """What was on during a run, and figures that cannot be."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import median
 
 from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
-from scalebench.importers.reported import ReportedRun
+from scalebench.importers.reported import BROKEN, ReportedRun
 from scalebench.model.peaks import DEVICES, TERA
 
 TIMES_OWN = 1.5  # inclusive over own time of a profile
@@ -67,7 +68,7 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
             settings = sorted(run.debug_settings.items())
             by_settings[listed(f"{k}={v}" if v != "on" else k for k, v in settings)].append(run)
     for settings_text, runs in by_settings.items():
-        yield Flag(f"on while {listed(run.name for run in runs)} ran: {settings_text}", runs)
+        yield Flag(f"on during {plural(len(runs), 'run')}: {settings_text}", runs)
 
 
 @of_evidence.check(
@@ -142,7 +143,7 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     if missing:
         names = sorted({name for run in missing for name in run.details["missing"]})
         verb = "is" if len(names) == 1 else "are"
-        yield Flag(f"{listed(names)} {verb} missing in {listed(run.name for run in missing)}", missing, "field-missing")
+        yield Flag(f"{listed(names)} {verb} missing", missing, "field-missing")
 
 
 @of_evidence.check(MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, PEAK_ASSUMED)
@@ -191,9 +192,10 @@ def known_peaks(device: str | None) -> set[float]:
 
 
 def _names_device(pattern: str, device: str) -> bool:
-    models = [part.replace(r"\b", "").split(".")[0] for part in pattern.split("|")]
+    """Whether a device is of the model that a pattern begins with, whatever its variant."""
+    model = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))[0]
     words = device.replace("-", " ").split()
-    return any(model in words or (" " in model and model in device) for model in models)
+    return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
 
 
 @of_evidence.check(
@@ -264,7 +266,8 @@ def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
         yield Flag(evidence, [table], "inclusive-times-summed", severity="invalid", corrected=correction)
     steps = {table.name: table.steps for table in context.evidence.operator_tables if table.steps}
     if len(set(steps.values())) > 1:
-        evidence = listed(f"{name}: {plural(count, 'step')}" for name, count in steps.items())
+        lengths = Counter(steps.values())
+        evidence = listed(f"{plural(lengths[n], 'profile')} of {plural(n, 'step')}" for n in sorted(lengths))
         yield Flag(f"{evidence}; divide each sum by its steps", list(steps), "profiles-of-different-length")
 
 
@@ -303,7 +306,8 @@ FILE_UNREADABLE = Code(
 def files_were_read(context: AuditContext) -> Iterator[Flag]:
     """Files that could not be read are named."""
     for unread in context.evidence.unread:
-        yield Flag(unread.reason, [unread])
+        if unread.kind in BROKEN:
+            yield Flag(unread.reason, [unread])
 
 
 @of_evidence.check(

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from statistics import fmean
 from typing import Any
 
-from scalebench.audit.external.context import AuditContext, listed, near, of_evidence
+from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
+from scalebench.audit.external.matching import FigureIndex, evidence_index, match
 from scalebench.audit.external.speeds import epoch_seconds
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
@@ -14,6 +15,7 @@ from scalebench.importers.reported import PublishedClaim
 from scalebench.model.counts import count
 from scalebench.model.peaks import TERA, peak
 
+MOST_SENTENCES = 300  # of one audit
 PRINTED = 0.006  # of a ratio that is printed with two digits
 SAME_SHAPE = 0.005
 UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
@@ -306,3 +308,32 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
     )
     if absent:
         yield Flag(f"published, but no file here: {listed(absent)}", absent)
+
+
+@of_evidence.check(
+    Code(
+        "claim-unverifiable",
+        "note",
+        what="A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is "
+        "not "
+        "here, or not said.",
+        detected="No figure, ratio or change of the tables and runs that were read is the stated one within its "
+        "printed "
+        "digits.",
+        seen="Headlines of READMEs whose logs were not published.",
+        repair="Publish the file behind the figure, or name the run in a claims file.",
+    )
+)
+def sentences_are_supported(context: AuditContext) -> Iterator[Flag]:
+    """Figures of sentences are found in the tables and runs beside them."""
+    evidence = context.evidence
+    measured = [stated for stated in evidence.stated_figures if not stated.hypothetical][:MOST_SENTENCES]
+    index = evidence_index(evidence) if measured else FigureIndex([])
+    unsupported = [stated for stated in measured if match(stated, index) is None]
+    if unsupported:
+        texts = listed(f"{stated.source} “{stated.printed}”" for stated in unsupported)
+        verb = "states" if len(unsupported) == 1 else "state"
+        yield Flag(
+            f"{plural(len(unsupported), 'sentence')} {verb} a figure that nothing here gives: {texts}",
+            [stated.source for stated in unsupported],
+        )

@@ -255,8 +255,12 @@ def devices_are_known(context: AuditContext) -> Iterator[Flag]:
     """The number of devices is known for each run that says how fast it was."""
     unknown = [run for run in context.runs if not run.world_size and (run.timed_spans or run.logged_steps)]
     if unknown and len(context.runs) > 1:
-        names = listed(dict.fromkeys(run.name for run in unknown))
-        yield Flag(f"{names}: give it with --world-size NAME=N (NAME: part of the path)", unknown)
+        verb = "does" if len(unknown) == 1 else "do"
+        yield Flag(
+            f"{plural(len(unknown), 'run')} {verb} not say on how many devices: give it with --world-size NAME=N "
+            f"(NAME: part of the path)",
+            unknown,
+        )
 
 
 @of_evidence.check(

@@ -1,6 +1,6 @@
 """Do step times mean what they are called?"""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -100,6 +100,7 @@ def _sawtooth(times: Sequence[float]) -> _Sawtooth | None:
 def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
     """The time since the last log line divided by all steps so far: rates that rise without anything getting faster."""
     proofs = {run.name: proof for run in context.runs if (proof := _proof(run)) is not None}
+    proofs |= _proofs_together(context.runs)
     formats: dict[str, str] = {}
     for run in context.runs:
         if run.name in proofs:
@@ -122,30 +123,46 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-def _proof(run: ReportedRun) -> tuple[LoggedStep, LoggedStep, str] | None:
+Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidence
+
+
+def _proof(run: ReportedRun) -> Proof | None:
     timed = [step for step in run.logged_steps if step.seconds]
-    return _proof_by_bar(run, timed) or _proof_by_fall(timed)
+    return _proof_by_bar(run, timed, 0.95, 1.5) or _proof_by_fall(timed)
 
 
-def _proof_by_bar(run: ReportedRun, timed: list[LoggedStep]) -> tuple[LoggedStep, LoggedStep, str] | None:
-    """The progress bar's clock contradicts the printed time and agrees with printed time x all steps."""
+def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
+    """The same in three logs of one program or more, each of which may have time outside of the timer."""
+    loose: dict[str, dict[str, Proof]] = defaultdict(dict)
+    for run in runs:
+        proof = _proof_by_bar(run, [step for step in run.logged_steps if step.seconds], 0.8, 0)
+        if proof is not None:
+            loose[run.format][run.name] = proof
+    return {name: proof for proofs in loose.values() if len(proofs) >= 3 for name, proof in proofs.items()}
+
+
+def _proof_by_bar(run: ReportedRun, timed: list[LoggedStep], least: float, rounding_s: float) -> Proof | None:
+    """The progress bar's clock contradicts the printed time and agrees with printed time x all steps: it is at least
+    `least` of what passed, give or take `rounding_s`, and not more than all of it."""
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     for before, step in pairwise(timed):
         steps, printed = step.step - before.step, step.seconds or 0
         if steps <= 0 or step.step < 1.5 * steps or before.step not in elapsed or step.step not in elapsed:
             continue
         passed = elapsed[step.step] - elapsed[before.step]
-        agrees = abs(printed * step.step - passed) <= 0.05 * passed + 1.5
-        if passed > 5 and agrees and printed * steps < 0.8 * passed - 1:
-            return before, step, (
+        by_all = printed * step.step
+        agrees = least * passed - rounding_s <= by_all <= 1.05 * passed + 1.5
+        if passed > 5 and agrees and printed * steps < 0.8 * least / 0.95 * passed - 1:
+            evidence = (
                 f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
                 f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
-                f"{step.step} = {printed * step.step:.1f} s"
-            )  # fmt: skip
+                f"{step.step} = {by_all:.1f} s"
+            )
+            return before, step, evidence
     return None
 
 
-def _proof_by_fall(timed: list[LoggedStep]) -> tuple[LoggedStep, LoggedStep, str] | None:
+def _proof_by_fall(timed: list[LoggedStep]) -> Proof | None:
     """Printed times fall as 1, 1/2, 1/3, ... over four intervals of one length or more."""
     if len(timed) < 4:
         return None

@@ -146,10 +146,15 @@ class DLLogger(LogReader):
 
 
 class HuggingFaceConsole(LogReader):
-    """transformers.Trainer: `{'loss': 2.3, 'learning_rate': 5e-05, 'epoch': 0.1}` and the final `{'train_runtime': ...}`."""
+    """transformers.Trainer: `{'loss': 2.3, 'learning_rate': 5e-05, 'epoch': 0.1}` and the final `{'train_runtime':
+    ...}`.
+    """
 
     mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{.*'train_runtime': |\{'loss': .*\}"
-    looked_at = r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|Number of trainable"
+    looked_at = (
+        r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|"
+        r"Number of trainable"
+    )
     format = "Hugging Face console log"
 
     def feed(self, number: int, line: str) -> None:

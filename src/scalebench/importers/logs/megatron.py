@@ -17,18 +17,26 @@ ARGUMENTS = {
     "train_batch_size": "global_batch",
 }
 SETTLING = 50  # iterations in which a loss scaler that starts at 2**32 has found its scale
-PARALLEL = {"tensor_model_parallel_size": "tensor_parallel", "pipeline_model_parallel_size": "pipeline_parallel",
-            "model_parallel_size": "tensor_parallel", "pipe_parallel_size": "pipeline_parallel"}  # fmt: skip
+PARALLEL = {
+    "tensor_model_parallel_size": "tensor_parallel",
+    "pipeline_model_parallel_size": "pipeline_parallel",
+    "model_parallel_size": "tensor_parallel",
+    "pipe_parallel_size": "pipeline_parallel",
+}
 
 
 class Megatron(LogReader):
     """NVIDIA/Megatron-LM: ` iteration  100/ 5000 | consumed samples: ... | elapsed time per iteration (ms): ... |`.
 
-    A rate is not printed: it is global batch x sequence length / time. `number of skipped iterations` counts those since the line before.
+    A rate is not printed: it is global batch x sequence length / time. `number of skipped iterations` counts those
+    since the line before.
     """
 
     mark = r"iteration +\d+/ *\d+ \|.*elapsed time per iteration \((?:ms|s)\): "
-    looked_at = r"elapsed time per iteration|\.{3,} |max allocated|saving checkpoint|successfully saved checkpoint|validation loss|nproc"
+    looked_at = (
+        r"elapsed time per iteration|\.{3,} |max allocated|saving checkpoint|successfully saved checkpoint|"
+        r"validation loss|nproc"
+    )
     format = "Megatron-LM log"
 
     _step = re.compile(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \((ms|s)\): *{N}")
@@ -107,7 +115,9 @@ class Megatron(LogReader):
 
 
 class GptNeoX(Megatron):
-    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU: 5.7TFLOPS` and `lm_loss`."""
+    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU: 5.7TFLOPS` and
+    `lm_loss`.
+    """
 
     mark = r"samples/sec: [0-9.]+ \| iteration +\d+/"
     format = "GPT-NeoX log"

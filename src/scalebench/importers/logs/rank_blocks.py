@@ -24,11 +24,14 @@ OVERFLOW = re.compile(rf"OVERFLOW!(?: Rank (\d+))?.*?kipping step\.(?: Attempted
 
 
 class RankBlocks(LogReader):
-    """`Step N: loss x`, `elapsed_time_per_iteration: x s`, a rate, memory, GPUtil's table, of every rank; tqdm's bar."""
+    """`Step N: loss x`, `elapsed_time_per_iteration: x s`, a rate, memory, GPUtil's table, of every rank; tqdm's
+    bar.
+    """
 
     mark = r"elapsed_time_per_iteration"
     looked_at = (
-        r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|OVERFLOW|micro.batch|global.batch|"
+        r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|"
+        r"OVERFLOW|micro.batch|global.batch|"
         r"seq.length|num.gpus|world.size|framework|profile|Profiler|Validation loss|CUDA time total|nproc"
     )
     format = "text log in blocks"
@@ -91,7 +94,9 @@ class RankBlocks(LogReader):
             self._last.seconds = max(self._last.seconds or 0.0, seconds or 0.0) or None
 
     def _on_rate(self, m: re.Match[str], number: int) -> None:
-        """`at step 15` names its step; `average on 15` says how many steps it is over, and belongs to the last step that was printed."""
+        """`at step 15` names its step; `average on 15` says how many steps it is over, and belongs to the last step
+        that was printed.
+        """
         text = m[0]
         logged = self._last
         if at := re.search(rf"at step {STEP}", text):

@@ -11,9 +11,11 @@ A100_BF16 = 312e12
 
 
 class NanoGPT(LogReader):
-    """karpathy/nanoGPT: the iteration's time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the device.
+    """karpathy/nanoGPT: the iteration's time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the
+    device.
 
-    Every eval_interval iterations the evaluation and the checkpoint are inside the time of the iteration that is printed next.
+    Every eval_interval iterations the evaluation and the checkpoint are inside the time of the iteration that is
+    printed next.
     """
 
     mark = r"iter \d+: loss (?:[0-9.]+|nan|inf), time [0-9.]+ms"
@@ -55,7 +57,9 @@ class NanoGPT(LogReader):
 
 
 class ModdedNanoGPT(LogReader):
-    """KellerJordan/modded-nanogpt: a clock since the start (stopped during validation) and its average; a step's time is the difference."""
+    """KellerJordan/modded-nanogpt: a clock since the start (stopped during validation) and its average; a step's
+    time is the difference.
+    """
 
     mark = r"step:\d+/\d+ (?:val_loss:\S+ )?train_time:\d+ms step_avg:"
     looked_at = r"step:\d|nproc"
@@ -87,7 +91,9 @@ class ModdedNanoGPT(LogReader):
 
 
 class NanoChat(LogReader):
-    """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.44ms | tok/sec: 529,882 | mfu: 74.13 | ...`."""
+    """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.44ms | tok/sec: 529,882 | mfu:
+    74.13 | ...`.
+    """
 
     mark = r"step \d+/\d+ \([0-9.]+%\) \| loss: \S+ \|.* dt: [0-9.]+ms"
     looked_at = r"step |Step |Number of parameters|world|nproc|Validation|batch size"
@@ -155,7 +161,9 @@ class LlmC(LogReader):
 
 
 class TorchTitan(LogReader):
-    """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that the program divided by."""
+    """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that the program divided
+    by.
+    """
 
     mark = r"step: +\d+ +loss: +(?:[0-9.]+|nan|inf).*?(?:tps|wps): "
     looked_at = r"step: |Peak FLOPS|Peak flops|capacity: |batch size|mesh|Dumping|checkpoint|nproc|ompiling"
@@ -204,7 +212,9 @@ class TorchTitan(LogReader):
 
 
 class MaxText(LogReader):
-    """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later versions say "/device"."""
+    """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later versions say
+    "/device".
+    """
 
     mark = r"completed step: \d+, seconds: "
     looked_at = r"completed step|eval|checkpoint|number parameters"
@@ -212,7 +222,8 @@ class MaxText(LogReader):
     rate_scope = "rank"
 
     _step = re.compile(
-        rf"completed step: {STEP}, seconds: {N}(?:, TFLOP/s(?:/device)?: {N})?(?:, Tokens/s/device: {N})?.*?(?:loss: {N})?$"
+        rf"completed step: {STEP}, seconds: {N}(?:, TFLOP/s(?:/device)?: {N})?(?:, Tokens/s/device: {N})?"
+        rf".*?(?:loss: {N})?$"
     )
 
     def feed(self, number: int, line: str) -> None:

@@ -1,0 +1,59 @@
+"""Pages of the findings about forecasts, links and memory; their checks are in `forecast/findings.py`."""
+
+from scalebench.audit.registry import Code
+
+FORECAST_MISSED = Code(
+    "forecast-missed",
+    "note",
+    what="The measured step is outside the interval that was written before the run: the model of the machine, or "
+    "the run, is not what it was taken for.",
+    detected="A forecast with hash and time, made before the cell's first run, does not hold its mean step time.",
+    seen="Analytical predictors carry a bias, not noise: SimuMax's 43 published B200 rows err by -5.6 % on average.",
+    repair="Compare the waterfalls of forecast and run: the part that differs says what was wrong. Sweep the target "
+    "group, or run again where the machine was busy.",
+)
+
+SWEEP_SLOWER_THAN_LINK = Code(
+    "sweep-slower-than-link",
+    "suspect",
+    what="Collectives reach far less than what the link is said to carry: a wrong route, a cable, a card that is "
+    "shared, or a setting of NCCL.",
+    detected="Bus bandwidth of the largest message below 70 % of the link's figure.",
+    seen="nccl-tests issues 40, 119 and 293; open_clip issue 325: two nodes slower than one.",
+    repair="Compare node pairs, look at topology and interface (scalebench cluster check), and sweep again.",
+)
+
+SWEEP_UNSTABLE = Code(
+    "sweep-unstable",
+    "note",
+    what="Launches of the same sweep differ: gloo's gather has two states, a neighbour used the link, or routes "
+    "changed. A forecast takes the median of the launches.",
+    detected="Medians of launches differ by more than 10 % at 64 KiB or more.",
+    seen="One public H100 project's own figures for one shape differ by 18 % between days.",
+    repair="Make more launches (forecast.launches), or measure on a machine that nobody else uses.",
+)
+
+NEAR_MEMORY_CLIFF = Code(
+    "near-memory-cliff",
+    "note",
+    what="The allocator holds nearly all of the device, or had to give memory back and ask again: throughput falls "
+    "there, and a slightly longer sample is out of memory.",
+    detected="Reserved memory above 95 % of the device, or retries of the allocator.",
+    seen="OpenTau pull request 273: 7.0 to 4.9 samples/s at 97-98 % reserved; fms-fsdp issue 63.",
+    repair="Take a smaller micro-batch: scalebench frontier says which is the largest and which the fastest.",
+)
+
+CALIBRATION_STALE = Code(
+    "calibration-stale",
+    "suspect",
+    what="Runs that forecasts are made from were made with other versions than the sweep beside them: fitting one "
+    "version says nothing about the next.",
+    detected="Versions of torch differ between the sweeps and the runs of a campaign, or among these runs.",
+    seen="DeepSpeed, NCCL and torch change bucket sizes and algorithms between minor versions.",
+    repair="Repeat what is older: scalebench retry for runs, scalebench sweep for links.",
+)
+
+FORECAST_CODES = {
+    code.name: code
+    for code in (FORECAST_MISSED, SWEEP_SLOWER_THAN_LINK, SWEEP_UNSTABLE, NEAR_MEMORY_CLIFF, CALIBRATION_STALE)
+}

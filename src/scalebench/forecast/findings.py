@@ -1,0 +1,103 @@
+"""Findings about forecasts, links and memory, through the register of all checks."""
+
+from collections.abc import Iterator
+
+from scalebench.audit.finding import Finding
+from scalebench.audit.forecast_codes import (
+    CALIBRATION_STALE,
+    FORECAST_MISSED,
+    NEAR_MEMORY_CLIFF,
+    SWEEP_SLOWER_THAN_LINK,
+    SWEEP_UNSTABLE,
+)
+from scalebench.audit.registry import Flag, Register, by_severity
+from scalebench.forecast.campaign_forecast import Evidence
+from scalebench.forecast.frontier import NEAR_FULL
+from scalebench.forecast.ledger import Score
+from scalebench.forecast.sweep_file import Sweep, unstable_rows, weak_rows
+from scalebench.record.run import MeasuredRun
+
+of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
+of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
+of_memory: Register[MeasuredRun] = Register(lambda run: [run])
+of_calibration: Register[Evidence] = Register(lambda evidence: [evidence.loaded.name])
+
+
+@of_forecasts.check(FORECAST_MISSED)
+def forecasts_hold(score: Score) -> Iterator[Flag]:
+    """The measured step is within the interval of its forecast."""
+    if not score.inside:
+        yield Flag(
+            f"{1e3 * score.measured_s:,.1f} ms a step were measured, {1e3 * score.low_s:,.1f} to "
+            f"{1e3 * score.high_s:,.1f} ms were forecast ({100 * score.level:.0f} %, {score.construction})"
+        )
+
+
+@of_sweeps.check(SWEEP_SLOWER_THAN_LINK)
+def sweeps_reach_their_link(sweep: Sweep) -> Iterator[Flag]:
+    """The largest message of each collective reaches 70 % of the link's figure, where that was given."""
+    for row in weak_rows(sweep):
+        yield Flag(
+            f"{row.collective} of {row.nbytes:,} bytes reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s, "
+            f"{100 * (row.of_link or 0):.0f} % of what the link is said to carry"
+        )
+
+
+@of_sweeps.check(SWEEP_UNSTABLE)
+def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
+    """Launches agree within 10 % at sizes that are more than latency."""
+    by_name: dict[str, list[float]] = {}
+    for row in unstable_rows(sweep):
+        by_name.setdefault(row.collective, []).append(row.spread)
+    for name, spreads in by_name.items():
+        yield Flag(f"launches of {name} differ by up to {100 * max(spreads):.0f} %, at {len(spreads)} of its sizes")
+
+
+@of_memory.check(NEAR_MEMORY_CLIFF)
+def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
+    """Reserved memory is below 95 % of the device and the allocator did not retry."""
+    memory = run.metrics.memory
+    if memory.cuda_alloc_retries:
+        yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
+        return
+    totals = [device_bytes(gpu.get("memory", "")) for gpu in run.metrics.hardware.get("gpus") or []]
+    known = [total for total in totals if total]
+    reserved = memory.max_cuda_reserved_bytes
+    if reserved is not None and known and reserved > NEAR_FULL * min(known):
+        yield Flag(f"{100 * reserved / min(known):.1f} % of the device were reserved")
+
+
+@of_calibration.check(CALIBRATION_STALE)
+def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
+    """Runs and sweeps are of one version of torch."""
+    versions: dict[str, list[str]] = {}
+    for runs in evidence.runs.values():
+        for run in runs:
+            versions.setdefault(run.metrics.env.get("torch_version") or "unknown", []).append(run.name)
+    for sweep in evidence.sweeps:
+        versions.setdefault(sweep.versions.get("torch_version") or "unknown", []).append(f"sweep {sweep.group}")
+    versions.pop("unknown", None)
+    if len(versions) > 1:
+        parts = [
+            f"{version}: {names[0]}" + (" and others" if len(names) > 1 else "") for version, names in versions.items()
+        ]
+        yield Flag(f"torch differs: {'; '.join(sorted(parts))}")
+
+
+def findings_of(evidence: Evidence, scores: list[Score]) -> list[Finding]:
+    """All findings about the forecasts, sweeps and memory of a campaign, the most severe first."""
+    runs = [run for each in evidence.runs.values() for run in each]
+    return by_severity(
+        [
+            *of_forecasts.findings(scores),
+            *of_sweeps.findings(evidence.sweeps),
+            *of_memory.findings(runs),
+            *of_calibration.findings([evidence]),
+        ]
+    )
+
+
+def device_bytes(text: str) -> float:
+    """The memory of a GPU as nvidia-smi prints it, "81559 MiB", in bytes; 0 where it is something else."""
+    number, _, unit = text.partition(" ")
+    return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0

@@ -1,0 +1,67 @@
+"""`cluster check` asks for a GPU where trainings do, and sees whether torch can use it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from scalebench.machine.gpus import Gpu
+from scalebench.preflight import cluster_check, compute_node
+
+L4 = Gpu("NVIDIA L4", "GPU-1", 24, (8, 9), "580.1")
+
+
+def node(**fields):
+    return {
+        "host": "n1", "reads": True, "python": "3.11", "torch": "2.13.0", "error": "", "interface": "eth0",
+        "devices": ["NVIDIA L4"], "device_problem": None,
+    } | fields  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "ok", "text"),
+    [
+        ({}, True, "n1: torch uses NVIDIA L4"),
+        ({"devices": []}, False, "no GPU is visible, although one was asked for"),
+        ({"device_problem": "Tesla V100 has compute capability 7.0"}, False, "Tesla V100 has compute capability 7.0"),
+    ],
+)
+def test_the_device_of_a_node(tmp_path, fields, ok, text):
+    check = cluster_check._of(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
+    assert check.ok == ok
+    assert text in str(check)
+
+
+def test_without_devices_nothing_is_said_of_them(tmp_path):
+    assert len(cluster_check._of(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
+
+
+@pytest.mark.parametrize(("devices", "asked"), [(True, True), (False, False)])
+def test_a_gpu_is_asked_for_where_trainings_ask_for_one(monkeypatch, tmp_path, devices, asked):
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        return SimpleNamespace(stdout="", stderr="nothing")
+
+    monkeypatch.setattr(cluster_check.subprocess, "run", run)
+    cluster_check._nodes("gpu", "", 2, tmp_path, devices)
+    assert ("--gres=gpu:1" in commands[0]) == asked
+
+
+@pytest.mark.parametrize(
+    ("available", "architectures", "cuda", "problem"),
+    [
+        (True, ["sm_80", "sm_90"], "13.0", None),
+        (True, ["sm_90"], "13.0", "no kernels"),
+        (False, ["sm_80"], "13.0", "is_available() is false"),
+    ],
+)
+def test_what_torch_says_of_a_device(monkeypatch, available, architectures, cuda, problem):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: architectures)
+    monkeypatch.setattr(compute_node, "torch_cuda_version", lambda: cuda)
+    reason = compute_node.device_problem([L4])
+    assert (reason is None) if problem is None else problem in reason
+    assert compute_node.device_problem([]) is None

@@ -1,0 +1,60 @@
+"""A published campaign verifies by itself, names no host where it must not, and has metadata for archives."""
+
+import json
+
+import pytest
+from verify.test_verify import finished
+
+from scalebench.errors import UserError
+from scalebench.verify.campaign import verify
+from scalebench.verify.publish import Publication, publish
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return finished(tmp_path_factory.mktemp("published") / "synthetic")
+
+
+def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
+    out = publish(folder, tmp_path, Publication(("Jane Doe",), notes="loopback"), "0")
+    assert out.name == "synthetic_cpu-cpu_2026-01-01"
+    assert verify(out)[0] == []
+    assert "| Notes (interconnect, what is special) | loopback |" in (out / "README.md").read_text()
+    assert 'name: "Jane Doe"' in (out / "CITATION.cff").read_text()
+    assert json.loads((out / "environment.json").read_text())["env.torch_version"] == "1"
+    assert not list(out.rglob("*.png"))
+    assert "node" in (out / "runs/ddp-n1x1/rep1/training_metrics.json").read_text()
+    with pytest.raises(UserError, match="exists"):
+        publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+
+
+def test_an_anonymous_publication_names_no_host_and_still_verifies(folder, tmp_path):
+    out = publish(folder, tmp_path, Publication(("Jane Doe",), anonymous=True), "0")
+    assert verify(out)[0] == []
+    for path in out.rglob("training_metrics.json"):
+        assert json.loads(path.read_text())["host"]["hostname"] == "host1"
+    assert "<td>host1</td>" in (out / "report.html").read_text()
+
+
+def test_the_crate_has_an_action_for_every_run_and_every_file(folder, tmp_path):
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    graph = {e["@id"]: e for e in json.loads((out / "ro-crate-metadata.json").read_text())["@graph"]}
+    actions = [e for e in graph.values() if e["@type"] == "CreateAction"]
+    assert len(actions) == 9, "the failed run made nothing"
+    for action in actions:
+        assert graph[action["instrument"]["@id"]]["@type"] == "SoftwareApplication"
+        assert action["endTime"] > action["startTime"]
+        assert {e["@id"].split("/")[-1] for e in action["result"]} == {"training_metrics.json", "steps.csv"}
+    files = {i for i, e in graph.items() if e["@type"] == "File"}
+    assert {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()} - files == {"ro-crate-metadata.json"}
+    assert graph["./"]["conformsTo"]["@id"].startswith("https://w3id.org/ro/wfrun/process/")
+
+
+def test_what_does_not_verify_is_not_published(folder, tmp_path):
+    path = folder / "cells.csv"
+    before = path.read_text()
+    path.write_text(before.replace("1", "2", 1))
+    with pytest.raises(UserError, match="does not verify"):
+        publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    path.write_text(before)
+    assert not list(tmp_path.iterdir())

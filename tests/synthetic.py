@@ -1,5 +1,7 @@
 """Runs with known truth, made without training: complete run folders whose figures agree with each other."""
 
+import math
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from scalebench.campaign.config import Campaign, shape_of
 from scalebench.corpus.plan import SamplePlan, digest, held_out
 from scalebench.files import sha256_of, write_json
 from scalebench.model.counts import count
+from scalebench.model.memory import state_bytes
 from scalebench.record.metrics import (
     Energy,
     Failed,
@@ -29,6 +32,7 @@ from scalebench.record.steps import COLUMNS, ROW, window_steps, write_steps
 from scalebench.trainer.metrics import utilization
 
 SAMPLES = 5000
+FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def campaign(**keys: Any) -> Campaign:
@@ -85,7 +89,7 @@ def steps_frame(cell: Cell, step_time: float, random: np.random.Generator, sprea
     work, batch = cell.work, cell.batch
     rows = []
     for step in range(work.warmup_steps + work.steps):
-        seconds = step_time * random.lognormal(0, spread)
+        seconds = step_time * random.lognormal(0, spread) * (1 + 1e-8 * random.random())  # no two runs are equal
         loss = 7.0 - 0.02 * step
         for rank in range(batch.n_devices):
             own = 0.01 * (
@@ -106,8 +110,8 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
     """The part of the metrics that does not depend on measuring."""
     batch = cell.batch
     return {
-        "run_id": f"20260101T000000Z-{repeat:08x}",
-        "timestamp_utc": "2026-01-01T00:00:00Z",
+        "run_id": f"20260101T000000Z-{cell.fingerprint[:6]}{repeat:02x}",
+        "timestamp_utc": f"{FIRST_START + _turn(cell, repeat):%Y-%m-%dT%H:%M:%SZ}",
         "campaign": "synthetic",
         "cell": cell.slug,
         "repeat": repeat,
@@ -149,18 +153,32 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
     }
 
 
+def _turn(cell: Cell, repeat: int) -> timedelta:
+    """When a run began after the first one: repeat by repeat, runs never at the same time."""
+    place = int(cell.fingerprint[:4], 16)
+    return timedelta(seconds=3000 * repeat) + timedelta(seconds=place * 0.04)
+
+
 def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Measured:
     work, batch, seq_len = cell.work, cell.batch, cell.workload.seq_len
     by_step = window_steps(as_rows(frame))
     times, losses = by_step["step_time_s"], by_step["loss"]
     shape = shape_of(cell.workload.model)
-    parameters = count(shape, cell.vocab_size, seq_len).parameters
+    counts = count(shape, cell.vocab_size, seq_len)
+    parameters = counts.parameters
+    execution = cell.execution
+    predicted = state_bytes(execution.strategy, execution.precision, parameters, batch.n_devices)
     wall, tokens, n = float(times.sum()), int(by_step["tokens"].sum()), len(times)
     plan = SamplePlan(SAMPLES, batch.global_, work.seed)
     planned = digest([plan.step(s) for s in range(work.warmup_steps, work.warmup_steps + work.steps)])
     return Measured(
         **known(cell, repeat),
-        model=Model(parameters=parameters, matmul_parameters=655_360, flops_per_token=1, flops_per_token_causal=1),
+        model=Model(
+            parameters=parameters,
+            matmul_parameters=counts.matmul_parameters,
+            flops_per_token=counts.flops_per_token,
+            flops_per_token_causal=counts.flops_per_token_causal,
+        ),
         ledger=Ledger(
             samples_consumed=batch.global_ * work.steps,
             samples_planned=batch.global_ * work.steps,
@@ -198,7 +216,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             samples_sha256=digest([held_out(100, work.validation_samples)]),
             targets=work.validation_samples * seq_len,
             loss=6.4,
-            perplexity=601.8,
+            perplexity=math.exp(6.4),
             accuracy=None,
             wall_time_s=0.2,
         ),
@@ -208,8 +226,8 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             max_cuda_allocated_bytes=None,
             max_cuda_reserved_bytes=None,
             cuda_alloc_retries=None,
-            state_bytes=16 * parameters,
-            state_bytes_predicted=16 * parameters,
+            state_bytes=math.ceil(predicted),
+            state_bytes_predicted=predicted,
             max_rss_bytes=700_000_000,
         ),
         collectives={"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}},
@@ -218,6 +236,6 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r], "cpu_load": 0.9}
             for r in range(batch.n_devices)
         ],
-        total_wall_time_s=wall + 10,
+        total_wall_time_s=wall + 4.25,
         files={STEPS: sha256_of(folder / STEPS)},
     )

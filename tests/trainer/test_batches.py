@@ -16,7 +16,7 @@ def make(tokens):
         file = TokenFile(tokens, "train", seq_len=32)
         plan = SamplePlan(file.samples, 8, seed=1)
         batches = Batches(
-            file, plan, Batch(micro=2, accumulation=2, world=2, global_=8), range(1, 2), torch.device("cpu")
+            file, plan, Batch(micro=2, accumulation=2, n_devices=2, global_=8), range(1, 2), torch.device("cpu")
         )
         if ahead:
             batches.read_ahead()

@@ -197,3 +197,8 @@ def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():
     small, large = [torch.zeros(2), torch.zeros(3)], [torch.zeros(8), torch.zeros(12)]
     assert _larger_side((large, small, "group")) == 80
     assert _larger_side((torch.zeros(5), torch.zeros(10), 1)) == 40
+
+
+def test_ranks_of_one_machine_meet_without_its_name(tmp_path):
+    """torchrun --standalone would otherwise use the host's full name, which isolated nodes cannot resolve."""
+    assert "--local-addr=127.0.0.1" in local.command(cell(), tmp_path / "request.json")

@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ SCHEDSTAT = Path("/proc/self/task")  # Linux: time that each thread was ready to
 class HostLoad:
     """Readings at both ends of the window. `result` has seconds of the window, of this process and of the machine."""
 
+    def __init__(self, cores: Sequence[int]) -> None:
+        """`cores`: those that this process is bound to; none where it is bound to none."""
+        self.cores = list(cores)
+
     def __enter__(self) -> "HostLoad":
-        self._before = _readings()
+        self._before = _readings(self.cores)
         self.start_epoch_s = time.time()
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.end_epoch_s = time.time()
-        self._after = _readings()
+        self._after = _readings(self.cores)
 
     def result(self) -> dict[str, Any]:
         """Fields of a rank's record. `run_delay_s` is null where the kernel does not count it."""
@@ -37,23 +42,24 @@ def _difference(after: float | None, before: float | None) -> float | None:
     return None if after is None or before is None else after - before
 
 
-def _readings() -> dict[str, float | None]:
+def _readings(cores: list[int]) -> dict[str, float | None]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
-    steal = getattr(machine, "steal", 0.0)
-    idle = machine.idle + getattr(machine, "iowait", 0.0)
+    per_core = psutil.cpu_times(percpu=True) if cores else []
     return {
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "involuntary_switches": float(usage.ru_nivcsw),
         "run_delay_s": _run_delay(),
-        # `guest` is part of `user`; stolen time was nobody's here.
-        "machine_busy_s": sum(machine) - idle - steal - _guest(machine),
-        "machine_steal_s": steal,
+        "machine_busy_s": _busy(machine),
+        "cores_busy_s": sum(_busy(times) for core, times in enumerate(per_core) if core in cores),
+        "machine_steal_s": getattr(machine, "steal", 0.0),
     }
 
 
-def _guest(machine: Any) -> float:
-    return getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)
+def _busy(times: Any) -> float:
+    """CPU seconds that somebody here used. `guest` is part of `user`; stolen time was nobody's here."""
+    unused = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
+    return float(sum(times)) - unused
 
 
 def _run_delay() -> float | None:

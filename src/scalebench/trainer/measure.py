@@ -124,7 +124,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     warm = time.time()
     with monitor:
         dist.barrier()
-        with HostLoad() as host_load:
+        with HostLoad(session.cores) as host_load:
             window = run.steps(work.warmup_steps, work.steps)
     modes = active_modes()
     _say(session, f"window: {window.wall:.2f} s")

@@ -7,6 +7,7 @@ import pytest
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.audit.campaign.all_checks import audit, check_names
+from scalebench.audit.campaign.copies import of_all_runs
 from scalebench.audit.registry import of_run, of_runs
 from scalebench.record.run import METRICS, read_run
 
@@ -24,7 +25,7 @@ def found(runs):
 def test_sound_runs_have_no_findings(sound):
     result = audit("synthetic", sound)
     assert result.findings == []
-    assert len(result.checks) == len(check_names(of_run, of_runs)) == len(set(result.checks))
+    assert len(result.checks) == len(check_names(of_run, of_runs, of_all_runs)) == len(set(result.checks))
 
 
 def set_in(*path):
@@ -91,6 +92,17 @@ def test_a_fault_is_found_and_named(sound, code):
     assert finding.advice
 
 
+@pytest.mark.parametrize(("clock", "share", "flagged"), [("monotonic", 0.03, True), ("cuda_events", 0.03, False),
+                                                        ("cuda_events", 0.06, True)])  # fmt: skip
+def test_a_gpu_works_on_while_its_host_waits(sound, clock, share, flagged):
+    def waiting(data):
+        window = data["window"]
+        window.update(clock=clock, dataload_time_mean_sec=share * window["step_time_mean_sec"])
+
+    sound[-1] = rewrite(sound[-1], waiting)
+    assert ("data-wait" in found(sound)) == flagged
+
+
 def test_the_plan_is_made_anew_not_believed(sound):
     """A trainer that reports its wrong plan as planned does not get away with it."""
     wrong = "f" * 64
@@ -114,7 +126,11 @@ def test_a_summary_that_is_not_the_series_or_no_number_is_found(sound):
 
 
 def test_rounding_is_no_fault(sound):
-    sound[-1] = rewrite(sound[-1], None, lambda f: f.assign(loss=f["loss"] * (1 + 1e-5)))
+    def summary(data):
+        for name in ("train_loss_first", "train_loss_last", "train_loss_avg_global"):
+            data["window"][name] *= 1 + 8e-6
+
+    sound[-1] = rewrite(sound[-1], summary, lambda f: f.assign(loss=f["loss"] * (1 + 8e-6)))
     assert found(sound) == {}
 
 
@@ -134,17 +150,18 @@ def test_a_run_without_validation_is_not_judged_by_it(sound):
 
 
 def test_a_loss_near_zero_makes_no_difference_large(sound):
-    """Classifiers get there: 1e-4 nats are 1 % of 0.01, and nothing."""
+    """Classifiers get there: 8e-6 nats are 0.1 % of 0.01, and nothing."""
 
     def moved(run, by):
         def summary(data):
             data["window"]["train_loss_first"] += by
             data["window"]["train_loss_last"] += by
+            data["window"]["train_loss_avg_global"] += by
 
         return rewrite(run, summary, lambda f: f.assign(loss=f["loss"] + by))
 
     runs = [moved(run, -6.29) for run in sound]
-    runs[-1] = moved(runs[-1], 1e-4)
+    runs[-1] = moved(runs[-1], 8e-6)
     assert found(runs) == {}
     runs[-1] = moved(runs[-1], 1e-3)
     assert "losses-differ" in found(runs)
@@ -160,7 +177,8 @@ def test_a_single_run_is_noted(tmp_path):
 
 
 def test_failed_runs_are_not_checked(tmp_path, sound):
-    assert audit("synthetic", [*sound, write_failure(tmp_path / "x", cells()[0])]).findings == []
+    findings = audit("synthetic", [*sound, write_failure(tmp_path / "x", cells()[0])]).findings
+    assert [(f.code, f.severity) for f in findings] == [("repeat-failed", "note")]
 
 
 def test_the_gravest_come_first(sound):

@@ -2,15 +2,40 @@
 
 from collections.abc import Iterable, Sequence
 
-from scalebench.audit.campaign import comparability, convergence, execution, timing, work  # noqa: F401
+from scalebench.audit.campaign import (  # noqa: F401
+    census,
+    clock,
+    comparability,
+    convergence,
+    execution,
+    knobs,
+    published,
+    replayed,
+    timing,
+    window,
+    work,
+)
+from scalebench.audit.campaign.copies import of_all_runs
 from scalebench.audit.campaign.scaling import Series, of_series
 from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
-from scalebench.audit.registry import by_severity, codes_of, of_run, of_runs, rules_version
-from scalebench.record.run import Run, measured
+from scalebench.audit.registry import Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
+from scalebench.errors import UserError
+from scalebench.record.run import STEPS, MeasuredRun, Run, measured
 
-CODES = codes_of(of_run, of_runs, of_series, of_trace)
-REGISTERS = (of_run, of_runs, of_series, of_trace)
+CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace)
+UNUSABLE = Code(
+    "record-unusable",
+    "invalid",
+    what="The record of a run lacks something that every run has, so that it cannot be checked as the others are.",
+    detected="A series that is missing or another one than the metrics describe; fields of a wrong kind.",
+    seen="Files copied by hand; disks that were full.",
+    repair="Restore the files of this run, or run the cell again (scalebench retry).",
+)
+CODES[UNUSABLE.name] = UNUSABLE
+# What a check raises on fields of a wrong kind.
+ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace)
 
 
 def check_names(*registers: Iterable) -> list[str]:
@@ -20,15 +45,69 @@ def check_names(*registers: Iterable) -> list[str]:
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
-    with_numbers = measured(runs)
-    findings: list[Finding] = []
+    with_numbers, findings = usable(measured(runs))
     if with_numbers:
-        findings = [*of_run.findings(with_numbers), *of_runs.findings([with_numbers])]
+        findings += [finding for check in of_run for run in with_numbers for finding in _alone(check, run)]
+        findings += [finding for check in of_runs for finding in _together(check, with_numbers)]
+        findings += of_all_runs.findings([runs])
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),
-        checks=check_names(of_run, of_runs) if with_numbers else [],
+        checks=check_names(of_run, of_runs, of_all_runs) if with_numbers else [],
         findings=by_severity(findings),
+    )
+
+
+def usable(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
+    """The runs whose series can be read, and a finding for each of the others: one odd record silences no other."""
+    sound, findings = [], []
+    for run in runs:
+        try:
+            complete = len(run.window["step"]) > 0
+            problem = "" if complete else f"{STEPS} has no step of the window"
+        except (UserError, *ODD) as error:
+            problem = str(error) or type(error).__name__
+        if problem:
+            findings.append(_unusable(run, problem))
+        else:
+            sound.append(run)
+    return sound, findings
+
+
+def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
+    """Findings of a check on one run; a run on which it fails is a finding itself."""
+    try:
+        return check(run)
+    except (UserError, *ODD) as error:
+        return [_unusable(run, f"{check.name}: {type(error).__name__}: {error}")]
+
+
+def _together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:
+    """Findings of a check on all runs, without those on which it fails by themselves."""
+    try:
+        return check(runs)
+    except (UserError, *ODD):
+        odd = [run for run in runs if not _can_check(check, run)]
+        rest = [run for run in runs if run not in odd]
+        return [*(check(rest) if rest and odd else ()), *(_unusable(run, f"{check.name} cannot use it") for run in odd)]
+
+
+def _can_check(check: Check[list[MeasuredRun]], run: MeasuredRun) -> bool:
+    try:
+        check([run])
+    except (UserError, *ODD):
+        return False
+    return True
+
+
+def _unusable(run: MeasuredRun, problem: str) -> Finding:
+    return Finding(
+        code=UNUSABLE.name,
+        severity=UNUSABLE.severity,
+        cells=[run.metrics.cell],
+        runs=[run.name],
+        evidence=f"{run.name}: {problem}",
+        advice=UNUSABLE.repair,
     )
 
 

@@ -17,7 +17,6 @@ SHORTEST_S = 1.0  # of a window
 THROTTLED = 0.05  # part of the samples of a GPU
 WAITING = 0.02  # part of a step that may go by waiting for tokens
 WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
-BUSY = 0.25  # part of the machine's CPU time that others may take before a run
 
 
 def near(a: float, b: float) -> bool:
@@ -157,14 +156,6 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
 
 @of_run.check(
     Code(
-        "machine-busy",
-        "suspect",
-        what="Other programs took CPU time just before the run, and so from the run.",
-        detected="More than a quarter of the machine's CPU time.",
-        seen="Laptops; pollers of earlier runs.",
-        repair="Close them and run the cell again: they take time from some runs and not from others.",
-    ),
-    Code(
         "cores-shared",
         "suspect",
         what="Ranks that share a core are not whole devices.",
@@ -173,14 +164,11 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
         repair="Ask for fewer ranks, or lower execution.threads_per_device.",
     ),
 )
-def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
-    """Others took little CPU time just before the run, and no two ranks share a core."""
-    busy = run.metrics.host["cpu_busy_before"]
-    if busy > BUSY:
-        yield Flag(f"other programs used {busy:.0%} of the CPU time just before the run", code="machine-busy")
+def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
+    """No two ranks share a core."""
     places = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
     if len(places) != len(set(places)):
-        yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(places))} cores", code="cores-shared")
+        yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(places))} cores")
 
 
 @of_run.check(

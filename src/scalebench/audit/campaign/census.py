@@ -1,0 +1,276 @@
+"""Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from scalebench.audit.registry import Code, Flag, of_run
+from scalebench.campaign.model_shapes import EncoderShape, ModelShape
+from scalebench.model.counts import count, count_encoder
+from scalebench.record.census import Census, ProbedStep
+from scalebench.record.run import MeasuredRun
+
+FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
+STATE = 1.3  # measured state over the ZeRO paper's formula
+
+
+def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
+    """The shape of a run's model."""
+    shape = config["workload"]["model_shape"]
+    return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
+
+
+def parameters_of(run: MeasuredRun) -> int:
+    """Parameters of the configured model, by the formula."""
+    workload = run.metrics.config["workload"]
+    shape = shape_from(run.metrics.config)
+    if isinstance(shape, EncoderShape):
+        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), 1.0).parameters
+    return count(shape, workload["vocab_size"], workload["seq_len"]).parameters
+
+
+@of_run.check(
+    Code(
+        "model-differs",
+        "invalid",
+        what="The model that was trained is not the configured one: other layers, tables that are not tied, "
+        "frozen parts.",
+        detected="Parameters and trainable parameters, counted on every rank, against the formula of the shape.",
+        seen="Benchmarks whose model is one layer short of its name.",
+        repair="Quote the figures of no run of this model; correct what builds it.",
+    )
+)
+def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
+    """Every rank has as many parameters as the shape, and trains all of them."""
+    expected = parameters_of(run)
+    counted = {"the trained model": run.metrics.model.parameters}
+    for rank, census in enumerate(run.metrics.census or []):
+        counted[f"the model of rank {rank}"] = census.parameters
+        if census.trainable != census.parameters:
+            frozen = census.parameters - census.trainable
+            yield Flag(f"on rank {rank} {frozen:,} of {census.parameters:,} parameters are not trained")
+            return
+    for what, parameters in counted.items():
+        if parameters != expected:
+            yield Flag(f"{what} has {parameters:,} parameters; the configured shape has {expected:,}")
+            return
+
+
+@of_run.check(
+    Code(
+        "operations-differ",
+        "invalid",
+        what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
+        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed step of "
+        "every rank, "
+        "before and after the window, against the formula.",
+        seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
+        "strategy turned on.",
+        repair="The rate is that of another program. Look at what the strategy changes in the model or in a "
+        "micro-step.",
+    )
+)
+def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
+    """Every rank makes the products of its micro-batches, forward, backward and, where configured, once more."""
+    if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
+        return
+    for rank, census in enumerate(run.metrics.census or []):
+        for when, step in (("before", census.before), ("after", census.after)):
+            if step is None:
+                continue
+            problem = _flops_problem(run, step) or _kernel_problem(run, step)
+            if problem:
+                yield Flag(f"rank {rank}, step {step.step}, {when} the window: {problem}")
+                return
+        if census.modes_in_window:
+            yield Flag(
+                f"on rank {rank} {census.modes_in_window} dispatch mode(s) watched every operation of the window"
+            )
+            return
+    yield from _ranks_differ(run)
+
+
+def linear_flops(run: MeasuredRun) -> tuple[float, float]:
+    """Least and most FLOPs of products with weights in one step of one rank.
+
+    Forward and backward make 6 a weight and position. With activation checkpointing the blocks' forward pass is made
+    again, less what nothing needs: at least half of it. A loss in chunks makes the head's forward pass twice.
+    """
+    config, training = run.metrics.config, run.metrics.training_config
+    samples = training.micro_batch * training.accumulation
+    positions = samples * training.seq_len
+    shape = shape_from(config)
+    if isinstance(shape, EncoderShape):
+        blocks = shape.layers * (4 * shape.d_model**2 + 2 * shape.d_model * shape.feed_forward) * positions
+        head = shape.d_model * len(run.metrics.data.get("classes", [])) * samples
+    else:
+        blocks = 12 * shape.layers * shape.width**2 * positions
+        head = config["workload"]["vocab_size"] * shape.width * positions
+    least = most = 6.0 * (blocks + head)
+    if config["execution"]["activation_checkpointing"]:
+        least, most = least + blocks, most + 2.0 * blocks
+    if config["execution"].get("loss", "plain") != "plain":
+        most += 2.0 * head
+    return least, most
+
+
+def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
+    least, most = linear_flops(run)
+    if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
+        return None
+    expected = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+    return f"{step.linear_flops:.4g} FLOPs of products with weights, {expected} by the formula"
+
+
+def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
+    execution = run.metrics.config["execution"]
+    if isinstance(shape_from(run.metrics.config), EncoderShape):
+        return None  # its attention is that of torch's layer
+    forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
+    backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
+    if execution["attention"] == "eager" and forward:
+        return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
+    if execution["attention"] == "sdpa" and not forward and step.batched_flops and run.metrics.ranks[0]["cores"]:
+        return "attention ran in plain products, but sdpa is configured"
+    if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
+        state = "on" if execution["activation_checkpointing"] else "off"
+        return f"{forward} forward and {backward} backward passes of attention with activation checkpointing {state}"
+    return None
+
+
+def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
+    censuses = run.metrics.census or []
+    for rank, census in enumerate(censuses[1:], start=1):
+        for name in ("linear_flops", "attention", "updates", "products", "gradients", "collectives"):
+            own, first = getattr(census.before, name), getattr(censuses[0].before, name)
+            if own != first:
+                yield Flag(f"{name} differ between ranks: {first} on rank 0, {own} on rank {rank}")
+                return
+    for rank, census in enumerate(censuses):
+        if census.after is None:
+            continue
+        for name in ("linear_flops", "attention", "updates", "products", "gradients"):
+            before, after = getattr(census.before, name), getattr(census.after, name)
+            if before != after:
+                yield Flag(
+                    f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it"
+                )
+                return
+
+
+@of_run.check(
+    Code(
+        "settings-differ",
+        "invalid",
+        what="A setting that was read back is not the configured one: the run answers another question than "
+        "its cell's name.",
+        detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
+        "clipping and batch, read back on every rank.",
+        seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
+        repair="Find out who overrides the setting; run the cell again.",
+    )
+)
+def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
+    """What objects, engine and operating system say of themselves is what the cell says."""
+    for rank, census in enumerate(run.metrics.census or []):
+        problems = [
+            *_host_problems(run, rank, census),
+            *_optimizer_problems(run, census.before),
+            *(_optimizer_problems(run, census.after) if census.after else ()),
+            *_engine_problems(run, census),
+        ]
+        if problems:
+            yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")
+            return
+
+
+def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
+    execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
+    if record["device_name"] == "cpu":
+        threads = execution["threads_per_device"]
+        if census.threads != threads:
+            yield f"torch uses {census.threads} threads, {threads} are configured"
+        if record["cores"] and sorted(record["cores"]) != sorted(census.cores):
+            yield f"the process may use cores {census.cores}, recorded are {record['cores']}"
+        if record["cores"] and len(census.cores) > threads:
+            yield f"the process may use {len(census.cores)} cores, {threads} are configured"
+    if execution["compile"] and not census.compiled_graphs:
+        yield "nothing was compiled, though execution.compile is true"
+    if not execution["compile"] and census.compiled_graphs:
+        yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
+
+
+def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
+    work, execution = run.metrics.config["work"], run.metrics.config["execution"]
+    optimizer = work["optimizer"]
+    expected = learning_rate(work, step.step)
+    for group in step.groups:
+        if group.kind.lower() != optimizer["name"]:
+            yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
+        if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
+            yield f"the learning rate of step {step.step} is {group.learning_rate:g}, by the schedule {expected:g}"
+        if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
+            yield f"betas and eps are {group.betas} and {group.eps:g}"
+    decays = {group.weight_decay for group in step.groups}
+    if decays != {optimizer["weight_decay"], 0.0}:
+        yield f"weight decays are {sorted(decays)}, {optimizer['weight_decay']:g} for matrices and 0 are configured"
+    offload = execution["strategy"].endswith("-offload")
+    if not offload and bool(step.updates) != execution["fused_optimizer"]:
+        kernels = ", ".join(step.updates) or "none"
+        yield (
+            f"fused kernels of the update: {kernels}, though execution.fused_optimizer is "
+            f"{execution['fused_optimizer']}"
+        )
+
+
+def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
+    training, work = run.metrics.training_config, run.metrics.config["work"]
+    if training.strategy.startswith("zero") != (census.engine is not None):
+        yield f"strategy {training.strategy} ran {'with' if census.engine else 'without'} an engine"
+    if not census.engine:
+        return
+    expected = {
+        "zero_stage": int(training.strategy[4]) if training.strategy.startswith("zero") else None,
+        "gradient_clipping": work["optimizer"]["max_grad_norm"],
+        "micro_batch": training.micro_batch,
+        "accumulation": training.accumulation,
+    }
+    for name, value in expected.items():
+        if census.engine.get(name) != value:
+            yield f"the engine's {name} is {census.engine.get(name)}, {value} is configured"
+
+
+def learning_rate(work: dict[str, Any], step: int) -> float:
+    """Learning rate of a step by the schedule: a ramp, then constant, linear or cosine down to the final fraction."""
+    peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
+    if step < schedule["ramp_steps"]:
+        return peak * (step + 1) / schedule["ramp_steps"]
+    if schedule["name"] == "constant":
+        return peak
+    length = max(1, work["warmup_steps"] + work["steps"] - schedule["ramp_steps"])
+    progress = min(1.0, (step - schedule["ramp_steps"]) / length)
+    remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)
+
+
+@of_run.check(
+    Code(
+        "state-differs",
+        "note",
+        what="Weights, gradients and optimizer state take more memory than the formula says.",
+        detected="Measured state of the largest rank over the ZeRO paper's formula, 1.3.",
+        seen="Buckets and buffers of an engine, which are large beside a small model.",
+        repair="Plan memory by the measured figure; smaller buckets help.",
+    )
+)
+def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
+    """The state in memory is that of the formula, or larger for a reason that is given."""
+    memory = run.metrics.memory
+    ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
+    if ratio > STATE:
+        engine = run.metrics.training_config.strategy.startswith("zero")
+        reason = "buckets of the engine" if engine else "buckets and buffers"
+        yield Flag(
+            f"{memory.state_bytes / 1e6:.1f} MB are kept, {memory.state_bytes_predicted / 1e6:.1f} MB by the formula "
+            f"({ratio:.2f}x): {reason}"
+        )

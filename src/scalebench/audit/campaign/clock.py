@@ -1,0 +1,90 @@
+"""Do clocks that know nothing of each other agree on the window?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from scalebench.audit.registry import Code, Flag, of_run
+from scalebench.record.run import MeasuredRun
+
+# Sound runs: launch, set-up, warm-up, window and validation met the total within 2.6 % of the window in 95 of 100 runs
+# and within 0.24 s in all of 328; two readings around the window differ by far less.
+BUDGET_SHARE, BUDGET_S = 0.10, 0.1
+WRITING_S = 2e-5  # a row of steps.csv
+AROUND_SHARE, AROUND_S = 0.02, 0.05
+LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
+APART_SHARE, APART_S = 0.02, 0.02
+
+
+@of_run.check(
+    Code(
+        "clock-differs",
+        "invalid",
+        what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
+        detected="The window's monotonic clock against the time of day on each rank (2 % + 0.05 s), against "
+        "the total less "
+        "launch, set-up, warm-up and validation (10 % + 0.1 s), and against the launcher, another process, "
+        "which sees the "
+        "window begin and end (10 % + 1.5 s).",
+        seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
+        repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
+    )
+)
+def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
+    """The window by the step timer, by the time of day, by what the total leaves for it, and by the launcher."""
+    metrics = run.metrics
+    wall = metrics.window.wall_time_s
+    around = [
+        rank["window_end_epoch_s"] - rank["window_start_epoch_s"]
+        for rank in metrics.ranks
+        if "window_start_epoch_s" in rank
+    ]
+    if around and not abs(max(around) - wall) <= AROUND_SHARE * wall + AROUND_S:
+        yield Flag(f"the window took {wall:.3f} s by its own clock and {max(around):.3f} s by the time of day")
+        return
+    left = window_of_budget(run)
+    tolerance = BUDGET_SHARE * wall + BUDGET_S + WRITING_S * len(run.steps)
+    if left is not None and not abs(left - wall) <= tolerance:
+        yield Flag(
+            f"launch, set-up, warm-up and validation leave {left:.3f} s of the total of "
+            f"{metrics.total_wall_time_s:.3f} s "
+            f"for the window, which took {wall:.3f} s by its own clock"
+        )
+        return
+    second = metrics.second_clock
+    if second and second.window_s is not None:
+        tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
+        if not abs(second.window_s - wall) <= tolerance:
+            yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its own clock it took {wall:.3f} s")
+
+
+def window_of_budget(run: MeasuredRun) -> float | None:
+    """Seconds of the total that no other phase accounts for; None on several hosts, whose times of day differ."""
+    metrics = run.metrics
+    if len({rank["host"] for rank in metrics.ranks}) > 1:
+        return None
+    startup = metrics.startup
+    others = startup.launch_s + startup.setup_s + startup.warmup_s + (metrics.closing_s or 0.0)
+    return metrics.total_wall_time_s - others - (metrics.validation.wall_time_s if metrics.validation else 0.0)
+
+
+@of_run.check(
+    Code(
+        "ranks-start-apart",
+        "suspect",
+        what="A rank began the window later than another: what it did meanwhile is in the time of those that waited.",
+        detected="Time of day at the first timed step of each rank of a node, 2 % of the window + 0.02 s.",
+        seen="A barrier that is missing; monitors that take different times to start.",
+        repair="Let all ranks meet right before the window; run the cell again on a quiet machine.",
+    )
+)
+def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks of a node begin the window at the same time."""
+    starts: dict[str, list[float]] = defaultdict(list)
+    for rank in run.metrics.ranks:
+        if "window_start_epoch_s" in rank:
+            starts[rank["host"]].append(rank["window_start_epoch_s"])
+    wall = run.metrics.window.wall_time_s
+    for host, times in starts.items():
+        spread = max(times) - min(times)
+        if spread > APART_SHARE * wall + APART_S:
+            yield Flag(f"on {host} the ranks began the window {spread:.3f} s apart ({spread / wall:.1%} of it)")

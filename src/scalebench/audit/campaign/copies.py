@@ -1,0 +1,192 @@
+"""Is each run a run of its own, alone on its devices, and left as it was written?"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import combinations
+from typing import Any
+
+from scalebench.audit.registry import Code, Flag, Register, of_run, of_runs
+from scalebench.record.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
+
+SLACK_S = 2.0  # start and total are rounded to seconds
+HOURS_APART = 2.0
+
+# Checks that look at failed runs as well.
+of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
+
+
+@of_runs.check(
+    Code(
+        "run-copied",
+        "invalid",
+        what="Two runs are one run: intervals over them are too narrow, as narrow as nothing at all.",
+        detected="Equal run ids, equal series of steps, or equal times of the window to all digits.",
+        seen="Repeats that were filled up with copies.",
+        repair="Remove the copies and run the missing repeats.",
+    )
+)
+def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """No two runs have one id, one series or one time."""
+    identities: dict[str, Callable[[MeasuredRun], Any]] = {
+        "run id": lambda run: run.metrics.run_id,
+        "series of steps": lambda run: run.metrics.files.get(STEPS),
+        "time of the window": lambda run: run.metrics.window.wall_time_s,
+    }
+    reported: set[frozenset[str]] = set()
+    for what, identity in identities.items():
+        groups: dict[Any, list[MeasuredRun]] = defaultdict(list)
+        for run in runs:
+            if identity(run) is not None:
+                groups[identity(run)].append(run)
+        for value, group in groups.items():
+            names = frozenset(str(run.folder) for run in group)
+            if len(group) > 1 and names not in reported:
+                reported.add(names)
+                yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
+
+
+@of_runs.check(
+    Code(
+        "runs-overlap",
+        "invalid",
+        what="Two runs used the same devices at the same time: each measured the other.",
+        detected="Time of day of both windows (in older files start and total) on the same host and devices.",
+        seen="Two Snakemakes, two folders, one machine.",
+        repair="Run them again, one after the other; a lock now keeps runs of one machine apart.",
+    )
+)
+def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """On one device one run at a time."""
+    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])
+    for (start, end, first), (later, _, second) in combinations(spans, 2):
+        if later < end and _devices(first) & _devices(second) and first.metrics.run_id != second.metrics.run_id:
+            yield Flag(
+                f"{second.name} began {later - start:.1f} s after {first.name}, which took {end - start:.1f} "
+                "s, on the same "
+                "devices",
+                about=[first, second],
+            )
+
+
+def _span(run: MeasuredRun) -> tuple[float, float]:
+    """Epoch seconds in which the run surely used its devices."""
+    ranks = run.metrics.ranks
+    if all("window_start_epoch_s" in rank for rank in ranks):
+        return min(rank["window_start_epoch_s"] for rank in ranks), max(rank["window_end_epoch_s"] for rank in ranks)
+    began = started(run)
+    return began, began + run.metrics.total_wall_time_s - SLACK_S
+
+
+def started(run: MeasuredRun) -> float:
+    """Epoch seconds of the launcher's start."""
+    return datetime.fromisoformat(run.metrics.timestamp_utc.replace("Z", "+00:00")).timestamp()
+
+
+def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
+    """(host, device): GPUs by their names; all of a host's cores are one."""
+    return {(rank["host"], device) for rank in run.metrics.ranks for device in rank["devices"]}
+
+
+@of_runs.check(
+    Code(
+        "measured-apart",
+        "note",
+        what="Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in "
+        "the comparison.",
+        detected="Two hours between the last run of one cell and the first of another.",
+        seen="Baselines of another day.",
+        repair="Run all cells again in one session, repeat by repeat.",
+    )
+)
+def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """All cells were measured in one session, in turns."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        times[run.metrics.cell].append(started(run))
+    for (a, first), (b, second) in combinations(sorted(times.items(), key=lambda item: min(item[1])), 2):
+        hours = (min(second) - max(first)) / 3600
+        if hours > HOURS_APART:
+            yield Flag(f"{b} was measured {hours:.1f} h after {a}", cells=[a, b], about=[a, b])
+            return
+
+
+@of_run.check(
+    Code(
+        "record-edited",
+        "invalid",
+        what="The record was changed after the run: nothing in it can be relied on.",
+        detected="sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, and "
+        "the figures "
+        "that RUN_COMPLETE.txt repeats.",
+        seen="Figures corrected by hand.",
+        repair="Restore the file, or run the cell again.",
+    )
+)
+def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
+    """Metrics, launcher's record and RUN_COMPLETE.txt belong together."""
+    metrics, problems = run.metrics, []
+    launcher = run.folder / LAUNCHER
+    seal = json.loads(launcher.read_text()).get(METRICS_SEAL) if launcher.is_file() else None
+    if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
+        problems.append(f"{METRICS} is not the file whose sha256 {LAUNCHER} has")
+    config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
+    if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
+        problems.append("`fingerprint` is not that of `config`")
+    complete = run.folder / COMPLETE
+    if complete.is_file():
+        words = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
+        for name, value in (
+            ("tokens_per_sec", metrics.window.tokens_per_s),
+            ("total_wall_time_sec", metrics.total_wall_time_s),
+        ):
+            if name in words and words[name] != f"{value:.2f}":
+                problems.append(f"{name} is {words[name]} in {COMPLETE} and {value:.2f} in {METRICS}")
+    if problems:
+        yield Flag("; ".join(problems))
+
+
+@of_all_runs.check(
+    Code(
+        "repeat-failed",
+        "note",
+        what="Some repeats of a cell failed: its figures are of those that did not, which may be the faster ones.",
+        detected="Failed runs beside measured ones of the same cell.",
+        seen="Out-of-memory errors in every third run.",
+        repair="Run them again (scalebench retry), and state how many failed.",
+    ),
+    Code(
+        "code-uncommitted",
+        "note",
+        what="The runs were made from code that is in no commit: nobody else can make them again.",
+        detected="`git status` at the launcher's start.",
+        seen="Everywhere.",
+        repair="Commit and run again before publishing.",
+    ),
+    Code(
+        "hosts-differ",
+        "note",
+        what="Runs of one campaign were made on different machines.",
+        detected="Hosts of rank 0.",
+        seen="Cluster partitions with several kinds of nodes.",
+        repair="Ask for one node, or same_allocation, where differences between machines matter.",
+    ),
+)
+def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
+    """What a reader of the figures should know of how they came about."""
+    sound = {run.metrics.cell for run in measured(runs)}
+    for cell in sorted(sound):
+        failed = [run for run in runs if run.metrics.cell == cell and not run.ok]
+        if failed:
+            reasons = ", ".join(
+                f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure
+            )
+            yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
+    dirty = [run for run in measured(runs) if run.metrics.git_dirty]
+    if dirty:
+        yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
+    hosts = sorted({run.metrics.host["hostname"] for run in measured(runs)})
+    if len(hosts) > 1 and not any(run.metrics.scheduler for run in runs):
+        yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured(runs))

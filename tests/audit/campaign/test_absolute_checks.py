@@ -1,0 +1,335 @@
+"""Checks against something absolute: other clocks, a replay, a census, the files as they were written."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.census import linear_flops, parameters_of
+from scalebench.audit.campaign.window import period_of
+from scalebench.files import sha256_of
+from scalebench.record.run import LAUNCHER, METRICS, METRICS_SEAL, MeasuredRun
+from scalebench.record.steps import loss_series
+from scalebench.reference.schema import FOLDER, Reference, workload_name
+
+SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, "_scaled_dot_product_flash_attention_for_cpu_backward": 2}
+
+
+def census_of(run: MeasuredRun, checksums: str = "00") -> list[dict]:
+    """A sound census of each rank."""
+    work = run.metrics.config["work"]
+    optimizer = work["optimizer"]
+
+    def step(number: int) -> dict:
+        groups = [
+            {
+                "kind": "AdamW",
+                "learning_rate": optimizer["learning_rate"],
+                "weight_decay": decay,
+                "betas": optimizer["betas"],
+                "eps": optimizer["eps"],
+            }
+            for decay in (optimizer["weight_decay"], 0.0)
+        ]
+        return {
+            "step": number,
+            "linear_flops": int(linear_flops(run)[0]),
+            "batched_flops": 0,
+            "attention": dict(SDPA),
+            "updates": {"_fused_adamw_": 2},
+            "collectives": {"allreduce": {"calls": 2, "bytes": 8, "dtypes": ["float32"]}},
+            "products": "float32",
+            "gradients": "float32",
+            "reduced": "float32",
+            "tokens_checksum": checksums,
+            "groups": groups,
+        }
+
+    parameters = parameters_of(run)
+    return [
+        {
+            "before": step(work["warmup_steps"] - 2),
+            "after": step(work["warmup_steps"] + work["steps"]),
+            "parameters": parameters,
+            "trainable": parameters,
+            "engine": None,
+            "threads": 1,
+            "cores": rank["cores"],
+            "compiled_graphs": 0,
+            "modes_in_window": 0,
+            "env": {},
+        }
+        for rank in run.metrics.ranks
+    ]
+
+
+def load_of(run: MeasuredRun, rank: int) -> dict:
+    """What HostLoad records on a quiet machine."""
+    wall, start = run.metrics.window.wall_time_s, 1e9 + 3600 * run.metrics.repeat + 100 * len(run.metrics.ranks)
+    return {
+        "window_start_epoch_s": start + 0.001 * rank,
+        "window_end_epoch_s": start + 0.001 * rank + wall,
+        "machine_cpus": 2,
+        "cpu_s": 0.9 * wall,
+        "machine_busy_s": 0.9 * wall * len(run.metrics.ranks),
+        "cores_busy_s": 0.9 * wall,
+        "machine_steal_s": 0.0,
+    }
+
+
+@pytest.fixture
+def sound(tmp_path) -> list[MeasuredRun]:
+    """Three runs of two cells with everything that a run leaves behind, and their reference."""
+    root = tmp_path / "results/x"
+    runs = []
+    for cell, seconds in zip(cells(), (0.1, 0.06), strict=True):
+        for repeat in (1, 2, 3):
+            run = write_run(root / "runs", cell, repeat, seconds)
+
+            def complete(data: dict, run: MeasuredRun = run) -> None:
+                data["census"] = census_of(run)
+                data["second_clock"] = {
+                    "ranks_s": 99.0,
+                    "window_s": run.metrics.window.wall_time_s + 0.4,
+                    "resolution_s": 0.5,
+                }
+                for rank in data["ranks"]:
+                    rank |= load_of(run, rank["rank"])
+
+            run = rewrite(run, complete)
+            (run.folder / LAUNCHER).write_text(json.dumps({METRICS_SEAL: sha256_of(run.folder / METRICS)}))
+            runs.append(run)
+    write_reference(runs[0])
+    return runs
+
+
+def write_reference(run: MeasuredRun, **changes) -> None:
+    work = run.metrics.config["work"]
+    name = workload_name(run.metrics.config)
+    reference = Reference(
+        workload=name,
+        train_sha256=run.metrics.data["train_sha256"],
+        device="cpu",
+        torch_version="2",
+        parameters=1,
+        losses=loss_series(run.steps).tolist(),
+        total_steps=work["warmup_steps"] + work["steps"],
+        validation_loss=6.4,
+        validation_checksum=None,
+        step_checksums={work["warmup_steps"] - 2: f"{0:016x}"},
+        seconds=1.0,
+    ).model_copy(update=changes)
+    path = run.folder.parents[2] / FOLDER / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(reference.model_dump_json())
+
+
+def sealed(run: MeasuredRun, change) -> MeasuredRun:
+    """The run with its metrics changed, sealed again, as by somebody who knows the seal."""
+    run = rewrite(run, change)
+    (run.folder / LAUNCHER).write_text(json.dumps({METRICS_SEAL: sha256_of(run.folder / METRICS)}))
+    return run
+
+
+def codes(runs) -> dict[str, str]:
+    return {f.code: f.severity for f in audit("x", runs).findings}
+
+
+def test_sound_runs_are_not_accused(sound):
+    assert codes(sound) == {}
+
+
+def census(*path):
+    """A change of every rank's census; of rank 1 alone where the path begins with 1."""
+    only, path = (path[0], path[1:]) if isinstance(path[0], int) else (None, path)
+
+    def change(data):
+        for rank, part in enumerate(data["census"]):
+            if only in (None, rank):
+                for key in path[:-2]:
+                    part = part[key]
+                part[path[-2]] = path[-1](part[path[-2]]) if callable(path[-1]) else path[-1]
+
+    return change
+
+
+def rank(number, **fields):
+    def change(data):
+        record = data["ranks"][number]
+        record |= {name: value(record[name]) if callable(value) else value for name, value in fields.items()}
+
+    return change
+
+
+def clock_of_window(factor):
+    """Every time of the window by a clock that runs at another speed."""
+
+    def change(data):
+        data["window"]["wall_time_sec"] *= factor
+
+    return change
+
+
+def scaled(section, name, factor=1.004):
+    def change(data):
+        data[section][name] *= factor
+
+    return change
+
+
+def twice_forward(attention):
+    return {name: calls if name.endswith("_backward") else 2 * calls for name, calls in attention.items()}
+
+
+def other_validation(data):
+    data["validation"] |= {"loss": 6.401, "perplexity": float(np.exp(6.401))}
+
+
+FAULTS = {
+    "clock of the window": (clock_of_window(0.8), "clock-differs"),
+    "total": (lambda d: d.update(total_wall_time_sec=d["total_wall_time_sec"] + 3), "clock-differs"),
+    "launcher's clock": (lambda d: d["second_clock"].update(window_s=9.0), "clock-differs"),
+    "start": (rank(1, window_start_epoch_s=lambda t: t + 0.4), "ranks-start-apart"),
+    "parameters": (census(1, "parameters", lambda n: n - 5), "model-differs"),
+    "frozen": (census("trainable", lambda n: n - 5), "model-differs"),
+    "half the work": (census("before", "linear_flops", lambda n: n // 2), "operations-differ"),
+    "less work later": (census("after", "linear_flops", lambda n: n // 2), "operations-differ"),
+    "eager": (census("before", lambda s: s | {"attention": {}, "batched_flops": 99}), "operations-differ"),
+    "recomputed": (census("before", "attention", twice_forward), "operations-differ"),
+    "one rank does otherwise": (census(1, "before", "products", "bfloat16"), "operations-differ"),
+    "profiler": (census("modes_in_window", 1), "operations-differ"),
+    "threads": (census(1, "threads", 2), "settings-differ"),
+    "cores": (census(1, "cores", [0, 1]), "settings-differ"),
+    "learning rate": (census("before", "groups", 0, "learning_rate", 0.0), "settings-differ"),
+    "weight decay": (census("before", "groups", 0, "weight_decay", 0.0), "settings-differ"),
+    "not fused": (census("before", "updates", {}), "settings-differ"),
+    "compiled": (census("compiled_graphs", 3), "settings-differ"),
+    "engine": (census("engine", {"zero_stage": 1}), "settings-differ"),
+    "tokens": (census("before", "tokens_checksum", "ff"), "tokens-differ-from-reference"),
+    "validation": (other_validation, "validation-differs-from-reference"),
+    "others": (rank(0, machine_busy_s=lambda s: s + 2), "machine-busy"),
+    "others on the cores": (rank(1, cores_busy_s=lambda s: 1.4 * s), "process-starved"),
+    "rate per device": (scaled("window", "tokens_per_sec_per_device"), "figure-not-reproduced"),
+    "state": (scaled("memory", "state_bytes_predicted"), "figure-not-reproduced"),
+    "memory": (lambda d: d["memory"].update(state_bytes=9 * d["memory"]["state_bytes"]), "state-differs"),
+    "configuration": (lambda d: d["config"]["workload"].update(seq_len=99), "record-edited"),
+    "commit": (lambda d: d.update(git_dirty=True), "code-uncommitted"),
+    "host": (lambda d: d["host"].update(hostname="other"), "hosts-differ"),
+    "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), None),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named(sound, name):
+    change, code = FAULTS[name]
+    sound[-1] = sealed(sound[-1], change)
+    names = codes(sound)
+    assert code in names if code else names == {}
+
+
+def test_all_ranks_idle_is_named(sound):
+    def idle(data):
+        for record in data["ranks"]:
+            record["cpu_load"] = 0.4
+
+    assert codes([*sound[:-1], sealed(sound[-1], idle)]) == {"process-idle": "suspect"}
+
+
+def test_losses_are_held_against_the_replay(sound):
+    losses = loss_series(sound[0].steps)
+    losses[7] *= 1 + 2e-5
+    write_reference(sound[0], losses=losses.tolist())
+    findings = audit("x", sound).findings
+    assert {f.code for f in findings} == {"losses-differ-from-reference"}
+    assert len(findings) == 6, "each run by itself"
+    assert "from step 7 of 35 on" in findings[0].evidence
+
+
+def test_a_copy_is_named(sound):
+    copied = rewrite(sound[2], lambda d: None)
+    data = json.loads((sound[1].folder / METRICS).read_text()) | {"repeat": 3}
+    (copied.folder / METRICS).write_text(json.dumps(data))
+    (copied.folder / "steps.csv").write_bytes((sound[1].folder / "steps.csv").read_bytes())
+    from scalebench.record.run import read_run
+
+    names = codes([*sound[:2], read_run(copied.folder), *sound[3:]])
+    assert names["run-copied"] == "invalid"
+
+
+def test_an_edit_without_the_seal_is_named(sound):
+    sound[-1] = rewrite(sound[-1], lambda d: d["startup"].update(first_step_sec=0.7))
+    assert codes(sound) == {"record-edited": "invalid"}
+
+
+def test_runs_at_the_same_time_are_named(sound):
+    start = sound[0].metrics.ranks[0]["window_start_epoch_s"] + 0.5
+    for number in (0, 1):
+        change = rank(
+            number, window_start_epoch_s=start, window_end_epoch_s=start + sound[-1].metrics.window.wall_time_s
+        )
+        sound[-1] = sealed(sound[-1], change)
+    assert codes(sound)["runs-overlap"] == "invalid"
+
+
+def test_cells_of_different_days_are_noted(sound):
+    for place in (3, 4, 5):
+        sound[place] = sealed(sound[place], lambda d: d.update(timestamp_utc=f"2026-01-09T00:0{d['repeat']}:00Z"))
+    assert codes(sound) == {"measured-apart": "note"}
+
+
+def test_a_key_without_a_trace_is_named(tmp_path):
+    both = cells(vary={"geometry": ["1x2"], "bucket_elements": ["auto", 1000]})
+    runs = [write_run(tmp_path / "runs", cell, 1) for cell in both]
+    runs = [rewrite(run, lambda d, r=run: d.update(census=census_of(r))) for run in runs]
+    assert codes(runs)["knob-without-trace"] == "suspect"
+    runs[1] = rewrite(runs[1], census("before", "collectives", {"allreduce": {"calls": 9, "bytes": 8, "dtypes": []}}))
+    assert "knob-without-trace" not in codes(runs)
+
+
+def test_a_record_that_cannot_be_checked_silences_no_other(sound):
+    sound[0] = sealed(sound[0], rank(0, cores=None))
+    (sound[1].folder / "steps.csv").write_text("damaged")
+    sound[-1] = sealed(sound[-1], clock_of_window(0.8))
+    findings = audit("x", [*sound[:1], MeasuredRun(sound[1].folder, sound[1].metrics), *sound[2:]]).findings
+    named = {(f.code, f.runs[0]) for f in findings}
+    assert ("record-unusable", sound[0].name) in named
+    assert ("record-unusable", sound[1].name) in named
+    assert ("clock-differs", sound[-1].name) in named
+
+
+def test_launchers_thread_variables_are_not_compared(sound):
+    sound[-1] = sealed(sound[-1], lambda d: d["env"].update(OMP_NUM_THREADS="2", CUDA_VISIBLE_DEVICES="1"))
+    assert codes(sound) == {}
+
+
+def test_a_stall_and_a_period_are_named(tmp_path):
+    cell = cells()[0]
+
+    def series(change):
+        run = write_run(tmp_path / change.__name__, cell, 1, 0.1, spread=0.01)
+        return codes([rewrite(run, None, lambda f: f.assign(step_time_s=change(f["step_time_s"].to_numpy())))])
+
+    def stalled(times):
+        return np.where(np.arange(len(times)) == 20, 3.0, times)
+
+    def every_fifth(times):
+        return np.where(np.arange(len(times)) % 5 == 4, 2 * times, times)
+
+    assert "step-stalled" in series(stalled)
+    assert "steps-periodic" in series(every_fifth)
+
+
+def test_noise_has_no_period():
+    chance = np.random.default_rng(0)
+    for _ in range(2000):
+        assert period_of(chance.lognormal(0, 0.15, 40) * np.where(chance.random(40) < 0.1, 1.6, 1)) is None
+    times = np.ones(40)
+    times[3::8] = 1.5
+    assert period_of(times) == 8
+
+
+def test_folder_of_references_is_found(sound):
+    assert (Path(sound[0].folder).parents[2] / FOLDER).is_dir()

@@ -122,19 +122,34 @@ class KeyValues(LogReader):
         common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
         for kinds, logged, loss in self._steps:
             if kinds in common:
-                if (
-                    self.run.logged_steps
-                    and logged.epoch is not None
-                    and logged.epoch != self.run.logged_steps[-1].epoch
-                ):
-                    self.run.logged_steps.append(logged)  # steps count from 0 in every epoch
-                else:
-                    self.step(logged, loss)
+                self._add_step(logged, loss)
         if not self.run.logged_steps:
-            self.run.timed_spans = [span for kinds, span in self._spans if kinds in common]
+            for kinds, span in self._spans:
+                if kinds in common:
+                    self._add_span(span)
         for run in self.runs:
             run.guessed = f"lines like `{self._example}`"
         return super().finish()
+
+    def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
+        """Steps may count from 0 in every epoch; ranks may print the same step one after the other."""
+        last = self.run.logged_steps[-1] if self.run.logged_steps else None
+        if last is not None and (last.step, last.epoch) == (logged.step, logged.epoch):
+            self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
+        elif last is not None and logged.epoch is not None and logged.epoch != last.epoch:
+            self.run.logged_steps.append(logged)
+        else:
+            self.step(logged, loss)
+
+    def _add_span(self, span: TimedSpan) -> None:
+        """A line of validation belongs to the epoch before it; ranks may print the same epoch one after the other."""
+        spans = self.run.timed_spans
+        if not spans or spans[-1].index != span.index:
+            spans.append(span)
+            return
+        spans[-1].val_loss = spans[-1].val_loss if spans[-1].val_loss is not None else span.val_loss
+        if span.val_loss is None:
+            self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
 
 
 def _is_log_line(kinds: frozenset[str]) -> bool:

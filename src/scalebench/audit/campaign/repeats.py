@@ -68,7 +68,7 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "suspect",
         what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
         "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
-        detected=f"All rates relative to the best of their cell, sorted: a gap of {GAP:.0%}, {CLEAR:g} times the scatter "
+        detected=f"Rates relative to the best of their cell, sorted: a gap of {GAP:.0%}, {CLEAR:g} times the spread "
         "on either side of it, with a quarter of the runs or more on each.",
         seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
         repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",

@@ -82,9 +82,21 @@ rule forecast_report:
         runs=run_files("training_metrics.json", "steps.csv"),
         findings="results/{campaign}/findings.json",
         sweeps=swept_groups,
-        code=sources("forecast/report_data.py", "forecast/ledger.py", "forecast/sweep_file.py", "files.py"),
+        code=sources(
+            "forecast/report_data.py",
+            "forecast/ledger.py",
+            "forecast/sweep_file.py",
+            "report/charts/forecast.py",
+            "report/tables/forecast.py",
+            "files.py",
+        ),
     output:
-        "results/{campaign}/forecast.json",
+        json="results/{campaign}/forecast.json",
+        csv="results/{campaign}/tables/forecast.csv",
+        md="results/{campaign}/tables/forecast.md",
+        tex="results/{campaign}/tables/forecast.tex",
+        svg="results/{campaign}/charts/forecast.svg",
+        png="results/{campaign}/charts/forecast.png",
     log:
         "results/{campaign}/logs/forecast_report.log",
     conda:

@@ -80,12 +80,17 @@ def forecast(args: argparse.Namespace) -> None:
 def forecast_report(args: argparse.Namespace) -> None:
     from scalebench.files import write_json
     from scalebench.forecast.report_data import report_of
+    from scalebench.report.charts.forecast import draw_forecast
+    from scalebench.report.tables.forecast import write_forecast
 
     evidence = evidence_of(args.campaign, args.results)
     _score(evidence, args.results)
     evidence = evidence_of(args.campaign, args.results)
     folder = args.results / evidence.loaded.name
-    write_json(folder / "forecast.json", report_of(evidence, folder / "forecasts"))
+    report = report_of(evidence, folder / "forecasts")
+    write_json(folder / "forecast.json", report)
+    write_forecast(report["forecasts"], folder / "tables")
+    draw_forecast(report["forecasts"], folder / "charts")
 
 
 def plan(args: argparse.Namespace) -> None:

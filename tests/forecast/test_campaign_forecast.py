@@ -273,7 +273,8 @@ def test_commands_forecast_and_plan(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("sys.argv", ["scalebench", command, str(made.path), "--results", str(tmp_path / "results")])
         main()
     text = capsys.readouterr().out
-    assert "leave-largest-out, 2 series" in text
+    assert "leave-largest-out, 1 series" in text
+    assert "fsdp-n1x4: no forecast (invalid-calibration)" in text  # these runs move bytes as ddp does
     assert "device hours in all" in text
     (written,) = (tmp_path / "results" / "weak" / "forecasts").glob("*.json")
     assert json.loads(written.read_text())["entries"]

@@ -61,7 +61,13 @@ rule forecast:
     input:
         runs=calibrating_runs,
         sweeps=swept_groups,
-        code=sources("forecast/campaign_forecast.py", "forecast/ledger.py", "forecast/sweep_file.py", "files.py"),
+        code=sources(
+            "audit/campaign/all_checks.py",
+            "forecast/campaign_forecast.py",
+            "forecast/ledger.py",
+            "forecast/sweep_file.py",
+            "files.py",
+        ),
     output:
         "results/{campaign}/forecast_before.json",
     log:
@@ -80,9 +86,9 @@ rule forecast_report:
     input:
         before=lambda w: before_held_out(w.campaign),
         runs=run_files("training_metrics.json", "steps.csv"),
-        findings="results/{campaign}/findings.json",
         sweeps=swept_groups,
         code=sources(
+            "audit/campaign/all_checks.py",
             "forecast/report_data.py",
             "forecast/ledger.py",
             "forecast/sweep_file.py",

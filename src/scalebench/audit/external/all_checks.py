@@ -9,6 +9,7 @@ from scalebench.audit.external import (
     table_ratios,
     table_work,
     timing,
+    traces,
     work,
 )
 from scalebench.audit.external.context import AuditContext, of_evidence
@@ -28,6 +29,7 @@ MODULES = (
     table_work,
     table_ratios,
     table_figures,
+    traces,
 )
 CODES = codes_of(of_evidence)
 GUESSED = KeyValues.format

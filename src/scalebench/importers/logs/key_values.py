@@ -124,9 +124,7 @@ class KeyValues(LogReader):
             if kinds in common:
                 self._add_step(logged, loss)
         if not self.run.logged_steps:
-            for kinds, span in self._spans:
-                if kinds in common:
-                    self._add_span(span)
+            self._add_spans([span for kinds, span in self._spans if kinds in common])
         for run in self.runs:
             run.guessed = f"lines like `{self._example}`"
         return super().finish()
@@ -141,15 +139,34 @@ class KeyValues(LogReader):
         else:
             self.step(logged, loss)
 
-    def _add_span(self, span: TimedSpan) -> None:
-        """A line of validation belongs to the epoch before it; ranks may print the same epoch one after the other."""
-        spans = self.run.timed_spans
-        if not spans or spans[-1].index != span.index:
-            spans.append(span)
-            return
-        spans[-1].val_loss = spans[-1].val_loss if spans[-1].val_loss is not None else span.val_loss
-        if span.val_loss is None:
-            self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
+    def _add_spans(self, spans: list[TimedSpan]) -> None:
+        """Epochs of the run, or of several where they start again behind the last one.
+
+        A line of validation belongs to the epoch before it. Where epochs of two sequences take turns, several ranks
+        print them to one file: those of the first sequence are read.
+        """
+        chains: list[list[tuple[int, TimedSpan]]] = []
+        for place, span in enumerate(spans):
+            same = next((c for c in chains if c[-1][1].index == span.index), None)
+            if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
+                epoch = same[-1][1]
+                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
+                continue
+            last = None if span.index is None else span.index - 1
+            before = next((c for c in chains if last is not None and c[-1][1].index == last), None)
+            if before is None:
+                chains.append([(place, span)])
+            else:
+                before.append((place, span))
+        end = -1
+        for chain in chains:
+            if chain[0][0] < end:
+                self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(chain)
+                continue
+            if self.run.timed_spans:
+                self._restart()
+            self.run.timed_spans = [span for _, span in chain]
+            end = chain[-1][0]
 
 
 def _is_log_line(kinds: frozenset[str]) -> bool:

@@ -32,6 +32,9 @@ def forecast_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
             axes.plot(1e3 * row["measured_s"], place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
     axes.set_yticks(range(len(cells)), [row["cell"] for row in cells])
     axes.set_ylim(len(cells) - 0.4, -0.6)
+    ends = [1e3 * (row[name] or row["value"]) for row in cells for name in ("low", "high", "measured_s")]
+    margin = 0.05 * (max(ends) - min(ends))
+    axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")
     axes.set_title("Forecasts, and what came of them")

@@ -7,15 +7,20 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
 from scalebench.campaign.loaded import corpus_in, in_one_allocation, load_named, tokens_dir
 from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
+from scalebench.campaign.targets import check_targets
+from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
+from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
+from scalebench.record.failed_runs import failed_runs_text
 from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
@@ -92,3 +97,24 @@ rule all:
         "The report of the demo: {input}"
     input:
         "results/demo/report.html",
+
+
+onsuccess:
+    exit_code = say_failed_runs()
+    if exit_code:
+        sys.exit(exit_code)
+
+
+onerror:
+    say_failed_runs()
+
+
+# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException.
+if any(word.startswith("results") for word in sys.argv[1:]):
+    TARGETS = [t for t in sorted(parse_args(sys.argv[1:])[1].targets) if t.startswith("results")]
+    or_exit(
+        check_targets,
+        {target: any(r.is_producer(target) for r in workflow.rules) for target in TARGETS},
+        [str(output) for r in workflow.rules for output in r.output],
+        {"chart": [*CATALOG, *TRACE_CHARTS], "table": ["scaling", "strong", "weak"], "against": ["step", "seconds"]},
+    )

@@ -120,7 +120,9 @@ def stages(out: Path, names: list[str], stand_in: bool) -> list[Stage]:
     ]
     place = 2 + len(short)
     audit = Stage("audit", [*SCALEBENCH, "audit", str(results / NAME)], 30, "do the checks hold on a GPU")
-    return [*listed[:place], *trace, *listed[place:], audit]
+    others = [sys.executable, "benchmarks/trainers.py", "--budget", "120"]
+    compared = [] if stand_in else [Stage("trainers", others, 170, "as fast as what people write by hand?")]
+    return [*listed[:place], *trace, *listed[place:], audit, *compared]
 
 
 def run_stage(stage: Stage, log: Path, limit: float, environment: dict[str, str]) -> dict[str, Any]:

@@ -21,8 +21,14 @@ READING = ["pydantic", "PyYAML", "ruamel.yaml"]  # campaigns
 STAGES = {
     "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],
     "data": [*READING, "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
-    "train": [*READING, "torch", "transformers", "deepspeed", "numpy", "pandas", "psutil", "nvidia-ml-py", "tqdm"],
-    "report": [*READING, "pyarrow", "adbc*", "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"],
+    "train": [
+        *(*READING, "torch", "transformers", "deepspeed", "numpy", "scipy", "pandas", "tabulate"),
+        *("psutil", "nvidia-ml-py", "tqdm"),
+    ],
+    "report": [
+        *(*READING, "pyarrow", "adbc*", "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"),
+        *("openpyxl", "typst", "psutil"),
+    ],
 }
 STAGES["trace"] = [*STAGES["train"], "nvtx"]  # a training under a profiler; Nsight Systems comes with the machine
 PLATFORM = {"python_version": "3.11", "python_full_version": CONDA["python"], "sys_platform": "linux",

@@ -4,7 +4,6 @@ import pytest
 from synthetic import cells, rewrite, write_run
 
 from scalebench.analysis.campaign_findings import campaign_findings
-from scalebench.analysis.recommend import recommend
 from scalebench.analysis.scaling import scaling_report, verdict
 
 # Published by the project that trained GPT-2 on 1, 2 and 4 V100 with a fixed global batch of 16: devices -> tokens/s.
@@ -137,26 +136,4 @@ def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
         ("ddp", []), ("zero1", ["torch_version"]), ("zero2", []),
     ]  # fmt: skip
     assert group["cells"][1]["relative_to_fastest"] is None
-    assert group["recommendation"]["runner_up"] == "zero2-n1x2"
-
-
-def entry(strategy, value, low, high):
-    relative = None if value == 1 else {"value": value, "low": low, "high": high, "n": 5}
-    return {"cell": f"{strategy}-n1x4", "strategy": strategy, "relative_to_fastest": relative}
-
-
-def test_the_simpler_of_two_that_nothing_tells_apart_is_recommended():
-    found = recommend([entry("zero2", 1, 0, 0), entry("ddp", 0.99, 0.97, 1.01), entry("single", 0.5, 0.49, 0.51)])
-    assert found == {
-        "cell": "ddp-n1x4",
-        "fastest": "zero2-n1x4",
-        "within_noise": ["zero2-n1x4"],
-        "runner_up": "zero2-n1x4",
-    }
-
-
-def test_the_fastest_is_recommended_where_the_interval_tells_it_apart():
-    found = recommend([entry("zero3", 1, 0, 0), entry("ddp", 0.95, 0.93, 0.97)])
-    assert (found["cell"], found["runner_up"]) == ("zero3-n1x4", "ddp-n1x4")
-    assert recommend([entry("zero3", 1, 0, 0), entry("ddp", 0.95, None, None)]) is None
-    assert recommend([entry("zero3", 1, 0, 0)]) is None
+    assert "zero1-n1x2" not in (group["recommendation"]["cell"], group["recommendation"]["candidate"])

@@ -45,6 +45,7 @@ FINDING = {
     "campaign/geometry.py",
     "campaign/loaded.py",
     "campaign/model_shapes.py",
+    "campaign/question.py",
     "campaign/unmeasured.py",
     "campaign/validation_messages.py",
     "campaign/yaml_loader.py",

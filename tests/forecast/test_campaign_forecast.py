@@ -21,6 +21,7 @@ from scalebench.forecast.sweep_file import Calls, Launch, Sweep
 from scalebench.forecast.text import forecasts_text, plan_text
 from scalebench.model.counts import count
 from scalebench.record.run import METRICS
+from scalebench.report.tables.forecast import forecast_human
 
 WEAK = """
 title: What will four devices give?
@@ -215,6 +216,23 @@ def test_forecast_json_has_bands_scores_sweeps_and_what_if_rows(tmp_path):
     assert faster["fsdp-n1x2"]["low_s"] < faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["high_s"]
 
 
+def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
+    made = loaded(tmp_path)
+    results = tmp_path / "results"
+    make_runs(made, results)
+    write_forecasts(results / "weak" / "forecasts", make_forecasts(evidence(made, results)))
+    make_runs(made, results, sizes=(4,))
+    words = ["scalebench", "stage", "forecast_report", str(made.path), "--results", str(results)]
+    monkeypatch.setattr("sys.argv", words)
+    main()
+    rows = json.loads((results / "weak" / "forecast.json").read_text())["forecasts"]
+    assert all(row["measured_s"] > 0 for row in rows)
+    assert "leave-largest-out" in (results / "weak" / "tables" / "forecast.md").read_text()
+    assert (results / "weak" / "charts" / "forecast.svg").stat().st_size > 5000
+    refused = rows[0] | {"value": None, "refusal": "super-linear", "inside": None}
+    assert forecast_human([refused])["from"][0] == "refused: super-linear"
+
+
 def test_layers_are_the_parameters_of_the_model_and_their_shares_are_one(tmp_path):
     for cell in loaded(tmp_path).cells:
         layers = layers_of(cell)
@@ -255,7 +273,8 @@ def test_commands_forecast_and_plan(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("sys.argv", ["scalebench", command, str(made.path), "--results", str(tmp_path / "results")])
         main()
     text = capsys.readouterr().out
-    assert "leave-largest-out, 2 series" in text
+    assert "leave-largest-out, 1 series" in text
+    assert "fsdp-n1x4: no forecast (invalid-calibration)" in text  # these runs move bytes as ddp does
     assert "device hours in all" in text
     (written,) = (tmp_path / "results" / "weak" / "forecasts").glob("*.json")
     assert json.loads(written.read_text())["entries"]

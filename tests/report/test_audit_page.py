@@ -45,7 +45,7 @@ def test_every_code_of_our_own_checks_has_a_page(repository):
     files = [*(package / "audit").glob("*.py"), *(package / "audit/campaign").glob("*.py")]
     codes = {c for f in files for c in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', f.read_text()) if f.name != "pages.py"}
     assert {"losses-differ", "super-linear", "device-throttled"} <= codes
-    assert codes <= set(PAGES)
+    assert codes - {"core-seconds", "language-modelling"} <= set(PAGES), "words of evidence that are no codes aside"
     assert set(OWN_ONLY) <= codes
 
 

@@ -155,8 +155,9 @@ def test_findings_of_pairs_are_told_where_the_pairs_are(results, show):
         concerns="comparison",
     )
     results.findings = results.findings.model_copy(update={"findings": [finding]})
-    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "detectable": 0.03, "claim": "faster"}
-    estimate |= {"more_pairs": 0, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
+    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "claim": "faster"}
+    estimate |= {"detectable_low": 0.02, "detectable_high": 0.09, "overstated": False}
+    estimate |= {"pairs_low": 8, "pairs_high": 20, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
     entry = {"name": "fused", "a": "x", "b": "y", "declared": {}, "status": "ok", "why": None, "pairs": 4}
     text = show(results.page([entry | {"estimate": estimate, "findings": ["machine-busy"]}])).inner_text("body")
     assert "fused/pair1/a: other programs used 97%" in text

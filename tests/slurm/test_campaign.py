@@ -43,7 +43,7 @@ def made(checkout):
     targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
     targets += ["results/both/findings.json", "results/both/runs.csv"]
     done = checkout.snakemake(*targets, *QUICK, limit=600)
-    assert done.returncode == 0, done.stderr[-6000:]
+    assert done.returncode == 3, done.stderr[-6000:]  # runs failed, and are rows
     checkout.said = done.stdout + done.stderr
     return checkout
 

@@ -23,6 +23,16 @@ MATRIX = {
     4: {"strategy": SHARING, "precision": ["fp32"], "accumulation": [2]},
 }
 
+# Beside them, between two ranks: ways to do the same in another order, or with less memory.
+SAME_RESULTS = [
+    {"strategy": "fsdp", "fsdp_prefetch": 2},
+    {"strategy": "zero2", "overlap_comm": True},
+    {"strategy": "ddp", "loss": "fused"},
+    {"strategy": "zero3", "loss": "chunked"},
+    {"strategy": "zero3", "loss": "fused", "precision": "bf16"},
+    {"strategy": "fsdp", "loss": "fused", "precision": "bf16"},
+]
+
 
 def cells(world: int):
     return expand(
@@ -37,6 +47,7 @@ def cells(world: int):
                 "work": {"global_batch": 8, "steps": 5, "warmup_steps": 4},
                 "execution": {"geometry": f"1x{world}", "device": "cpu"},
                 "vary": MATRIX[world],
+                "cells": SAME_RESULTS if world == 2 else [],
                 "exclude": [{"strategy": s, "precision": "bf16"} for s in OFFLOADING] if world == 2 else [],
             }
         )

@@ -9,7 +9,7 @@ from scalebench.audit.campaign.execution import moved_bytes, precision_is_what_r
 from scalebench.record.run import MeasuredRun, Run
 from scalebench.record.steps import loss_series
 
-SLUGS = {1: 7, 2: 30, 4: 6}
+SLUGS = {1: 7, 2: 36, 4: 6}
 
 
 @pytest.fixture(scope="session")
@@ -122,6 +122,20 @@ def test_the_engines_configuration_is_that_of_the_cell(worlds):
         of(worlds, 2, "zero2-offload").metrics.engine_config["zero_optimization"]["offload_optimizer"]["device"]
         == "cpu"
     )
+
+
+def test_settings_that_reorder_communication_are_read_back(worlds):
+    """From torch and DeepSpeed themselves, not from what was asked of them."""
+    two = worlds[2]
+    (prefetching,) = [run for slug, run in two.items() if "prefetch2" in slug]
+    assert prefetching.metrics.engine_config == {"fsdp": {"forward_prefetch": 1}}, (
+        "of two blocks the first has one next"
+    )
+    assert of(worlds, 2, "fsdp").metrics.engine_config == {"fsdp": {"forward_prefetch": 0}}
+    (overlapping,) = [run for slug, run in two.items() if "zero2" in slug and "overlap" in slug]
+    assert overlapping.metrics.engine_config["zero_optimization"]["overlap_comm"] is True
+    assert of(worlds, 2, "zero2").metrics.engine_config["zero_optimization"]["overlap_comm"] is False
+    assert of(worlds, 2, "zero3").metrics.engine_config["zero_optimization"]["overlap_comm"] is True
 
 
 def test_a_silent_fp32_run_is_found(worlds):

@@ -1,6 +1,7 @@
 """What happens beside a GPU, with torch.cuda, NVML and the process group played by stand-ins."""
 
 import os
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -160,9 +161,11 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
 def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monkeypatch):
     events = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
-    monkeypatch.setattr(measure, "Probe", lambda strategy: __import__("contextlib").nullcontext())
+    monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
+    monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
+        compiled=True,
         steps=lambda first, count: events.append((first, count)),
     )
     measure.warm_up(ready, 5)
@@ -197,3 +200,8 @@ def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():
     small, large = [torch.zeros(2), torch.zeros(3)], [torch.zeros(8), torch.zeros(12)]
     assert _larger_side((large, small, "group")) == 80
     assert _larger_side((torch.zeros(5), torch.zeros(10), 1)) == 40
+
+
+def test_ranks_of_one_machine_meet_without_its_name(tmp_path):
+    """torchrun --standalone would otherwise use the host's full name, which isolated nodes cannot resolve."""
+    assert "--local-addr=127.0.0.1" in local.command(cell(), tmp_path / "request.json")

@@ -99,6 +99,34 @@ def test_failed_runs_are_repeated_on_request(built):
     assert built.planned(report)["train"] == 2
 
 
+def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
+    """A run that is stopped by its time limit is a row of the report; the console and the exit code say so, too."""
+    text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x1]")
+    built.campaign("stopped", text + "resources: {time_limit: 0.001}\n")
+    done = built.snakemake("results/stopped/report.html")
+    assert done.returncode == 3, done.stderr[-3000:]
+    assert "1 of 1 run of stopped failed (rows of the report):\n  ddp-n1x1/rep1: timeout: " in done.stderr
+    assert "Repeat them with: scalebench retry config/campaigns/stopped.yaml && snakemake" in done.stderr
+    assert (built.root / "results/stopped/report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("results/tiny/report.htm", 'Did you mean "results/tiny/report.html"?'),
+        ("results/TINY/report.html", 'Did you mean "tiny"? (results/tiny/report.html)'),
+        ("results/tiny/charts/speedup.jpg", 'Did you mean "results/tiny/charts/speedup.png"?'),
+        ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),
+        ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace this cell"),
+    ],
+)
+def test_a_target_that_is_not_made_is_answered_with_the_nearest(built, target, meant):
+    done = built.snakemake(target)
+    assert done.returncode == 2
+    assert meant in said(done)
+    assert "Exception" not in said(done)
+
+
 def test_a_comparison_is_made_in_pairs_and_told(built):
     text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x1]")
     built.campaign("pairs", text + COMPARE)

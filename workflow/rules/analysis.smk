@@ -59,6 +59,8 @@ rule analyse:
         file=lambda w: of_campaign(w).path,
         title=lambda w: of_campaign(w).campaign.title,
         target=lambda w: of_campaign(w).campaign.target_loss,
+        margin=lambda w: of_campaign(w).campaign.margin,
+        question=lambda w: of_campaign(w).question,
     shell:
         "scalebench stage analyse {params.file} > {log} 2>&1"
 

@@ -64,3 +64,12 @@ def _job_of_run(campaign, cell):
     """One request for all the resources that name parts of it."""
     loaded = or_exit(load_named, campaign)
     return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
+
+
+def say_failed_runs():
+    """Print the failed runs of the campaigns that were asked for; the exit code that tells of them, or 0."""
+    targets = [word for word in sys.argv[1:] if word.startswith("results/")] or ["results/demo/report.html"]
+    campaigns = {Path(target).parts[1] for target in targets if len(Path(target).parts) > 1}
+    texts = [failed_runs_text(load_named(c), RESULTS) for c in sorted(campaigns) if (CAMPAIGNS / f"{c}.yaml").is_file()]
+    print(*("\n" + text for text in texts if text), sep="\n", file=sys.stderr)
+    return FAILED_RUNS if any(texts) else 0

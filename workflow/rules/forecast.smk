@@ -61,7 +61,13 @@ rule forecast:
     input:
         runs=calibrating_runs,
         sweeps=swept_groups,
-        code=sources("forecast/campaign_forecast.py", "forecast/ledger.py", "forecast/sweep_file.py", "files.py"),
+        code=sources(
+            "audit/campaign/all_checks.py",
+            "forecast/campaign_forecast.py",
+            "forecast/ledger.py",
+            "forecast/sweep_file.py",
+            "files.py",
+        ),
     output:
         "results/{campaign}/forecast_before.json",
     log:
@@ -80,11 +86,23 @@ rule forecast_report:
     input:
         before=lambda w: before_held_out(w.campaign),
         runs=run_files("training_metrics.json", "steps.csv"),
-        findings="results/{campaign}/findings.json",
         sweeps=swept_groups,
-        code=sources("forecast/report_data.py", "forecast/ledger.py", "forecast/sweep_file.py", "files.py"),
+        code=sources(
+            "audit/campaign/all_checks.py",
+            "forecast/report_data.py",
+            "forecast/ledger.py",
+            "forecast/sweep_file.py",
+            "report/charts/forecast.py",
+            "report/tables/forecast.py",
+            "files.py",
+        ),
     output:
-        "results/{campaign}/forecast.json",
+        json="results/{campaign}/forecast.json",
+        csv="results/{campaign}/tables/forecast.csv",
+        md="results/{campaign}/tables/forecast.md",
+        tex="results/{campaign}/tables/forecast.tex",
+        svg="results/{campaign}/charts/forecast.svg",
+        png="results/{campaign}/charts/forecast.png",
     log:
         "results/{campaign}/logs/forecast_report.log",
     conda:

@@ -40,7 +40,7 @@ rule chart:
     message:
         "Draw {wildcards.chart} of {wildcards.campaign}"
     wildcard_constraints:
-        chart=r"(?!comparison\b|waterfall\b|trace-|loss_)[^/.]+",  # those are in other files, and below
+        chart=r"(?!comparison\b|waterfall\b|forecast\b|trace-|loss_)[^/.]+",  # those are in other files, and below
     input:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",

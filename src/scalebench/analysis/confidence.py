@@ -1,7 +1,9 @@
 """Intervals over runs. The unit of replication is the run: steps of one run are not independent of each other."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit  # quantile of Student's t; scipy.stats takes a second to import
@@ -62,6 +64,18 @@ def ratio(top: Estimate, bottom: Estimate) -> Estimate:
     return _interval(value, variance, variance**2 / parts if parts else top.freedom + bottom.freedom, n)
 
 
+def paired_ratio(top: Mapping[int, float], bottom: Mapping[int, float], value: float) -> Estimate | None:
+    """`value`, the ratio of two rates, with the paired interval of the logarithms of the ratios of each repeat.
+
+    `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so that what the machine had for all of it
+    cancels. None where their repeats do not match, or there are fewer than two.
+    """
+    if set(top) != set(bottom) or len(top) < 2:
+        return None
+    logs = np.log([top[k] / bottom[k] for k in sorted(top)])
+    return _interval(value, float(logs.var(ddof=1)) / len(logs), len(logs) - 1, len(logs))
+
+
 def one_against(value: float, others: list[float]) -> Estimate:
     """`value` of one further run over the (geometric) mean of `others`; n counts these.
 
@@ -83,3 +97,10 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 def _interval(value: float, variance: float, freedom: float, n: int) -> Estimate:
     half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)
+
+
+def estimate_dict(estimate: Estimate | None) -> dict[str, Any] | None:
+    """As JSON files have it."""
+    if estimate is None:
+        return None
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}

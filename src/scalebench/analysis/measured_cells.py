@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalebench.analysis.comparability import Provenance, cell_provenance
-from scalebench.analysis.confidence import Estimate
+from scalebench.analysis.confidence import Estimate, paired_ratio, ratio
 from scalebench.analysis.run_tables import configuration, measured_by_cell, throughput
 from scalebench.record.run import MeasuredRun, Run
+
+# What two cells must have in common to do the same work, their batch aside.
+SAME_WORK = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,16 @@ class MeasuredCell:
     values: dict[str, Any]  # its configuration, as in runs.csv
     rate: Estimate  # tokens/s
     provenance: Provenance
+
+    @property
+    def rates(self) -> dict[int, float]:
+        """Repeat -> tokens/s."""
+        return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in self.runs}
+
+    def relative_to(self, other: "MeasuredCell") -> Estimate:
+        """Ratio of the rates: paired by repeat where repeats match, else of independent runs."""
+        paired = paired_ratio(self.rates, other.rates, self.rate.value / other.rate.value)
+        return paired or ratio(self.rate, other.rate)
 
 
 def measured_cells(runs: Iterable[Run]) -> dict[str, MeasuredCell]:

@@ -1,30 +1,74 @@
-"""Which cell to use: the simplest of those that nothing tells from the fastest."""
+"""Which cell to use: the simplest that is shown to lose little, never one that merely was not shown to be slower."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from scalebench.analysis.measured_cells import MeasuredCell
+from scalebench.analysis.simultaneous import Family, repeats_to_resolve
+from scalebench.audit.finding import Findings, codes_above_note
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
 SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
+FEWEST = 3  # repeats; an interval of two runs says next to nothing
+# Findings about what disturbed a run: its rate is not that of the cell.
+DISTURBED = {"run-stands-out", "device-throttled", "cores-shared", "two-clock-states", "drift-over-repeats"}
 
 
-def recommend(entries: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The recommendation among cells of one size that do the same work, fastest first; entries of scaling_report.json.
+def recommend(
+    cells: Sequence[MeasuredCell],
+    family: Family | None,
+    findings: Findings,
+    beats_single: Mapping[str, bool | None],
+    margin: float,
+) -> dict[str, Any] | None:
+    """The recommendation among comparable cells of one size, fastest first; None for a single cell.
 
-    A cell that ran fits the memory. `within_noise`: cells whose interval relative to the fastest includes 1. Without an
-    interval there is no recommendation; among cells of equal simplicity the faster one is taken.
+    A cell qualifies if the lower bounds of its ratios to all others are at least 1 - `margin` (non-inferiority, with
+    simultaneous intervals), it is shown to beat one device where there is one, and nothing disturbed its runs. The
+    simplest of these is recommended; of equally simple ones the faster. `cell` is None where none qualifies: then
+    `candidate` is the simplest that still may, `worst` the part by which it may be slower than another, `repeats` the
+    range of repeats per cell that resolves the margin.
     """
-    related = [e for e in entries[1:] if e["relative_to_fastest"]]
-    if not related or any(e["relative_to_fastest"]["low"] is None for e in related):
+    if len(cells) < 2:
         return None
-    level = [entries[0], *(e for e in related if e["relative_to_fastest"]["high"] >= 1)]
-    chosen = min(level, key=lambda e: (_place(e["strategy"]), entries.index(e)))
-    next_best = next(e for e in [entries[0], *related] if e is not chosen)
-    return {
-        "cell": chosen["cell"],
-        "fastest": entries[0]["cell"],
-        "within_noise": [e["cell"] for e in level if e is not chosen],
-        "runner_up": next_best["cell"],
+    undecided: dict[str, Any] = {
+        "cell": None,
+        "fastest": cells[0].cell,
+        "margin": margin,
+        "why": None,
+        "candidate": None,
+    }
+    undecided |= {"worst": None, "repeats": None, "simpler": None, "disturbed": []}
+    if family is None or family.n < FEWEST:
+        return undecided | {"why": "too-few-repeats", "repeats": [FEWEST, FEWEST]}
+    disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
+    sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
+    lows = np.exp((family.log_ratio - family.half).min(axis=1))
+    highs = np.exp((family.log_ratio + family.half).min(axis=1))
+    simplest_first = sorted(range(len(cells)), key=lambda i: (_simplicity(cells[i]), i))
+    qualified = [i for i in simplest_first if sound[i] and lows[i] >= 1 - margin]
+    possible = [i for i in simplest_first if sound[i] and highs[i] >= 1 - margin]
+    repeats = list(repeats_to_resolve(family, margin))
+    if not qualified:
+        if not possible:
+            return undecided | {"why": "disturbed" if disturbed else "none-beats-one-device", "disturbed": disturbed}
+        candidate = possible[0]
+        worst = 1 - float(lows[candidate])
+        undecided |= {"why": "undecided", "candidate": cells[candidate].cell, "worst": worst}
+        return undecided | {"repeats": repeats, "disturbed": disturbed}
+    chosen = qualified[0]
+    simpler = [i for i in possible if i != chosen and _simplicity(cells[i]) < _simplicity(cells[chosen])]
+    return undecided | {
+        "cell": cells[chosen].cell,
+        "worst": 1 - min(float(lows[chosen]), 1.0),
+        "repeats": repeats if simpler else None,
+        "simpler": cells[simpler[0]].cell if simpler else None,
+        "disturbed": disturbed,
     }
 
 
-def _place(strategy: str) -> tuple[int, bool]:
+def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
+    strategy = cell.values["strategy"]
     return SIMPLICITY.index(strategy.removesuffix("-offload")), strategy.endswith("-offload")

@@ -5,28 +5,43 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalebench.analysis.comparability import unintended_differences
-from scalebench.analysis.confidence import CONFIDENCE, Estimate, ratio, scaled, times_per_second
-from scalebench.analysis.measured_cells import MeasuredCell, measured_cells
-from scalebench.analysis.recommend import recommend
+from scalebench.analysis.confidence import (
+    CONFIDENCE,
+    Estimate,
+    estimate_dict,
+    paired_ratio,
+    ratio,
+    scaled,
+    times_per_second,
+)
+from scalebench.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells
+from scalebench.analysis.ranking import MARGIN, answer_question, ranking
 from scalebench.analysis.scaling_laws import fit, karp_flatt
 from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.record.run import METRICS, Run
 
-SCHEMA_VERSION = "3.2"
+SCHEMA_VERSION = "4.0"
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
 OVERHEAD = ("fsdp", "zero1", "zero2", "zero3")  # strategies that shard; with one device there is nothing to shard
-# What two cells must have in common to do the same work, their batch aside.
-SAME_WORK = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")
 
 
-def scaling_report(campaign: str, title: str, runs: Sequence[Run], findings: Findings) -> dict[str, Any]:
+def scaling_report(
+    campaign: str,
+    title: str,
+    runs: Sequence[Run],
+    findings: Findings,
+    margin: float = MARGIN,
+    question: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
 
     The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest measured
     cell with one device and the same batch. No ratio is formed between cells whose provenance differs: `incomparable`
     names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and `mismatches` are
-    the codes; figures are kept, so that they can be looked at, with the codes of their findings.
+    the codes; figures are kept, so that they can be looked at, with the codes of their findings. Intervals of speed-ups
+    and efficiencies are single ones; those of a ranking hold together. `margin` and `question` are the campaign's.
     """
+    cells = measured_cells(runs)
     series = scaling_series(runs)
     for one in series:
         for point in one["runs"].values():
@@ -42,8 +57,20 @@ def scaling_report(campaign: str, title: str, runs: Sequence[Run], findings: Fin
         "status": "invalid_comparison" if invalid else "ok",
         "mismatches": invalid,
         "series": series,
-        "ranking": _ranking(measured_cells(runs)),
+        "question": answer_question(question, cells),
+        "ranking": ranking(cells, findings, _beats_single(series), margin),
     }
+
+
+def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
+    """Cell -> whether it is shown to be faster than the best single device; None: it is one, or none was measured."""
+    beats: dict[str, bool | None] = {}
+    for one in series:
+        for point in one["runs"].values():
+            against = point["speedup_vs_best_single"]
+            comparable = point["devices"] > 1 and against is not None
+            beats[point["cell"]] = bool(against["low"] and against["low"] > 1) if comparable else None
+    return beats
 
 
 def scaling_series(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -94,10 +121,10 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
     devices = cell.values["devices"]
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
     related = kind and cell is not base and not incomparable
-    speedup = ratio(cell.rate, base.rate) if related else None
+    speedup = cell.relative_to(base) if related else None
     efficiency = speedup and scaled(speedup, base.values["devices"] / devices)
     # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
-    by_job = ratio(_jobs_per_second(cell), _jobs_per_second(base)) if related and kind == "strong" else None
+    by_job = _job_ratio(cell, base) if related and kind == "strong" else None
     from_one = kind == "strong" and base.values["devices"] == 1
     single, single_incomparable = _best_single(cell, kind, cells)
     return {
@@ -106,16 +133,16 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
         "repeats": [run.metrics.repeat for run in cell.runs],
         "metrics_paths": [str(run.folder / METRICS) for run in cell.runs],
         "n": len(cell.runs),
-        "tokens_per_sec_global": _as_dict(cell.rate),
+        "tokens_per_sec_global": estimate_dict(cell.rate),
         "window_wall_time_sec": sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
-        "speedup": _as_dict(speedup),
-        "scaling_efficiency": _as_dict(efficiency),
-        "speedup_by_job_wall_time": _as_dict(by_job),
-        "verdict": verdict(_as_dict(efficiency), _as_dict(speedup)),
-        "karp_flatt": karp_flatt(_as_dict(speedup), devices) if from_one else None,
+        "speedup": estimate_dict(speedup),
+        "scaling_efficiency": estimate_dict(efficiency),
+        "speedup_by_job_wall_time": estimate_dict(by_job),
+        "verdict": verdict(estimate_dict(efficiency), estimate_dict(speedup)),
+        "karp_flatt": karp_flatt(estimate_dict(speedup), devices) if from_one else None,
         "incomparable": incomparable,
         "best_single": single and single.cell,
-        "speedup_vs_best_single": _as_dict(ratio(cell.rate, single.rate) if single and single is not cell else None),
+        "speedup_vs_best_single": estimate_dict(cell.relative_to(single) if single and single is not cell else None),
         "best_single_incomparable": single_incomparable,
         "overhead_only": devices == 1 and cell.values["strategy"].removesuffix("-offload") in OVERHEAD,
     }
@@ -125,8 +152,13 @@ def _rates(cell: MeasuredCell) -> list[float]:
     return [run.metrics.window.tokens_per_s for run in sorted(cell.runs, key=lambda r: r.metrics.repeat)]
 
 
-def _jobs_per_second(cell: MeasuredCell) -> Estimate:
-    return times_per_second([run.metrics.total_wall_time_s for run in cell.runs])
+def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
+    """Jobs per second of a cell over those of its baseline."""
+    seconds, base_seconds = ({r.metrics.repeat: r.metrics.total_wall_time_s for r in c.runs} for c in (cell, base))
+    jobs = times_per_second(list(seconds.values()))
+    base_jobs = times_per_second(list(base_seconds.values()))
+    paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value)
+    return paired or ratio(jobs, base_jobs)
 
 
 def _best_single(
@@ -148,38 +180,6 @@ def _best_single(
             comparable += [] if differing else [one]
     best = max(comparable, key=lambda one: one.rate.value, default=None)
     return best, [] if comparable else sorted(fields)
-
-
-def _ranking(cells: dict[str, MeasuredCell]) -> list[dict[str, Any]]:
-    """For each number of devices its cells, fastest first, relative to the fastest. Only cells that do the same work."""
-    same = ("devices", *SAME_WORK, "global_batch")
-    groups: dict[tuple, list[MeasuredCell]] = {}
-    for cell in cells.values():
-        groups.setdefault(tuple(cell.values[k] for k in same), []).append(cell)
-    ranking = []
-    for key, members in sorted(groups.items(), key=lambda item: str(item[0])):
-        members.sort(key=lambda cell: -cell.rate.value)
-        entries = [_entry(cell, members[0]) for cell in members]
-        ranking.append(dict(zip(same, key, strict=True)) | {"cells": entries, "recommendation": recommend(entries)})
-    return sorted(ranking, key=lambda group: group["devices"])
-
-
-def _entry(cell: MeasuredCell, fastest: MeasuredCell) -> dict[str, Any]:
-    incomparable = unintended_differences(fastest.provenance, cell.provenance, same_program=False)
-    related = cell is not fastest and not incomparable
-    return {
-        "cell": cell.cell,
-        "strategy": cell.values["strategy"],
-        "tokens_per_sec_global": _as_dict(cell.rate),
-        "relative_to_fastest": _as_dict(ratio(cell.rate, fastest.rate)) if related else None,
-        "incomparable": incomparable,
-    }
-
-
-def _as_dict(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
 
 
 def verdict(efficiency: dict[str, Any] | None, speedup: dict[str, Any] | None) -> str | None:

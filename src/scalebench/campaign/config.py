@@ -7,6 +7,7 @@ from pydantic import Field, Strict, create_model, field_validator, model_validat
 from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.question import Percent, Question
 from scalebench.campaign.unmeasured import Forecasting, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
@@ -319,6 +320,13 @@ class Campaign(Section):
         "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "
         "reaches. Changing it re-runs nothing.",
         "none",
+    )
+    question: Question | None = key(None, Question.__doc__, "none")
+    margin: Percent = key(
+        0.05,
+        "By which part a recommended cell may be slower than the fastest, e.g. 5 %: the simplest that is shown to lose "
+        "no more is recommended. Changing it re-runs nothing.",
+        "part of the tokens/s",
     )
     repeats: int = key(
         3,

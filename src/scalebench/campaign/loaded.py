@@ -8,6 +8,7 @@ from pathlib import Path
 from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
 from scalebench.campaign.config import Comparison
 from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
+from scalebench.campaign.question import Question
 from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora
 from scalebench.errors import UserError, nearest
 
@@ -33,6 +34,7 @@ class LoadedCampaign:
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
             self._check_forecast()
+            self.question = cells_of_question(self.campaign.question, self.cells)
             for corpus in self._corpora:
                 corpus_called(corpus)
             for cell in self._all_cells:
@@ -230,3 +232,31 @@ def tokens_dir(results: Path, cell: Cell) -> Path:
     """Where the token files of a cell are."""
     name, tokenizer = tokens_of(cell)
     return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer
+
+
+def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
+    """Names of the cells (`is`, `better_than`) and by how much one must be better (`by`).
+
+    Raises UserError where a name means no cell, or several.
+    """
+    if question is None:
+        return None
+    subject = _meant("is", question.subject, question, cells).slug
+    base = _meant("better_than", question.better_than, question, cells).slug
+    if subject == base:
+        raise UserError(f"question: {base} is compared with itself", key=("question", "better_than"))
+    return {"is": subject, "better_than": base, "by": question.by}
+
+
+def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
+    """The one cell that is meant by a slug or a strategy."""
+    exact = [cell for cell in cells if cell.slug == name]
+    geometry = None if question.on is None else str(question.on)
+    of_strategy = [cell for cell in cells if cell.execution.strategy == name]
+    meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
+    if len(meant) == 1:
+        return meant[0]
+    names = [cell.slug for cell in meant or cells]
+    problem = "means several cells" if meant else f"is no cell{f' on {geometry}' if geometry else ''}"
+    hint = "" if meant else nearest(name, names)
+    raise UserError(f'question.{key}: "{name}" {problem}.{hint} Cells: {", ".join(names)}', key=("question", key))

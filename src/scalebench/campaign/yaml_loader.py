@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,6 +51,12 @@ def schema_text(model: type[BaseModel]) -> str:
     return json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 
+@lru_cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """For messages alone: it takes longer than reading a campaign."""
+    return model.model_json_schema()
+
+
 def _no_campaign(path: Path) -> UserError:
     """What to say of a path that is no file: the campaign that was meant, or those that are there."""
     if path.exists() and not path.is_dir():
@@ -66,14 +73,13 @@ def _no_campaign(path: Path) -> UserError:
 def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     lines = Lines()
     data = _Reader(path, lines).plain(_document(path), ())
-    schema = model.model_json_schema()
     if not isinstance(data, dict):
-        keys = ", ".join(sections_of(schema)) or "names of your choice"
+        keys = ", ".join(sections_of(_schema(model))) or "names of your choice"
         raise UserError(f"{path}: a mapping is expected; allowed: {keys}")
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
-        raise UserError("\n".join(messages(path, lines, error, schema, data))) from None
+        raise UserError("\n".join(messages(path, lines, error, _schema(model), data))) from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
 

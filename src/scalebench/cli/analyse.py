@@ -51,7 +51,9 @@ def analyse(args: argparse.Namespace) -> None:
     cells = cells_table(runs, all_findings, times_to_loss(curves, loaded.campaign.target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
-    write_json(folder / "scaling_report.json", scaling_report(loaded.name, loaded.campaign.title, runs, all_findings))
+    campaign = loaded.campaign
+    report = scaling_report(loaded.name, campaign.title, runs, all_findings, campaign.margin, loaded.question)
+    write_json(folder / "scaling_report.json", report)
 
 
 def comparison(args: argparse.Namespace) -> None:
@@ -119,13 +121,13 @@ def loss_chart(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     from scalebench.report.page import write_page
-    from scalebench.report.sentences.answer import answer
+    from scalebench.report.sentences.answer import conclude
     from scalebench.verify.manifest import write_manifest
 
     folder, inputs = _page_inputs(args)
     write_page(inputs, folder / "report.html")
     write_manifest(folder, __version__)
-    print(answer(inputs.report, list(inputs.comparisons)))
+    print(conclude(inputs.report, list(inputs.comparisons)).text)
 
 
 def pdf(args: argparse.Namespace) -> None:

@@ -80,12 +80,17 @@ def forecast(args: argparse.Namespace) -> None:
 def forecast_report(args: argparse.Namespace) -> None:
     from scalebench.files import write_json
     from scalebench.forecast.report_data import report_of
+    from scalebench.report.charts.forecast import draw_forecast
+    from scalebench.report.tables.forecast import write_forecast
 
     evidence = evidence_of(args.campaign, args.results)
     _score(evidence, args.results)
     evidence = evidence_of(args.campaign, args.results)
     folder = args.results / evidence.loaded.name
-    write_json(folder / "forecast.json", report_of(evidence, folder / "forecasts"))
+    report = report_of(evidence, folder / "forecasts")
+    write_json(folder / "forecast.json", report)
+    write_forecast(report["forecasts"], folder / "tables")
+    draw_forecast(report["forecasts"], folder / "charts")
 
 
 def plan(args: argparse.Namespace) -> None:
@@ -127,24 +132,18 @@ def frontier(args: argparse.Namespace) -> None:
 
 
 def evidence_of(campaign: Path, results: Path) -> "Evidence":
-    """All that forecasts of a campaign are made from, as much as there is now. Raises UserError."""
-    from scalebench.audit.finding import Findings
+    """All that forecasts of a campaign are made from, as much as there is; runs are checked. Raises UserError."""
+    from scalebench.audit.campaign.all_checks import audit
     from scalebench.campaign.loaded import LoadedCampaign
-    from scalebench.errors import damaged
     from scalebench.forecast.campaign_forecast import Evidence, read_measured
     from scalebench.forecast.ledger import LEDGER, read_ledger
     from scalebench.forecast.sweep_file import read_sweeps
 
     loaded = LoadedCampaign(campaign)
-    folder = results / loaded.name
-    findings = None
-    if (folder / "findings.json").is_file():
-        try:
-            findings = Findings.model_validate_json((folder / "findings.json").read_bytes())
-        except ValueError as error:
-            raise damaged(folder / "findings.json", str(error).splitlines()[0]) from None
+    measured = read_measured(loaded, results)
+    findings = audit(loaded.name, [run for runs in measured.values() for run in runs])
     ledger = read_ledger(results / "forecasts" / LEDGER)
-    return Evidence(loaded, read_measured(loaded, results), findings, read_sweeps(folder / "sweep"), ledger)
+    return Evidence(loaded, measured, findings, read_sweeps(results / loaded.name / "sweep"), ledger)
 
 
 def _score(evidence: "Evidence", results: Path) -> None:

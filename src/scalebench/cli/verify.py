@@ -1,4 +1,4 @@
-"""Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`, `gate`."""
+"""Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
 from pathlib import Path
@@ -52,6 +52,13 @@ def gate(args: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+def index(args: argparse.Namespace) -> None:
+    from scalebench.report.index_page import write_index
+
+    entries = write_index(args.results)
+    print(f"{args.results}/index.html: {len(entries)} campaign{'s' if len(entries) != 1 else ''}")
+
+
 def add(commands: Group) -> None:
     doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
     checked = command(commands, "verify", verify, doc, "scalebench verify results/demo")
@@ -76,6 +83,9 @@ def add(commands: Group) -> None:
     guard = command(commands, "gate", gate, doc, example)
     guard.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
     guard.add_argument("--baseline", type=path, nargs="+", required=True, help="folders of earlier results")
+    doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
+    listed = command(commands, "index", index, doc, "scalebench index")
+    listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")
 
 
 def add_stages(stages: Group) -> None:

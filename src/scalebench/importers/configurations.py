@@ -5,6 +5,7 @@ what was meant.
 """
 
 import json
+import os
 import re
 import shlex
 import tomllib
@@ -53,6 +54,8 @@ KEYS = {
 DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[ =]+(\S+))?")
 GPUS = re.compile(r"(?:gpu:)?(?:[a-zA-Z]\w*:)?(\d{1,3})$")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both build plain values only
+# Names of folders that every project has.
+COMMON_FOLDERS = {"logs", "log", "results", "output", "outputs", "runs", "out", "checkpoints", "experiments"}
 MOST_KEYS, MOST_WORDS = 500, 400
 
 
@@ -89,7 +92,7 @@ def attach_configurations(reading: "Reading") -> None:
 
 
 def _names_folder(configuration: Configuration, run: ReportedRun) -> bool:
-    """Whether an output folder of a configuration is the run's: of the same last two names, or the same place from
+    """Whether an output folder of a configuration is the run's: of the same last names, or the same place from
     the configuration's folder.
     """
     folder = PurePosixPath(run.files[0]).parent
@@ -99,7 +102,9 @@ def _names_folder(configuration: Configuration, run: ReportedRun) -> bool:
         parts = [p for p in PurePosixPath(output).parts if p not in (".", "..", "/")]
         if len(parts) >= 2 and tuple(parts[-2:]) == folder.parts[-2:]:
             return True
-        if parts and (configuration.path.parent / Path(*parts)) == Path(run.details.get("folder", "")):
+        if parts and parts[-1].lower() not in COMMON_FOLDERS and parts[-1] == folder.name:
+            return True
+        if os.path.normpath(configuration.path.parent / output) == os.path.normpath(run.details.get("folder", "")):
             return True
     return False
 

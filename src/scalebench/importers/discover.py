@@ -67,7 +67,7 @@ GENERIC = {
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
-    r"latency|batch|rank|DLLL|MLLOG"
+    r"latency|batch|rank|mib|DLLL|MLLOG"
 )
 DOCUMENTS = {
     ".md": "markdown",
@@ -209,7 +209,7 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
     if suffix in walk.SCRIPTS or suffix in (".yaml", ".yml", ".toml", ".ini", ".cfg"):
         return _settings(reading, path, name, encoding, opening)
     if suffix == ".ipynb":
-        return read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+        return _read_notebook(reading, path, name, encoding)
     if opening.lstrip()[:1] in ("{", "[") and not logs.reader_of(opening[:20_000]):
         whole = opening if size < text_files.HEAD else None
         if read_json(
@@ -221,6 +221,19 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
     if suffix in DOCUMENTS:
         return read_document_file(reading.evidence, text_files.whole(path, encoding), name, DOCUMENTS[suffix])
     return _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening)
+
+
+def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
+    """Tables, sentences, and a run for each cell that printed a log."""
+    taken, printed = read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+    for number, lines in enumerate(printed, start=1):
+        text = "\n".join(line for _, line in lines)
+        kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if len(lines) >= logs.LEAST else None
+        for run in logs.read_log(f"{name}#cell {number}", kind, lines) if kind else ():
+            if run.timed_spans or run.logged_steps:
+                add_run(reading, run, path)
+                taken = True
+    return taken
 
 
 def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:

@@ -185,7 +185,8 @@ PHRASES = {
     "energy_j": "energy|energy consumption|energy used|total energy",
     "cost": "cost|total cost|cloud cost|training cost|estimated cost|price|cost usd",
     "loss": (
-        "loss|train loss|training loss|final loss|final train loss|final training loss|lm loss|"
+        "loss|train loss|train loss step|train loss epoch|loss step|loss epoch|training loss|final loss|"
+        "final train loss|final training loss|lm loss|"
         "ending loss|end loss|train loss final"
     ),
     "val_loss": (

@@ -16,6 +16,8 @@ from scalebench.importers.tables import read_table
 DEEPEST, MOST_RECORDS = 8, 5_000
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}
 STRONG = RESULTS - WEAK
+KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
+MOST_KEYS, MOST_NAMED = 400, 200  # of a file; one with more is a catalogue of something else
 DIFFERENT = 24  # sets of keys; a file with more is a catalogue of something else
 SERIES = 40  # values of a list that are still rows; longer lists are series along a run
 
@@ -34,7 +36,11 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
     of the weaker kinds.
     """
+    if len(set(KEY.findall(text))) > MOST_KEYS:
+        return None  # a catalogue: keys that are not names of figures
     records = _records(data, "", {}, 0)[:MOST_RECORDS]
+    if sum(bool(record.name) for record in records) > MOST_NAMED:
+        return None
     if not records or (isinstance(data, dict) and len({frozenset(r.values) for r in records}) > DIFFERENT):
         return None
     keys = list(dict.fromkeys(key for record in records for key in record.values))[:400]

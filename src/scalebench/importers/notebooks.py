@@ -10,18 +10,21 @@ from scalebench.importers.grids import MOST_ROWS, WIDEST, Grid, Line
 LARGEST_SHEET = 32 << 20
 
 
-def read_notebook(text: str) -> tuple[Document, list[Line]]:
+def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
     """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file.
     Raises ValueError.
     """
     data = json.loads(text)
-    document, printed = Document(), []
+    document = Document()
+    printed: list[list[Line]] = []
     finder = _Finder(text)
     for cell in data.get("cells", []) if isinstance(data, dict) else []:
         if not isinstance(cell, dict):
             continue
         if cell.get("cell_type") == "markdown":
             _append(document, read_document(finder.lines(_text(cell.get("source")))))
+        of_cell: list[Line] = []
+        printed.append(of_cell)
         for output in cell.get("outputs") or []:
             if not isinstance(output, dict):
                 continue
@@ -33,7 +36,7 @@ def read_notebook(text: str) -> tuple[Document, list[Line]]:
                 _append(document, read_document(finder.lines(html), "html"))
             elif plain:
                 lines = finder.lines(plain)
-                printed += lines
+                of_cell += lines
                 _append(document, read_document(lines, "text"))
     return document, printed
 

@@ -50,9 +50,21 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
     lines: list[Line] = list(enumerate(text.splitlines(), start=1))
     document = read_document(lines, kind)
     taken = _take(evidence, document, name)
-    if not taken and kind != "html":
-        taken = _take_grids(evidence, report_blocks([(n, t) for n, t, _ in document.prose]), name)
+    if not document.grids and kind != "html":
+        taken += _take_short_blocks(evidence, [(n, t) for n, t, _ in document.prose], name)
     return taken > 0
+
+
+def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
+    """A document without a table may have a heading for each configuration with a figure or two below it."""
+    taken = 0
+    for grid in report_blocks(lines, least=1):
+        table = read_table(grid, Place(name))
+        if table is not None and len({row.devices for row in table.rows if row.devices}) > 1:
+            table.rows = [row for row in table.rows if row.devices]
+            evidence.tables.append(table)
+            taken += 1
+    return taken
 
 
 def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
@@ -92,7 +104,7 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str) -> 
         return False
     grid = Grid("CSV", rows[0][0], rows[0][1], rows[1:], cut_off=len(rows) > MOST_ROWS)
     table = read_table(grid, Place(name))
-    if table is None:
+    if table is None or _is_log(table):
         return False
     evidence.tables.append(table)
     return True
@@ -104,13 +116,16 @@ def _is_comment(lines: list[str], k: int) -> bool:
     return lines[k].startswith("#") and not any(lines[k].count(d) == following.count(d) > 0 for d in DELIMITERS)
 
 
-def read_notebook_file(evidence: Evidence, text: str, name: str) -> bool:
-    """A notebook: its texts, and what its cells printed."""
+def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
+    """A notebook: whether a result was in its texts and tables, and the lines that each of its cells printed."""
     try:
         document, printed = read_notebook(text)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is no notebook: {str(error)[:100]}") from None
-    return _take(evidence, document, name) + _take_grids(evidence, report_blocks(printed), name) > 0
+    taken = _take(evidence, document, name)
+    for lines in printed:
+        taken += _take_grids(evidence, report_blocks(lines), name)
+    return taken > 0, printed
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:

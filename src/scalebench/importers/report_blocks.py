@@ -20,8 +20,8 @@ LEAST = 2  # results in a block
 LONGEST_TITLE = 120
 
 
-def report_blocks(lines: list[Line]) -> list[Grid]:
-    """One grid of a text's blocks: a row a block, a column a name. [] where it has none."""
+def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
+    """One grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
     blocks: list[tuple[int, str, dict[str, str]]] = []
     current: dict[str, str] = {}
     title, start = "", 1
@@ -32,17 +32,17 @@ def report_blocks(lines: list[Line]) -> list[Grid]:
         pairs = _pairs(text)
         if not pairs:
             if (heading := _title(text)) is not None:
-                _close(blocks, start, title, current)
+                _close(blocks, start, title, current, least)
                 current, title, start = {}, heading, number
             continue
         if any(name in current for name, _ in pairs) or _begins(pairs):
-            _close(blocks, start, title, current)
+            _close(blocks, start, title, current, least)
             current, start = {}, number
             title = title if not _begins(pairs) else pairs[0][1]
         start = start if current else number
         for name, value in pairs:
             current.setdefault(name, value)
-    _close(blocks, start, title, current)
+    _close(blocks, start, title, current, least)
     if not blocks:
         return []
     names = list(dict.fromkeys(name for _, _, values in blocks for name in values))
@@ -50,9 +50,11 @@ def report_blocks(lines: list[Line]) -> list[Grid]:
     return [Grid("report text", blocks[0][0], ["Configuration", *names], rows)]
 
 
-def _close(blocks: list[tuple[int, str, dict[str, str]]], line: int, title: str, values: dict[str, str]) -> None:
+def _close(
+    blocks: list[tuple[int, str, dict[str, str]]], line: int, title: str, values: dict[str, str], least: int
+) -> None:
     results = [name for name, value in values.items() if column_of(name).kind in RESULTS and figures_of(value)]
-    if len(results) >= LEAST:
+    if len(results) >= least:
         blocks.append((line, title, values))
 
 
@@ -81,6 +83,8 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 def _title(text: str) -> str | None:
     """A line that names what follows; None for a sentence or a line of a log."""
     cleaned = plain_text(text).strip("#=-*[] :")
+    if re.search(r"[:=]\s*[~<>]?\d", cleaned):
+        return None  # a figure of some other kind
     if (
         not cleaned
         or len(cleaned) > LONGEST_TITLE

@@ -46,9 +46,10 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("speedup", rf"speed-?ups?(?: factor)?(?: \([^)]*\))?{IS}{N}{TIMES}"),
     ("speedup", rf"{N}{TIMES}(?= (?:{NEAR}) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?{ANY_DEVICE})"),
     ("speedup", rf"{N}{TIMES}(?:(?=,? (?:and|vs\.?|to) [~]?{NUMBER}{TIMES} (?:\w+ )?speed-?up))"),
-    ("change", rf"(?P<sign>[+−-]?){N}{PERCENT} (?P<way>{WAYS})"),
+    ("change", rf"(?P<sign>[+−-]?){N}{PERCENT} (?P<way>{WAYS})\b"),
     ("change", rf"(?P<way>{VERBS})(?: \w+){{0,5}} by {IS}(?P<sign>[+−-]?){N}{PERCENT}"),
     ("change", rf"(?P<way>throughput|tokens/s(?:ec)?|speed|performance)[^.;:%]{{0,30}}?(?P<sign>[+−]){N}{PERCENT}"),
+    ("change", rf"(?P<way>throughput|tokens/s(?:ec)?|speed)\b.{{0,80}}?[≈=] ?(?P<sign>[+−-]){N}{PERCENT}"),
     ("change", rf"(?P<sign>[+]){N}{PERCENT}(?= (?P<way>throughput|tokens|speed|performance|by|through|from))"),
     ("share", rf"{N}{PERCENT} (?:of (?:the )?(?:(?:total|step|training|iteration|wall|epoch|gpu|run) ?)?time)"),
     ("memory", rf"(?:peak |gpu )*(?:memory|vram)(?: usage| consumption| footprint)?{IS}{N} ?(?P<u>[GMT]i?B)\b"),
@@ -117,9 +118,9 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
     last = -2
     for line, raw, sections in prose:
         text = plain_text(raw.strip())
-        begins = line != last + 1 or raw.lstrip().startswith(
-            ("-", "*", "#", ">", "+", "1.", "2.", "3.", "\\item", "•", "✅")
-        )
+        follows = current is not None and current.text.endswith(":") and line <= last + 2
+        opens = raw.lstrip().startswith(("-", "*", "#", ">", "+", "1.", "2.", "3.", "\\item", "•", "✅"))
+        begins = not follows and (opens or line != last + 1)
         if current is None or begins or len(current.text) > LONGEST:
             if current is not None:
                 yield current

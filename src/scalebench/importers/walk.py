@@ -71,6 +71,9 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         below[:] = sorted(
             d for d in below if not d.startswith(".") and d not in SKIPPED_FOLDERS and not _is_environment(here / d)
         )
+        for name in (d for d in below if (here / d).is_symlink()):
+            relative = printable(os.path.relpath(here / name, root))
+            unread.append(Unread(relative, "a link to a folder; it is not followed", "special"))
         if own_run(here, names):
             continue
         for name in sorted(names):

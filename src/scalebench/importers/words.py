@@ -106,7 +106,11 @@ def _compiled(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
     return [(word, re.compile(rf"(?<![a-z]){pattern}", re.I)) for word, pattern in patterns.items()]
 
 
-_STRATEGY, _PRECISION = _compiled(STRATEGIES), _compiled(PRECISIONS)
+_VOCABULARY = tuple(
+    (kind, re.compile("|".join(f"(?:{p})" for p in patterns.values()), re.I), _compiled(patterns))
+    for kind, patterns in (("strategy", STRATEGIES), ("precision", PRECISIONS))
+)
+_COUNTABLE = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
 _DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
 _MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
 _NUMBERS = {kind: [re.compile(p, re.I) for p in patterns] for kind, patterns in NUMBERS.items()}
@@ -119,20 +123,19 @@ def described(text: str) -> Description:
     if not text or len(text) > 400:
         return result
     spaced = text.replace("_", " ") if " " not in text else text
-    for word, pattern in _STRATEGY:
-        if pattern.search(spaced):
-            result.words["strategy"] = word
-            break
-    for word, pattern in _PRECISION:
-        if pattern.search(spaced):
-            result.words["precision"] = word
-            break
+    for kind, any_of, patterns in _VOCABULARY:
+        if any_of.search(spaced):
+            result.words[kind] = next((word for word, pattern in patterns if pattern.search(spaced)), "")
+            if not result.words[kind]:
+                del result.words[kind]
     if m := _DEVICE.search(spaced):
         result.words["device"] = " ".join(m[1].split()).upper()
     if m := _MODEL.search(spaced):
         result.words["model"] = m[1].lower()
-    for kind, patterns in _NUMBERS.items():
-        for number_pattern in patterns:
+    if not _COUNTABLE.search(text):
+        return result
+    for kind, number_patterns in _NUMBERS.items():
+        for number_pattern in number_patterns:
             if m := number_pattern.search(text):
                 result.numbers[kind] = _whole(m[1])
                 break

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
+TOO_WIDE_OF_TWO = 2.0  # and of one over two runs, whose width is chance
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -18,6 +19,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def is_useless(low: float, high: float, n: float) -> bool:
+    """Whether the bounds of an interval say nothing: ten times apart, or twice where there are only two runs."""
+    return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
+
+
 def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int = 3) -> str:
     """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
     if interval is None:
@@ -25,7 +31,7 @@ def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int =
     text, low, high = number(interval["value"] * factor, digits), interval["low"], interval["high"]
     if low is None:
         return f"{text} (n={interval['n']:.0f})"
-    if low > 0 and high > TOO_WIDE * low:
+    if is_useless(low, high, interval["n"]):
         return f"{text} (n={interval['n']:.0f}: too few)"
     return f"{text} [{number(low * factor, digits)},\u00a0{number(high * factor, digits)}]"
 

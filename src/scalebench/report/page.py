@@ -14,7 +14,8 @@ from scalebench.report.number_format import number, records
 from scalebench.report.page_facts import environment_facts, machine, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
-from scalebench.report.sentences.answer import compared, conclude
+from scalebench.report.sentences.answer import conclude
+from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
 from scalebench.report.sentences.waterfall import loss_sentence
@@ -63,7 +64,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
         "without_baseline": _without_baseline(report),
         "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
-        "compared": [compared(c) for c in comparisons],
+        "compared": [ab_sentence(c) for c in comparisons],
         "comparison_rows": comparison_rows({"comparisons": comparisons}).to_dict("records"),
         "charts": _charts(inputs),
         "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],

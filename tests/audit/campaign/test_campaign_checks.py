@@ -92,6 +92,17 @@ def test_a_fault_is_found_and_named(sound, code):
     assert finding.advice
 
 
+@pytest.mark.parametrize(("clock", "share", "flagged"), [("monotonic", 0.03, True), ("cuda_events", 0.03, False),
+                                                        ("cuda_events", 0.06, True)])  # fmt: skip
+def test_a_gpu_works_on_while_its_host_waits(sound, clock, share, flagged):
+    def waiting(data):
+        window = data["window"]
+        window.update(clock=clock, dataload_time_mean_sec=share * window["step_time_mean_sec"])
+
+    sound[-1] = rewrite(sound[-1], waiting)
+    assert ("data-wait" in found(sound)) == flagged
+
+
 def test_the_plan_is_made_anew_not_believed(sound):
     """A trainer that reports its wrong plan as planned does not get away with it."""
     wrong = "f" * 64

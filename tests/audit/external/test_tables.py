@@ -197,6 +197,15 @@ def test_another_table_is_named(tmp_path, code):
 
 # Tables that look faulty and are not.
 INNOCENT = {
+    "a step is a micro-step": rows(
+        "GPUs | Samples/s | Step time (ms) | Micro batch | Grad accum | Global batch",
+        "2 | 294.46 | 217.35 | 32 | 4 | 256",
+    ),
+    "no baseline of its own": rows(
+        "Server | GPUs | Images/s | Speedup | Efficiency",
+        "CPU | 2 | 55.09 | 1.01x | 50.5%",
+        "CPU | 4 | 66.55 | 1.22x | 30.5%",
+    ),
     "rounded to one digit": rows(
         "GPUs | Time per epoch (s) | Speedup",
         "1 | 9 | 1",
@@ -247,6 +256,16 @@ INNOCENT = {
 @pytest.mark.parametrize("what", INNOCENT)
 def test_an_innocent_table_is_not_accused(tmp_path, what):
     assert accusations(audited(tmp_path, "# Results\n\n" + INNOCENT[what])) == {}
+
+
+def test_a_guessed_log_accuses_nobody(tmp_path):
+    """Training and test lines of each epoch, in a log of an unknown program: its form was guessed."""
+    phases = (("Train", 11.8), ("Test", 1.0))
+    lines = [f"Epoch [{e}] | {p} Loss: {2 / e:.4f} | Time: {t}s" for e in range(1, 11) for p, t in phases]
+    (tmp_path / "train.out").write_text("\n".join(lines))
+    audit = audit_paths([tmp_path])
+    assert audit.runs
+    assert accusations(audit.findings) == {}
 
 
 def test_arithmetic_of_printed_figures():

@@ -1,165 +1,194 @@
-"""The answer claims what the intervals carry and no more."""
+"""The answer claims what the intervals support and no more, and says so in its first line."""
 
 import pytest
+from synthetic import cells, rewrite, write_run
 
-from scalebench.report.sentences.answer import answer, compared
+from scalebench.analysis.campaign_findings import campaign_findings
+from scalebench.analysis.scaling import scaling_report
+from scalebench.report.sentences.answer import conclude
+from scalebench.report.sentences.ratios import ab_sentence, interval_text
 
-
-def shown(value, low=None, high=None, n=3):
-    return {"value": value, "low": low, "high": high, "n": n}
-
-
-def report(speedup=None, relative=None, single=None):
-    """ddp on 1 and 2 devices, and fsdp on 2: `speedup` of ddp, `relative` of fsdp to ddp, ddp's two against `single`."""
-    run = {"n": 3, "speedup": None, "scaling_efficiency": None, "best_single": None, "speedup_vs_best_single": None}
-    run |= {"findings": [], "tokens_per_sec_global": shown(1000.0, n=speedup["n"] if speedup else 3)}
-    efficiency = speedup and shown(speedup["value"] / 2)
-    base = run | {"cell": "ddp-n1x1", "devices": 1}
-    two = run | {"cell": "ddp-n1x2", "devices": 2, "speedup": speedup, "scaling_efficiency": efficiency}
-    if single:
-        two |= {"best_single": "ddp-n1x1-t2", "speedup_vs_best_single": single}
-    first = {
-        "cell": "ddp-n1x2",
-        "tokens_per_sec_global": shown(1000.0, n=3),
-        "relative_to_fastest": None,
-        "incomparable": [],
-    }
-    second = {
-        "cell": "fsdp-n1x2",
-        "tokens_per_sec_global": shown(500.0, n=relative["n"] if relative else 3),
-        "relative_to_fastest": relative,
-        "incomparable": [],
-    }
-    return {
-        "status": "ok",
-        "mismatches": [],
-        "series": [{"name": "ddp", "baseline": "ddp-n1x1", "runs": {"1x1": base, "1x2": two}}],
-        "ranking": [{"devices": 2, "cells": [first, second] if relative else [first], "recommendation": None}],
-    }
+STEADY = (1.0, 1.01, 0.99, 1.005, 0.995)  # a cell's step times relative to their mean, repeat by repeat
 
 
-@pytest.mark.parametrize(
-    ("speedup", "sentence"),
-    [
-        (shown(1.7, 1.6, 1.8), "ddp: 2 devices make more than 1 device: 1.70 times the tokens/s (95 % interval 1.60 to 1.80, "
-         "3 runs each), an efficiency of 85.0 %."),
-        (shown(0.46, 0.44, 0.48), "ddp: 2 devices make less than 1 device: 0.460 times"),
-        (shown(1.02, 0.97, 1.07), "ddp: 2 devices and 1 device are not distinguishable: 1.02 times"),
-        (shown(1.7, n=1), "ddp: 2 devices made 1.70 times the tokens/s of 1 device, but without an interval nothing is claimed"),
-    ],
-)  # fmt: skip
-def test_scaling(speedup, sentence):
-    assert answer(report(speedup)).startswith(sentence)
+@pytest.fixture
+def campaign(tmp_path):
+    """Runs of cells, (strategy, geometry) -> step time in seconds, or one for each repeat."""
+
+    def make(times, repeats=5, question=None, change=None):
+        runs = []
+        for k, ((strategy, geometry), given) in enumerate(times.items()):
+            (cell,) = cells(vary={"strategy": [strategy], "geometry": [geometry]})
+            per_repeat = (
+                given if isinstance(given, tuple) else tuple(given * s for s in STEADY[k % 2 :] + STEADY[: k % 2])
+            )
+            for repeat, seconds in enumerate(per_repeat[:repeats], start=1):
+                run = write_run(tmp_path / "runs", cell, repeat, seconds, spread=0)
+                runs.append(rewrite(run, change) if change and (strategy, geometry) == list(times)[-1] else run)
+        findings = campaign_findings("demo", runs)
+        sound = [f for f in findings.findings if f.code != "traffic-differs"]  # synthetic traffic is ddp's
+        findings = findings.model_copy(update={"findings": sound})
+        return scaling_report("demo", "Does it pay off?", runs, findings, question=question)
+
+    return make
 
 
-@pytest.mark.parametrize(
-    ("relative", "sentence"),
-    [
-        (shown(0.5, 0.45, 0.55), "On 2 devices, ddp-n1x2 is fastest with 1,000 tokens/s; the next is fsdp-n1x2 with 0.500 times the tokens/s of ddp-n1x2 "
-         "(95 % interval 0.450 to 0.550, 3 runs each)."),
-        (shown(0.98, 0.9, 1.06), "On 2 devices, ddp-n1x2 with 1,000 tokens/s and fsdp-n1x2 are not distinguishable: 0.980 times the tokens/s of ddp-n1x2"),
-        (shown(0.5, n=1), "On 2 devices, ddp-n1x2 made the most, 1,000 tokens/s, but without an interval nothing is claimed (1 and 3 runs)"),
-    ],
-)  # fmt: skip
-def test_the_fastest(relative, sentence):
-    assert answer(report(shown(1.7, 1.6, 1.8), relative)).startswith(sentence)
+def topics(answer):
+    return [bullet.topic for bullet in answer.bullets]
 
 
-def test_the_fastest_is_held_against_the_best_single_device():
-    text = answer(report(shown(1.7, 1.6, 1.8), shown(0.5, 0.45, 0.55), shown(1.02, 0.95, 1.1)))
-    assert "ddp-n1x2 is not distinguishable from the best single device, ddp-n1x1-t2: 1.02 times" in text
-    near = answer(report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06), shown(1.5, 1.4, 1.6)))
-    assert "The best single device is ddp-n1x1-t2; ddp-n1x2 makes 1.50 times its tokens/s" in near
+def text_of(answer, topic):
+    return " | ".join(b.text + b.basis for b in answer.bullets if b.topic == topic)
 
 
-def test_the_slowest_is_told_and_findings_are_reservations():
-    given = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
-    last = {
-        "cell": "zero3-n1x2",
-        "tokens_per_sec_global": shown(400.0),
-        "relative_to_fastest": shown(0.4, 0.35, 0.45),
-        "incomparable": [],
-    }
-    given["ranking"][0]["cells"].append(last)
-    given["series"][0]["runs"]["1x2"]["findings"] = ["machine-busy"]
-    text = answer(given)
-    assert "The slowest is zero3-n1x2 with 0.400 times that (95 % interval 0.350 to 0.450)." in text
-    assert text.endswith("With reservations, see the findings: machine-busy in ddp-n1x2.")
-
-
-def test_invalid_numbers_answer_nothing():
-    broken = report(shown(1.7, 1.6, 1.8)) | {"status": "invalid_comparison", "mismatches": ["losses-differ"]}
-    text = answer(broken)
-    assert text.startswith("No answer")
-    assert "losses-differ" in text
-    assert "1.7" not in text
-
-
-def test_nothing_measured_and_nothing_to_compare():
-    nothing = {"status": "ok", "mismatches": [], "series": [], "ranking": []}
-    assert answer(nothing) == "No answer: no run has numbers. See the runs without numbers."
-    alone = report()
-    alone["series"][0]["runs"].pop("1x2")
-    assert answer(alone).startswith("No answer yet")
-
-
-def ab(claim=None, more=12, **changes):
-    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 8, "floor": 0.01, "detectable": 0.03, "claim": claim}
-    found = {
-        "name": "fused",
-        "a": "x",
-        "b": "y",
-        "status": "ok",
-        "why": None,
-        "estimate": estimate | {"more_pairs": more},
-    }
-    return found | changes
-
-
-def test_a_comparison_claims_what_its_pairs_carry():
-    assert compared(ab("faster")) == (
-        "fused: y is 5.00 % faster than x (95 % interval 3.00 to 7.00 %, 8 pairs; pairs of A against A differ by 1.0 %)."
+def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    assert answer.verdict == "ddp-n1x2 pays off: 1.67x one device"
+    assert answer.decided
+    assert topics(answer) == ["fastest", "scaling", "recommended"]
+    assert "ddp-n1x2 is fastest on 2 devices at" in text_of(answer, "fastest")
+    assert "n=5" in text_of(answer, "fastest")
+    assert "ddp is 1.67x faster on 2 devices than on 1: 83 % scaling efficiency (95 % CI 1." in text_of(
+        answer, "scaling"
     )
-    text = compared(ab())
-    assert "y and x are not distinguishable" in text
-    assert "An effect of 3.0 % would have been seen four times out of five; 12 more pairs would resolve 2 %" in text
-    assert "these pairs resolve 2 %" in compared(ab(more=0))
-    assert "more than 1,000 pairs" in compared(ab(more=None))
+    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
+    assert answer.bullets[0].cells == ("ddp-n1x2", "zero1-n1x2")
+
+
+def test_the_simpler_cell_is_recommended_where_it_is_shown_to_lose_little(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.0605, ("zero2", "1x2"): 0.06}))
+    assert answer.verdict.startswith("ddp-n1x2 pays off")
+    assert "Recommended: ddp-n1x2, the simplest shown to be at most 5 % slower than any other" in answer.text
+
+
+def test_noise_is_not_rewarded_with_a_recommendation(campaign):
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}))
+    assert not answer.decided
+    assert answer.verdict.startswith("Cannot tell")
+    assert "Recommended:" not in answer.text
+
+
+def test_too_few_repeats_are_said_so(campaign):
+    answer = conclude(campaign({("ddp", "1x2"): (0.06, 0.09), ("zero2", "1x2"): (0.06, 0.061)}, repeats=2))
+    assert answer.verdict == "Cannot tell yet: n=2, at least 1 more repeat per cell"
+    assert "n=2: too few for an interval" in text_of(answer, "fastest")
+    assert "a recommendation needs 3 repeats per cell" in text_of(answer, "recommended")
+
+
+def test_one_run_claims_nothing(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}, repeats=1))
+    assert not answer.decided
+    assert "nothing is claimed" in text_of(answer, "fastest")
+    assert "is fastest" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("two", "verdict"),
+    [(0.06, "ddp pays off: 1.67x on 2 devices"), (0.2, "No: ddp is slower on 2 devices: 0.500x"),
+     ((0.1, 0.103, 0.098, 0.097, 0.102), "Cannot tell yet: ddp runs at 1.0")],
+)  # fmt: skip
+def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):
+    assert conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): two})).verdict.startswith(verdict)
+
+
+def test_more_devices_that_lose_are_no_success(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.2, ("zero1", "1x2"): 0.3}))
+    assert answer.verdict == "No: one device is faster than 2 devices"
+
+
+def test_findings_come_first(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): (0.06, 0.06, 0.12, 0.061, 0.06)})
+    answer = conclude(report)
+    assert topics(answer)[0] == "reservation"
+    assert "run-stands-out in ddp-n1x2" in answer.bullets[0].text
+
+
+def test_an_efficiency_above_one_is_not_printed(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.04}))
+    assert "scaling efficiency" not in answer.text
+    assert "super-linear" in answer.bullets[0].text
+
+
+def test_an_incomparable_cell_is_named_with_fields_and_command(campaign):
+    times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero2", "1x2"): 0.07}
+    answer = conclude(campaign(times, change=lambda d: d["env"].update(torch_version="2")))
+    text = text_of(answer, "incomparable")
+    assert text.startswith("zero2-n1x2 is not compared: torch_version differs from ddp-n1x2")
+    assert text.endswith("scalebench retry config/campaigns/demo.yaml --cell zero2-n1x2")
+    assert "zero2" not in text_of(answer, "fastest")
+
+
+@pytest.mark.parametrize(
+    ("by", "time", "verdict"),
+    [
+        (0.02, 0.05, "Yes: zero2-n1x2 is 1.20x faster than ddp-n1x2"),
+        (0.3, 0.05, "No: zero2-n1x2 is not faster than ddp-n1x2 by 30 %: 1.20x"),
+        (0.02, 0.059, "Cannot tell yet"),
+    ],
+)
+def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": by}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    assert answer.verdict.startswith(verdict)
+    assert topics(answer)[0] == "question"
+
+
+def test_a_question_about_incomparable_cells(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}
+    answer = conclude(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
+    assert answer.verdict == "No answer: zero2-n1x2 and ddp-n1x2 differ in torch_version"
+
+
+def test_invalid_numbers_answer_nothing(campaign):
+    times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}
+    answer = conclude(campaign(times, change=lambda d: d["window"].update(tokens_per_sec_global=1e9)))
+    assert answer.verdict.startswith("No answer: the numbers failed their own checks")
+    assert "rate-times-time" in answer.verdict
+    assert topics(answer) == ["reservation"]
+
+
+def test_nothing_measured_and_nothing_to_compare(campaign):
+    nothing = {"status": "ok", "mismatches": [], "series": [], "ranking": [], "campaign": "demo"}
+    assert conclude(nothing).verdict == "No answer: no run has numbers"
+    alone = campaign({("ddp", "1x1"): 0.1})
+    assert conclude(alone).verdict.startswith("No answer yet: one cell alone")
+    answer = conclude(alone, [ab("faster")])
+    assert answer.verdict == "y is faster than x: 1.05x"
+    assert topics(answer) == ["comparison"]
+
+
+def ab(claim=None, **changes):
+    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 8, "floor": 0.01, "claim": claim, "overstated": False}
+    estimate |= {"detectable_low": 0.02, "detectable_high": 0.06, "pairs_low": 10, "pairs_high": 44}
+    entry = {"name": "fused", "a": "x", "b": "y", "status": "ok", "why": None}
+    estimate |= {k: changes.pop(k) for k in list(changes) if k in estimate}
+    return entry | {"estimate": estimate} | changes
+
+
+def test_a_comparison_claims_what_its_pairs_support():
+    text = ab_sentence(ab("faster"))
+    assert text == (
+        "fused: y is 1.05x faster than x in tokens/s (95 % CI 1.03-1.07, n=8 pairs). "
+        "The mean of 8 A/A pairs stays below 1.0 %."
+    )
+    assert "tends to be overstated" in ab_sentence(ab("faster", overstated=True))
+    text = ab_sentence(ab(low=0.99, high=1.11))
+    assert "y and x cannot be told apart: 1.05x" in text
+    assert "8 pairs show an effect of 2.0-6.0 % four times out of five; an effect of 2 % needs 10-44 pairs." in text
+    assert "within the noise of A/A pairs: nothing is claimed" in ab_sentence(ab())
+    assert "needs 6 pairs to say" in ab_sentence(ab(low=0.99, n=4))
+    assert "more than 1,000 pairs" in ab_sentence(ab(low=0.99, pairs_low=None, pairs_high=None))
 
 
 def test_a_comparison_that_failed_answers_nothing():
-    text = compared(ab(status="incomparable", why="os: a | b", estimate=None))
+    text = ab_sentence(ab(status="incomparable", why="os: a | b"))
     assert text == "fused: no answer, incomparable (os: a | b)."
 
 
-def test_where_there_is_nothing_but_a_comparison_it_is_the_answer():
-    alone = report()
-    alone["series"][0]["runs"].pop("1x2")
-    assert answer(alone, [ab("faster")]).startswith("fused: y is 5.00 % faster")
-
-
-def test_the_simpler_of_two_that_nothing_tells_apart_is_recommended():
-    found = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
-    advice = {"cell": "fsdp-n1x2", "fastest": "ddp-n1x2", "within_noise": ["ddp-n1x2"], "runner_up": "ddp-n1x2"}
-    found["ranking"][0]["recommendation"] = advice
-    assert "Recommended: fsdp-n1x2, the simplest of those" in answer(found)
-    advice |= {"cell": "ddp-n1x2", "within_noise": ["fsdp-n1x2"], "runner_up": "fsdp-n1x2"}
-    assert "Recommended: ddp-n1x2, the fastest, and the simplest" in answer(found)
-    advice |= {"within_noise": []}
-    assert "Recommended: ddp-n1x2, the fastest; runner-up: fsdp-n1x2." in answer(found)
-
-
-def test_an_incomparable_cell_is_named_and_never_ranked():
-    found = report(shown(1.7, 1.6, 1.8), shown(0.5, 0.4, 0.6))
-    third = {"cell": "zero2-n1x2", "tokens_per_sec_global": shown(900.0), "relative_to_fastest": None}
-    found["ranking"][0]["cells"].insert(1, third | {"incomparable": ["torch_version"]})
-    text = answer(found)
-    assert "the next is fsdp-n1x2" in text
-    assert "zero2-n1x2 is incomparable with it: torch_version differs." in text
-
-
-def test_all_that_nothing_tells_from_the_fastest_are_named():
-    found = report(shown(1.7, 1.6, 1.8), shown(0.98, 0.9, 1.06))
-    third = {"cell": "zero2-n1x2", "tokens_per_sec_global": shown(900.0), "relative_to_fastest": shown(0.9, 0.8, 1.01)}
-    found["ranking"][0]["cells"].append(third | {"incomparable": []})
-    assert "Nor is zero2-n1x2 distinguishable from it." in answer(found)
+def test_an_interval_of_two_runs_is_printed_only_where_it_says_something():
+    assert interval_text(0.98, 1.02, 2) == "95 % CI 0.980-1.02, n=2"
+    assert interval_text(3.744, 6_245_145, 2) == "n=2: too few for an interval"
+    assert interval_text(0.5, 1.4, "3") == "95 % CI 0.500-1.40, n=3"
+    assert interval_text(None, None, 1) == "n=1: no interval"

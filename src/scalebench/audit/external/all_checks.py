@@ -9,12 +9,14 @@ from scalebench.audit.external import (
     table_ratios,
     table_work,
     timing,
+    traces,
     work,
 )
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Finding
 from scalebench.audit.registry import by_severity, codes_of
 from scalebench.importers.discover import BREAKS
+from scalebench.importers.logs.key_values import KeyValues
 
 # Importing a module registers its checks, in this order.
 MODULES = (
@@ -27,8 +29,10 @@ MODULES = (
     table_work,
     table_ratios,
     table_figures,
+    traces,
 )
 CODES = codes_of(of_evidence)
+GUESSED = KeyValues.format
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
@@ -39,7 +43,20 @@ def audit_context(context: AuditContext) -> list[Finding]:
             findings += check(context)
         except BREAKS as error:
             findings.append(check_failed(check.name, error))
-    return by_severity(findings)
+    return by_severity(_weighed(context, findings))
+
+
+def _weighed(context: AuditContext, findings: list[Finding]) -> list[Finding]:
+    """What rests on logs alone whose form was guessed proves nothing: a note."""
+    guessed = {run.name for run in context.runs if run.format == GUESSED}
+
+    def weighed(finding: Finding) -> Finding:
+        if finding.severity == "note" or not finding.runs or not guessed.issuperset(finding.runs):
+            return finding
+        evidence = f"{finding.evidence} (the form of this log was guessed)"
+        return finding.model_copy(update={"severity": "note", "evidence": evidence})
+
+    return [weighed(finding) for finding in findings]
 
 
 def check_failed(name: str, error: Exception) -> Finding:

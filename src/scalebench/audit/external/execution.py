@@ -90,24 +90,24 @@ def validation_was_made(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"validation loss is 0.0 ({listed(zeros)}): nothing was validated", [run])
 
 
-@of_evidence.check(
-    Code(
-        "updates-skipped",
-        "suspect",
-        what="fp16 overflow skips updates: such steps are cheaper and the work is not done.",
-        detected="Skipped iterations in the log.",
-        seen="GPT-2 on two nodes of V100: 38 updates in 40 steps; DeepSpeed issue 2879.",
-        repair="Warm up until the loss scale is stable; count updates; prefer bf16.",
-    ),
-    NOT_FINITE,
+UPDATES_SKIPPED = Code(
+    "updates-skipped",
+    "suspect",
+    what="fp16 overflow skips updates: such steps are cheaper and the work is not done.",
+    detected="Skipped iterations in the log; fewer all-gathers in the trace of a ZeRO run than optimizer steps.",
+    seen="GPT-2 on two nodes of V100: 38 updates in 40 steps; DeepSpeed issue 2879.",
+    repair="Warm up until the loss scale is stable; count updates; prefer bf16.",
 )
+
+
+@of_evidence.check(UPDATES_SKIPPED, NOT_FINITE)
 def updates_were_made(context: AuditContext) -> Iterator[Flag]:
     """Steps that the optimizer skipped cost less and teach nothing."""
     for run in context.runs:
         if run.skipped_steps:
             verb = "was" if run.skipped_steps == 1 else "were"
             evidence = f"{plural(run.skipped_steps, 'step')} {verb} skipped by the loss scaler"
-            yield Flag(evidence, [run], "updates-skipped")
+            yield Flag(evidence, [run], UPDATES_SKIPPED.name)
         if run.details.get("nan_steps"):
             evidence = f"the loss of {plural(run.details['nan_steps'], 'iteration')} is not a number"
             yield Flag(evidence, [run], NOT_FINITE.name)

@@ -143,15 +143,18 @@ def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
             yield Flag(evidence, [claim.source], corrected=correction)
 
 
+SHARES_CONTRADICT = Code(
+    "shares-contradict",
+    "invalid",
+    what="Two shares of the same thing in the same run cannot both describe it.",
+    detected="More than 1.5 times apart.",
+    seen="GPT-2 on two nodes of V100: all-reduce 16.8 % of ranges, 87.9 % of kernel time.",
+    repair="Name the total, and take kernel time for communication.",
+)
+
+
 @of_evidence.check(
-    Code(
-        "shares-contradict",
-        "invalid",
-        what="Two shares of the same thing in the same run cannot both describe it.",
-        detected="More than 1.5 times apart.",
-        seen="GPT-2 on two nodes of V100: all-reduce 16.8 % of ranges, 87.9 % of kernel time.",
-        repair="Name the total, and take kernel time for communication.",
-    ),
+    SHARES_CONTRADICT,
     Code(
         "shares-of-different-totals",
         "invalid",
@@ -174,7 +177,7 @@ def shares_have_one_total(context: AuditContext) -> Iterator[Flag]:
             both = f"{_share(a)} and {_share(b)}"
             percents = sorted((a["percent"], b["percent"]))
             if a["run"] == b["run"] and percents[0] * 1.5 < percents[1]:
-                yield Flag(f"{a['what']}: {both}", [a["run"]], "shares-contradict")
+                yield Flag(f"{a['what']}: {both}", [a["run"]], SHARES_CONTRADICT.name)
             elif a["run"] != b["run"] and claim.source == other.source and a["of_total"] != b["of_total"]:
                 common = _common([share.values for share in shares], a, b)
                 evidence = f"{a['what']}: {both}" + (f"; {common}" if common else "")

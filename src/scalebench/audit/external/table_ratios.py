@@ -146,7 +146,7 @@ class _Efficiency:
 
     @property
     def is_baseline(self) -> bool:
-        return self.devices == self.base_devices and ONE.meets(self.stated_speedup, 0)
+        return self.devices == self.base_devices and self.speedup is not None and self.speedup.value == 1
 
     @property
     def stated(self) -> Interval:

@@ -48,12 +48,22 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
 
 
 def _fits(p: _Product) -> bool:
-    """Whether the work of a step is the stated batch; several of it (accumulation) where it may be a micro-batch."""
+    """Whether the work of a step is the stated batch; or a micro-step's, where the row states a micro-batch; or
+    several of it (accumulation), where it may be a micro-batch."""
     if p.stated is None or p.work.meets_but_for_thousands(p.stated, APART):
         return True
+    for each in ("micro_batch", "batch"):
+        micro = p.row.value(each)
+        length = p.row.value("seq_len") or 1.0
+        if micro and p.work.meets(exact(micro * (p.row.devices or 1) * (length if _tokens(p) else 1.0)), APART):
+            return True
     several = round(p.work.middle / p.stated.middle) if p.stated.middle else 0
     accumulated = 2 <= several <= 64 and p.work.meets(p.stated * several, CONSTANT)
     return accumulated and "global" not in p.source
+
+
+def _tokens(p: _Product) -> bool:
+    return p.rate.kind == "tokens_per_s"
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:

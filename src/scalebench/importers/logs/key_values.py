@@ -122,19 +122,51 @@ class KeyValues(LogReader):
         common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
         for kinds, logged, loss in self._steps:
             if kinds in common:
-                if (
-                    self.run.logged_steps
-                    and logged.epoch is not None
-                    and logged.epoch != self.run.logged_steps[-1].epoch
-                ):
-                    self.run.logged_steps.append(logged)  # steps count from 0 in every epoch
-                else:
-                    self.step(logged, loss)
+                self._add_step(logged, loss)
         if not self.run.logged_steps:
-            self.run.timed_spans = [span for kinds, span in self._spans if kinds in common]
+            self._add_spans([span for kinds, span in self._spans if kinds in common])
         for run in self.runs:
             run.guessed = f"lines like `{self._example}`"
         return super().finish()
+
+    def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
+        """Steps may count from 0 in every epoch; ranks may print the same step one after the other."""
+        last = self.run.logged_steps[-1] if self.run.logged_steps else None
+        if last is not None and (last.step, last.epoch) == (logged.step, logged.epoch):
+            self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
+        elif last is not None and logged.epoch is not None and logged.epoch != last.epoch:
+            self.run.logged_steps.append(logged)
+        else:
+            self.step(logged, loss)
+
+    def _add_spans(self, spans: list[TimedSpan]) -> None:
+        """Epochs of the run, or of several where they start again behind the last one.
+
+        A line of validation belongs to the epoch before it. Where epochs of two sequences take turns, several ranks
+        print them to one file: those of the first sequence are read.
+        """
+        chains: list[list[tuple[int, TimedSpan]]] = []
+        for place, span in enumerate(spans):
+            same = next((c for c in chains if c[-1][1].index == span.index), None)
+            if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
+                epoch = same[-1][1]
+                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
+                continue
+            last = None if span.index is None else span.index - 1
+            before = next((c for c in chains if last is not None and c[-1][1].index == last), None)
+            if before is None:
+                chains.append([(place, span)])
+            else:
+                before.append((place, span))
+        end = -1
+        for chain in chains:
+            if chain[0][0] < end:
+                self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(chain)
+                continue
+            if self.run.timed_spans:
+                self._restart()
+            self.run.timed_spans = [span for _, span in chain]
+            end = chain[-1][0]
 
 
 def _is_log_line(kinds: frozenset[str]) -> bool:

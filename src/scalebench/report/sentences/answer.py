@@ -1,12 +1,14 @@
 """The answer to the campaign's question, made from the results and from nothing else."""
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from scalebench.report.number_format import number
+from scalebench.report.sentences.ratios import ab_sentence, interval_text, runs_text
 
-Topic = Literal["reservation", "question", "fastest", "scaling", "recommended", "incomparable", "comparison"]
+MOST_NAMED = 5  # cells that are named; of more, their number
+Topic = Literal["reservation", "incomparable", "question", "fastest", "scaling", "recommended", "comparison"]
+Entry = dict[str, Any]  # of scaling_report.json
 
 
 @dataclass(frozen=True)
@@ -16,15 +18,14 @@ class Bullet:
 
     topic: Topic
     text: str
-    interval: str | None = None  # "95 % CI 1.05-1.40"
+    interval: str | None = None  # "95 % CI 1.05-1.40, n=3", or that there is none
     n: str | None = None  # runs or pairs behind it
     cells: tuple[str, ...] = ()
 
     @property
     def basis(self) -> str:
         """Interval and n in brackets, or nothing."""
-        parts = [part for part in (self.interval, f"n={self.n}" if self.n else None) if part]
-        return f" ({', '.join(parts)})" if parts else ""
+        return f" ({self.interval})" if self.interval else ""
 
 
 @dataclass(frozen=True)
@@ -44,169 +45,285 @@ class Answer:
         return "\n".join([self.verdict, *(f"  - {bullet.text}{bullet.basis}" for bullet in self.bullets)])
 
 
-def conclude(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> Answer:
+def conclude(report: Entry, comparisons: list[Entry] | None = None) -> Answer:
     """The answer to the campaign's question. `report`: scaling_report.json; `comparisons`: of comparison.json."""
-    first, *others = re.split(r"(?<=[.]) (?=\S)", answer(report, comparisons))
-    bullets = tuple(Bullet("fastest", sentence) for sentence in others)
-    return Answer(first, bullets, decided=not first.startswith("No answer"))
-
-
-NAMED = 5  # cells that are told by name; of more, their number
-
-
-def answer(report: dict[str, Any], comparisons: list[dict[str, Any]] | None = None) -> str:
-    """What the intervals carry: which cell is fastest, how the fastest scales. What they do not carry is not claimed."""
+    reservations = _reservations(report)
     if report["status"] == "invalid_comparison":
         codes = ", ".join(report["mismatches"])
-        return f"No answer: the numbers did not pass their own checks ({codes}). See the findings."
+        return Answer(f"No answer: the numbers failed their own checks ({codes})", tuple(reservations), decided=False)
     if not report["series"]:
-        return "No answer: no run has numbers. See the runs without numbers."
-    sentences = [*_fastest(report), *(s for series in _leading(report) if (s := _scaling(series)))]
-    sentences = sentences or [compared(c) for c in comparisons or []]
-    sentences += _reservations(report) if sentences else []
-    return " ".join(sentences) or "No answer yet: one cell alone has numbers, and there is nothing to compare it with."
+        return Answer("No answer: no run has numbers", decided=False)
+    group = _largest_group(report)
+    bullets = [
+        *reservations,
+        *_question(report.get("question")),
+        *(_incomparable(report, group) if group else ()),
+        *(_fastest(group) if group else ()),
+        *(bullet for series in _leading(report) for bullet in _scaling(series)),
+        *(_recommended(group) if group else ()),
+    ]
+    if not group and not any(len(s["runs"]) > 1 for s in report["series"]):
+        bullets += [Bullet("comparison", ab_sentence(c), cells=(c["name"],)) for c in comparisons or ()]
+    verdict, decided = _verdict(report, group, comparisons or [])
+    return Answer(verdict, tuple(bullets), decided)
 
 
-def _fastest(report: dict[str, Any]) -> list[str]:
+def _verdict(report: Entry, group: Entry | None, comparisons: list[Entry]) -> tuple[str, bool]:
+    if report.get("question"):
+        return _verdict_on_question(report["question"])
+    if group:
+        return _verdict_on_group(report, group)
+    series = [s for s in report["series"] if len(s["runs"]) > 1]
+    if series:
+        return _verdict_on_series(series[0])
+    ok = [c for c in comparisons if c["status"] == "ok"]
+    if ok:
+        e = ok[0]["estimate"]
+        if e["claim"]:
+            return f"{ok[0]['b']} is {e['claim']} than {ok[0]['a']}: {number(e['ratio'])}x", True
+        return f"Cannot tell {ok[0]['b']} and {ok[0]['a']} apart: {number(e['ratio'])}x", False
+    return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
+
+
+def _verdict_on_question(question: Entry) -> tuple[str, bool]:
+    subject = question["is"]
+    base = question["better_than"]
+    by = _percent(question["by"])
+    if question["status"] == "unmeasured":
+        return f"No answer yet: {subject} or {base} has no numbers", False
+    if question["status"] == "incomparable":
+        return f"No answer: {subject} and {base} differ in {', '.join(question['incomparable'])}", False
+    value = number(question["ratio"]["value"])
+    if question["status"] == "yes":
+        return f"Yes: {subject} is {value}x faster than {base}", True
+    if question["status"] == "no":
+        aim = f" by {by}" if question["by"] else ""
+        return f"No: {subject} is not faster than {base}{aim}: {value}x", True
+    return _cannot_tell(question["resolve"]), False
+
+
+def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
+    advice = group["recommendation"]
+    cell = advice["cell"]
+    against = _against_single(report, cell) if cell else None
+    if cell and against:
+        return f"{cell} pays off: {number(against['value'])}x one device", True
+    if cell:
+        first = group["cells"][0]["cell"]
+        return (f"{cell}: the fastest" if cell == first else f"{cell}: as fast as {first} and simpler"), True
+    if advice["why"] == "too-few-repeats":
+        n = min(entry["tokens_per_sec_global"]["n"] for entry in _comparable(group))
+        return (
+            f"Cannot tell yet: n={n}, at least {advice['repeats'][0] - n} more {_repeats(advice['repeats'][0] - n)}",
+            False,
+        )
+    if advice["why"] == "none-beats-one-device":
+        against_single = [_against_single(report, entry["cell"]) for entry in _comparable(group)]
+        if all(s and s["high"] is not None and s["high"] < 1 for s in against_single):
+            return f"No: one device is faster than {_devices(group['devices'])}", True
+        return f"Cannot tell yet whether {_devices(group['devices'])} beat one: {_more(group['resolve'])}", False
+    if advice["why"] == "disturbed":
+        return "Cannot tell: the runs were disturbed; run them again on a quiet machine", False
+    first = group["cells"][0]["cell"]
+    against = _against_single(report, first)
+    if against and against["low"] is not None and against["low"] > 1:
+        shown = f"{first} pays off: {number(against['value'])}x one device"
+        return f"{shown}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
+    return _cannot_tell(group["resolve"]), False
+
+
+def _verdict_on_series(series: Entry) -> tuple[str, bool]:
+    points = list(series["runs"].values())
+    speedup, last = points[-1]["speedup"], points[-1]
+    if not speedup:
+        return f"No answer: {last['cell']} and {points[0]['cell']} are not comparable", False
+    if speedup["low"] is None:
+        return "Cannot tell yet: one run per cell has no interval, at least 2 more repeats per cell", False
+    where = f"on {_devices(last['devices'])}"
+    if speedup["low"] > 1:
+        return f"{series['name']} pays off: {number(speedup['value'])}x {where}", True
+    if speedup["high"] < 1:
+        return f"No: {series['name']} is slower {where}: {number(speedup['value'])}x", True
+    return (
+        f"Cannot tell yet: {series['name']} runs at {number(speedup['value'])}x {where}, more repeats per cell",
+        False,
+    )
+
+
+def _cannot_tell(resolve: Entry | None) -> str:
+    return f"Cannot tell yet: {_more(resolve)}"
+
+
+def _more(resolve: Entry | None) -> str:
+    """About how many more repeats per cell resolve an effect: a range, from that of the noise."""
+    if not resolve:
+        return "more repeats per cell"
+    effect = _percent(resolve["effect"])
+    low, high = (max(resolve[bound] - resolve["n"], 0) for bound in ("low", "high"))
+    if high == 0:
+        return f"the difference lies too near to {effect}, which {resolve['n']} repeats resolve"
+    if resolve["high"] >= 1000:
+        return f"{max(low, 1)} or more repeats per cell would show {effect}"
+    low = max(low, 1)
+    count = str(high) if low >= high else f"{low}-{high}"
+    return f"about {count} more {_repeats(high)} would show {effect}"
+
+
+def _repeats(n: int) -> str:
+    return f"repeat{'s' if n != 1 else ''} per cell"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.2g} %"
+
+
+def _largest_group(report: Entry) -> Entry | None:
     """The ranking at the largest number of devices at which there is more than one cell."""
-    groups = [g for g in report["ranking"] if len(_comparable(g)) > 1]
-    if not groups:
-        return []
-    group = groups[-1]
-    first, second, last = (_comparable(group)[i] for i in (0, 1, -1))
-    where, rate = f"On {_devices(group['devices'])}", f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
-    relative, runs = second["relative_to_fastest"], _runs(second, first)
-    if relative["low"] is None:
-        return [f"{where}, {first['cell']} made the most, {rate}, but without an interval nothing is claimed ({runs})."]
-    interval = f"95 % interval {number(relative['low'])} to {number(relative['high'])}, {runs}"
-    times = f"{number(relative['value'])} times the tokens/s of {first['cell']} ({interval})"
-    if relative["high"] >= 1:
-        told = [f"{where}, {first['cell']} with {rate} and {second['cell']} are not distinguishable: {times}."]
-    else:
-        told = [f"{where}, {first['cell']} is fastest with {rate}; the next is {second['cell']} with {times}."]
-    others = [e["cell"] for e in _comparable(group)[2:] if (e["relative_to_fastest"]["high"] or 0) >= 1]
-    if others:
-        told.append(f"Nor {'is' if len(others) == 1 else 'are'} {', '.join(others)} distinguishable from it.")
-    slow = last["relative_to_fastest"]
-    if last is not second and slow["high"] is not None and slow["high"] < 1:
-        bounds = f"95 % interval {number(slow['low'])} to {number(slow['high'])}"
-        told.append(f"The slowest is {last['cell']} with {number(slow['value'])} times that ({bounds}).")
-    return told + _against_single(report, first["cell"]) + _recommended(group) + _left_out(group)
+    groups = [group for group in report["ranking"] if len(group["cells"]) > 1]
+    comparable = [group for group in groups if len(_comparable(group)) > 1]
+    return comparable[-1] if comparable else None
 
 
-def _comparable(group: dict[str, Any]) -> list[dict[str, Any]]:
+def _comparable(group: Entry) -> list[Entry]:
     return [entry for entry in group["cells"] if not entry["incomparable"]]
 
 
-def _recommended(group: dict[str, Any]) -> list[str]:
-    """Where the intervals carry one: with the reason for it, and what comes next."""
-    advice = group["recommendation"]
-    if not advice:
+def _question(question: Entry | None) -> list[Bullet]:
+    if not question or not question["ratio"]:
         return []
-    if advice["cell"] != advice["fastest"]:
-        why = "the simplest of those that are not distinguishable from the fastest"
-    elif advice["within_noise"]:
-        why = "the fastest, and the simplest of those that are not distinguishable from it"
+    ratio = question["ratio"]
+    text = f"{question['is']} runs at {number(ratio['value'])}x the tokens/s of {question['better_than']}"
+    text += f"; asked: more than {_percent(question['by'])} faster" if question["by"] else "; asked: faster"
+    interval = interval_text(ratio["low"], ratio["high"], ratio["n"])
+    return [Bullet("question", text, interval, str(ratio["n"]), (question["is"], question["better_than"]))]
+
+
+def _fastest(group: Entry) -> list[Bullet]:
+    first, second, *_ = _comparable(group)
+    last = _comparable(group)[-1]
+    slow = last["relative_to_fastest"]
+    slowest = ""
+    if last is not second and slow["high"] is not None and slow["high"] < 1:
+        bounds = f"{number(slow['low'])}-{number(slow['high'])}"
+        slowest = f"slowest is {last['cell']} at {number(slow['value'])}x ({bounds}); "
+    where = f"on {_devices(group['devices'])}"
+    rate = f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
+    relative = second["relative_to_fastest"]
+    n = runs_text(first["tokens_per_sec_global"]["n"], second["tokens_per_sec_global"]["n"])
+    if group["fastest_shown"]:
+        text = f"{first['cell']} is fastest {where} at {rate}; {slowest}next is {second['cell']} at "
+        text += f"{number(relative['value'])}x"
+        cells = [first["cell"], second["cell"]]
+    elif relative["low"] is None:
+        text = f"{first['cell']} measured highest {where}, {rate}; nothing is claimed"
+        cells = [first["cell"]]
     else:
-        why = "the fastest"
-    return [f"Recommended: {advice['cell']}, {why}; runner-up: {advice['runner_up']}."]
+        cells = [e["cell"] for e in _comparable(group) if set(e["letters"]) & set(first["letters"])]
+        text = f"{_named(cells)} cannot be told apart {where}; {slowest}{first['cell']} measured highest at {rate}"
+        text += f", {second['cell']} {number(relative['value'])}x that"
+    together = f", {group['claims']} pairs at once" if group["claims"] > 1 and relative["low"] is not None else ""
+    interval = interval_text(relative["low"], relative["high"], n) + together
+    return [Bullet("fastest", text, interval, n, tuple(dict.fromkeys(cells)))]
 
 
-def _left_out(group: dict[str, Any]) -> list[str]:
-    """Cells of that size that may not be compared, and why."""
+def _recommended(group: Entry) -> list[Bullet]:
+    advice = group["recommendation"]
+    margin = _percent(advice["margin"])
+    if advice["cell"]:
+        why = "the simplest" if advice["cell"] != advice["fastest"] or not group["fastest_shown"] else "the fastest"
+        text = f"Recommended: {advice['cell']}, {why}"
+        if why == "the simplest":
+            text += f" shown to be at most {margin} slower than any other"
+        if advice["simpler"]:
+            text += f"; {advice['simpler']} is simpler, but not yet shown to be as fast"
+        return [Bullet("recommended", text, cells=(advice["cell"],))]
+    if advice["why"] == "undecided":
+        text = f"No recommendation yet: {advice['candidate']}, the simplest, may be up to {_percent(advice['worst'])} slower"
+        return [Bullet("recommended", text, cells=(advice["candidate"],))]
+    reasons = {
+        "too-few-repeats": "a recommendation needs 3 repeats per cell",
+        "none-beats-one-device": "no cell is shown to beat one device",
+        "disturbed": f"runs of {_named(advice['disturbed'])} were disturbed",
+    }
+    return [Bullet("recommended", f"No recommendation: {reasons[advice['why']]}", cells=tuple(advice["disturbed"]))]
+
+
+def _incomparable(report: Entry, group: Entry) -> list[Bullet]:
+    """Cells of that size that may not be compared: the fields, and the command that repairs it."""
     return [
-        f"{entry['cell']} is incomparable with it: {', '.join(entry['incomparable'])} differ{'' if len(entry['incomparable']) > 1 else 's'}."
+        Bullet(
+            "incomparable",
+            f"{entry['cell']} is not compared: {', '.join(entry['incomparable'])} differ"
+            f"{'' if len(entry['incomparable']) > 1 else 's'} from {group['cells'][0]['cell']}. Run it again: "
+            f"scalebench retry config/campaigns/{report['campaign']}.yaml --cell {entry['cell']}",
+            cells=(entry["cell"],),
+        )
         for entry in group["cells"]
         if entry["incomparable"]
     ]
 
 
-def _against_single(report: dict[str, Any], cell: str) -> list[str]:
-    """The fastest cell against the best single device, where that is not the baseline that its own series has."""
-    for series in report["series"]:
-        for run in series["runs"].values():
-            shown = run["speedup_vs_best_single"]
-            if run["cell"] == cell and shown and shown["low"] is not None and run["best_single"] != series["baseline"]:
-                interval = f"95 % interval {number(shown['low'])} to {number(shown['high'])}"
-                times = f"{number(shown['value'])} times its tokens/s ({interval})"
-                if shown["low"] <= 1 <= shown["high"]:
-                    return [
-                        f"{cell} is not distinguishable from the best single device, {run['best_single']}: {times}."
-                    ]
-                return [f"The best single device is {run['best_single']}; {cell} makes {times}."]
-    return []
+def _against_single(report: Entry, cell: str) -> Entry | None:
+    """Speed-up of a cell over the best single device."""
+    points = (point for series in report["series"] for point in series["runs"].values())
+    return next((point["speedup_vs_best_single"] for point in points if point["cell"] == cell), None)
 
 
-def _leading(report: dict[str, Any]) -> list[dict]:
-    """The series whose scaling is told: all where there are few, else that of the fastest cell."""
+def _leading(report: Entry) -> list[Entry]:
+    """The series whose scaling is stated: all where there are few, else that of the fastest cell."""
     several = [s for s in report["series"] if len(s["runs"]) > 1]
     if len(several) < 3:
         return several
     fastest = report["ranking"][-1]["cells"][0]["cell"]
-    return [s for s in several if any(r["cell"] == fastest for r in s["runs"].values())]
+    return [s for s in several if any(point["cell"] == fastest for point in s["runs"].values())]
 
 
-def _scaling(series: dict[str, Any]) -> str | None:
+def _scaling(series: Entry) -> list[Bullet]:
     points = list(series["runs"].values())
-    last, base = points[-1], points[0]
+    base, last = points[0], points[-1]
     speedup = last["speedup"]
     if not speedup:
-        return None
-    who, against = f"{series['name']}: {_devices(last['devices'])}", _devices(base["devices"])
-    value, runs = number(speedup["value"]), _runs(last, base)
+        return []
+    n = runs_text(base["n"], last["n"])
+    interval = interval_text(speedup["low"], speedup["high"], n)
+    sizes = f"on {_devices(last['devices'])} than on {base['devices']}"
+    value = number(speedup["value"])
     if speedup["low"] is None:
-        return (
-            f"{who} made {value} times the tokens/s of {against}, but without an interval nothing is claimed ({runs})."
-        )
-    interval = f"95 % interval {number(speedup['low'])} to {number(speedup['high'])}, {runs}"
-    if speedup["low"] <= 1 <= speedup["high"]:
-        return f"{who} and {against} are not distinguishable: {value} times the tokens/s ({interval})."
-    verdict = "more" if speedup["low"] > 1 else "less"
-    efficiency = number(100 * last["scaling_efficiency"]["value"])
-    return f"{who} make {verdict} than {against}: {value} times the tokens/s ({interval}), an efficiency of {efficiency} %."
+        text = f"{series['name']} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
+    elif speedup["low"] <= 1 <= speedup["high"]:
+        text = f"{series['name']} {sizes.replace(' than', ' cannot be told apart from')}: {value}x"
+    elif speedup["value"] > 1:
+        text = f"{series['name']} is {value}x faster {sizes}{_efficiency(last)}"
+    else:
+        text = f"{series['name']} is slower {sizes}: {value}x"
+    return [Bullet("scaling", text, interval, n, (base["cell"], last["cell"]))]
+
+
+def _efficiency(point: Entry) -> str:
+    """Scaling efficiency; above 100 % there is none to state, and the finding `super-linear` says why."""
+    value = point["scaling_efficiency"]["value"]
+    return f": {number(100 * value, 2)} % scaling efficiency" if 0 < value <= 1 else ""
 
 
 def _devices(n: int) -> str:
     return f"{n} device{'s' if n > 1 else ''}"
 
 
-def _runs(*points: dict[str, Any]) -> str:
-    """How many runs stand behind the compared cells."""
-    counts = [p["tokens_per_sec_global"]["n"] for p in points]
-    if len(set(counts)) == 1:
-        return f"{counts[0]} run{'s' if counts[0] > 1 else ''} each"
-    return f"{' and '.join(map(str, counts))} runs"
+def _named(cells: list[str]) -> str:
+    if len(cells) > MOST_NAMED:
+        return f"{len(cells)} cells"
+    return " and ".join([", ".join(cells[:-1]), cells[-1]]) if len(cells) > 1 else "".join(cells)
 
 
-def _reservations(report: dict[str, Any]) -> list[str]:
-    """The cells whose numbers carry a finding."""
+def _reservations(report: Entry) -> list[Bullet]:
+    """The cells whose numbers have a finding."""
     codes: dict[str, list[str]] = {}
     for series in report["series"]:
-        for run in series["runs"].values():
-            for code in dict.fromkeys(run["findings"]):
-                codes.setdefault(code, []).append(run["cell"])
-    several = {
-        code: ", ".join(cells) if len(cells) <= NAMED else f"{len(cells)} cells" for code, cells in codes.items()
-    }
-    told = "; ".join(f"{code} in {cells}" for code, cells in several.items())
-    return [f"With reservations, see the findings: {told}."] if told else []
-
-
-def compared(comparison: dict[str, Any]) -> str:
-    """What an A/B comparison carries, in a sentence or two."""
-    name, a, b, e = (comparison[key] for key in ("name", "a", "b", "estimate"))
-    if comparison["status"] != "ok":
-        return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
-    interval = f"95 % interval {number(e['low'], 4)} to {number(e['high'], 4)}, {e['n']} pairs"
-    noise = f"pairs of A against A differ by {number(100 * e['floor'], 2)} %"
-    if e["claim"]:
-        bounds = sorted(100 * abs(e[bound] - 1) for bound in ("low", "high"))
-        part = f"95 % interval {number(bounds[0])} to {number(bounds[1])} %, {e['n']} pairs"
-        return f"{name}: {b} is {number(100 * abs(e['ratio'] - 1))} % {e['claim']} than {a} ({part}; {noise})."
-    more = e["more_pairs"]
-    resolved = {0: "these pairs resolve 2 %", None: "more than 1,000 pairs would be needed to resolve 2 %"}
-    return (
-        f"{name}: {b} and {a} are not distinguishable: {number(e['ratio'], 4)} times the tokens/s ({interval}; {noise}). "
-        f"An effect of {number(100 * e['detectable'], 2)} % would have been seen four times out of five; "
-        f"{resolved.get(more, f'{more} more pairs would resolve 2 %')}."
-    )
+        for point in series["runs"].values():
+            for code in dict.fromkeys(point["findings"]):
+                codes.setdefault(code, []).append(point["cell"])
+    if not codes:
+        return []
+    text = "; ".join(f"{code} in {_named(cells)}" for code, cells in codes.items())
+    cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))
+    return [Bullet("reservation", f"With reservations: {text}", cells=cells)]

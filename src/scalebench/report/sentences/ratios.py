@@ -1,11 +1,17 @@
 """What a ratio with its interval supports, in one sentence: the only place that says "cannot be told apart"."""
 
+from typing import Any
+
 from scalebench.analysis.compare_runs import Compared
-from scalebench.report.number_format import number
+from scalebench.report.number_format import is_useless, number
 
 
-def interval_text(low: float, high: float, n: str, digits: int = 3) -> str:
-    """ "95 % CI 1.45-1.82, n=3" """
+def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
+    """ "95 % CI 1.45-1.82, n=3"; or that there is none, or none of use."""
+    if low is None or high is None:
+        return f"n={n}: no interval"
+    if is_useless(low, high, min(int(word) for word in str(n).split() if word.isdigit())):
+        return f"n={n}: too few for an interval"
     return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
 
 
@@ -44,3 +50,37 @@ def compared_sentence(compared: Compared) -> str:
     if compared.suspect:
         text += f" With reservations: {', '.join(compared.suspect)}."
     return text
+
+
+def ab_sentence(comparison: dict[str, Any]) -> str:
+    """What an A/B comparison supports; `comparison`: an entry of comparison.json."""
+    name, e = comparison["name"], comparison["estimate"]
+    if comparison["status"] != "ok":
+        return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
+    ratio = ratio_sentence(comparison["b"], comparison["a"], e["ratio"], e["low"], e["high"], f"{e['n']} pairs")
+    noise = f" The mean of {e['n']} A/A pairs stays below {number(100 * e['floor'], 2)} %."
+    if e["claim"]:
+        curse = (
+            " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
+        )
+        return f"{name}: {ratio}{noise}{curse if e['overstated'] else ''}"
+    if not e["low"] <= 1 <= e["high"]:
+        ratio = f"{ratio[:-1]}, but the effect is within the noise of A/A pairs: nothing is claimed."
+    return f"{name}: {ratio}{noise} {_power(e)}"
+
+
+def _power(e: dict[str, Any]) -> str:
+    """What so many pairs detect, and how many pairs detect 2 %."""
+    low, high = (number(100 * e[f"detectable_{bound}"], 2) for bound in ("low", "high"))
+    text = f"{e['n']} pairs show an effect of {low}-{high} % four times out of five"
+    if e["n"] < 6:
+        return f"{text}; how many pairs show 2 %: needs 6 pairs to say."
+    return f"{text}; an effect of 2 % needs {_pairs(e['pairs_low'], e['pairs_high'])}."
+
+
+def _pairs(low: int | None, high: int | None) -> str:
+    if low is None:
+        return "more than 1,000 pairs"
+    if high is None:
+        return f"{low} pairs or more, perhaps above 1,000"
+    return f"{low} pairs" if low == high else f"{low}-{high} pairs"

@@ -12,7 +12,8 @@ from scalebench.report.tables.latex import latex
 NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
 NOTES = (
     "A pair is two runs one after the other on the same devices, in random order; the interval is over pairs. "
-    "Noise: what A against A shows. Detectable: an effect that so many pairs would show four times out of five."
+    "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show four times "
+    "out of five, as a range, because the spread is only estimated."
 )
 
 
@@ -30,7 +31,7 @@ def _row(comparison: dict[str, Any]) -> dict[str, str]:
             "B / A, tokens/s [95 %]": f"{number(estimate['ratio'], 4)} [{low},\u00a0{high}]",
             "pairs": str(estimate["n"]),
             "A / A, noise (%)": number(100 * estimate["floor"], 2),
-            "detectable (%)": number(100 * estimate["detectable"], 2),
+            "detectable (%)": "–".join(number(100 * estimate[f"detectable_{b}"], 2) for b in ("low", "high")),
             "claim": estimate["claim"] or "none",
         }
     else:

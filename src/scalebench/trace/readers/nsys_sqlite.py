@@ -60,10 +60,10 @@ class Export:
             rows.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(PIECE)})
             try:
                 rows.execute(query)
-                table = rows.fetch_arrow_table()
+                fetched = rows.fetch_arrow_table()
             except (arrow.Error, OSError, pa.ArrowInvalid) as error:
                 raise self.broken(error) from None
-        return [np.asarray(table[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
+        return [np.asarray(fetched[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
         """Texts of some string ids."""

@@ -1,0 +1,210 @@
+"""Do the statistics keep their word? Campaigns with a known truth through the project's own functions.
+
+    python benchmarks/coverage.py [--trials 1000] > table.md     # about ten minutes on one core
+
+Prints the tables of docs/statistics.md. tests/analysis/test_coverage.py runs a small part of it.
+"""
+
+import argparse
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from scalebench.analysis.confidence import Estimate, paired_ratio, rate
+from scalebench.analysis.measured_cells import MeasuredCell
+from scalebench.analysis.paired_test import compare, detectable, pairs_needed
+from scalebench.analysis.recommend import SIMPLICITY, recommend
+from scalebench.analysis.simultaneous import Family, compare_all, fewest_repeats, repeats_to_resolve
+from scalebench.audit.finding import Findings
+
+Random = np.random.Generator
+Draw = Callable[[Random, int, int], np.ndarray]  # cells, repeats -> logarithms of rates, truth 0
+
+# Exchangeable: every cell of a round has the same distribution.
+NOISE: dict[str, Draw] = {
+    "normal 3 %": lambda r, k, n: np.log(np.maximum(1 + 0.03 * r.standard_normal((k, n)), 0.1)),
+    "log-normal 10 %": lambda r, k, n: 0.1 * r.standard_normal((k, n)),
+    "log-normal 50 %": lambda r, k, n: 0.5 * r.standard_normal((k, n)),
+    "exponential tail": lambda r, k, n: -np.log1p(0.1 * r.exponential(size=(k, n))),
+    "Pareto 2.1": lambda r, k, n: -np.log1p(0.05 * r.pareto(2.1, (k, n))),
+    "10 % of runs 1.5x slower": lambda r, k, n: -np.log(np.where(r.random((k, n)) < 0.1, 1.5, 1)) + _small(r, k, n),
+    "two clock states 50/50": lambda r, k, n: np.where(r.random((k, n)) < 0.5, 0.1, 0) + _small(r, k, n),
+    "two clock states 80/20": lambda r, k, n: np.where(r.random((k, n)) < 0.2, 0.1, 0) + _small(r, k, n),
+    "a state for each round 5 %": lambda r, k, n: 0.05 * r.standard_normal((1, n)) + _small(r, k, n),
+    "drift of 10 % over the rounds": lambda r, k, n: np.linspace(0, 0.1, n)[None, :] + _small(r, k, n),
+}
+# Not exchangeable: a quarter of the cells is four times as noisy.
+UNEQUAL: Draw = lambda r, k, n: r.standard_normal((k, n)) * np.where(np.arange(k) % 4 == 0, 0.08, 0.02)[:, None]  # noqa: E731
+
+
+def _small(random: Random, k: int, n: int) -> np.ndarray:
+    return 0.01 * random.standard_normal((k, n))
+
+
+def family(logs: np.ndarray, matched: bool = True) -> Family:
+    """The comparison of cells with these logarithms of rates; repeats that do not match have numbers of their own."""
+    offset = 0 if matched else logs.shape[1]
+    rates = {str(i): {i * offset + j: math.exp(value) for j, value in enumerate(row)} for i, row in enumerate(logs)}
+    compared = compare_all(rates)
+    assert compared is not None
+    return compared
+
+
+def false_claims(random: Random, draw: Draw, k: int, n: int, trials: int, matched: bool = True) -> float:
+    """Part of campaigns of k equal cells in which any two are told apart."""
+    return float(np.mean([family(draw(random, k, n), matched).differ.any() for _ in range(trials)]))
+
+
+def single_coverage(random: Random, draw: Draw, n: int, trials: int) -> tuple[float, float]:
+    """Coverage of a cell's interval and of a paired ratio. The truth is the mean of the logarithms."""
+    truth = float(draw(random, 1, 200_000).mean())
+    cell_hits = ratio_hits = 0
+    for _ in range(trials):
+        a, b = np.exp(draw(random, 2, n))
+        value = math.exp(float(np.log(a).mean()))
+        cell = rate(list(a), [1.0] * n)
+        assert cell.low is not None
+        assert cell.high is not None
+        # The interval lies around the mean rate; on the logarithms its centre is the mean of the logarithms.
+        cell_hits += cell.low * value / cell.value <= math.exp(truth) <= cell.high * value / cell.value
+        ratio = paired_ratio(dict(enumerate(a)), dict(enumerate(b)), float(np.exp(np.log(a / b).mean())))
+        assert ratio is not None
+        assert ratio.low is not None
+        assert ratio.high is not None
+        ratio_hits += ratio.low <= 1 <= ratio.high
+    return cell_hits / trials, ratio_hits / trials
+
+
+def recommended(
+    random: Random, speeds: np.ndarray, noise: np.ndarray, n: int, margin: float = 0.05
+) -> tuple[int | None, int]:
+    """Recommended and fastest of one campaign. `speeds`: true, `noise`: sd of logarithms, a strategy each."""
+    logs = np.log(speeds)[:, None] + noise[:, None] * random.standard_normal((len(speeds), n))
+    order = np.argsort(-logs.mean(axis=1))
+    cells = [_cell(SIMPLICITY[2 + i], math.exp(float(logs[i].mean())), n) for i in order]
+    rates = {cell.cell: dict(enumerate(np.exp(logs[i]))) for cell, i in zip(cells, order, strict=True)}
+    compared = compare_all(rates, {cell.cell: cell.rate.value for cell in cells})
+    nothing = Findings(campaign="simulated", checks=[], findings=[])
+    advice = recommend(cells, compared, nothing, {}, margin)
+    assert advice is not None
+    names = {cell.cell: int(i) for cell, i in zip(cells, order, strict=True)}
+    return names.get(advice["cell"]), int(order[0])
+
+
+def _cell(strategy: str, value: float, n: int) -> MeasuredCell:
+    return MeasuredCell(strategy, [], {"strategy": strategy}, Estimate(value, None, None, n, None, None), {})
+
+
+def regret(random: Random, n: int, sd: float, trials: int, noisy: bool = False) -> dict[str, float]:
+    """Mean loss of speed of following the recommendation (of the fastest where there is none), that of taking the
+    fastest, and how often a cell more than 10 % slower than the best is recommended. `noisy`: the simplest cell is 25 %
+    slower and five times as noisy; else times are uniform in 1 to 1.5."""
+    lost = []
+    lost_fastest = []
+    bad = 0
+    given = 0
+    for _ in range(trials):
+        speeds = 1 / random.uniform(1, 1.5, 5)
+        noise = np.full(5, sd)
+        if noisy:
+            speeds = np.array([0.75, 1.0, 0.99, 0.98, 0.97])
+            noise[0] = 5 * sd
+        best = speeds.max()
+        choice, fastest = recommended(random, speeds, noise, n)
+        given += choice is not None
+        bad += choice is not None and speeds[choice] < 0.9 * best
+        lost.append(1 - speeds[fastest if choice is None else choice] / best)
+        lost_fastest.append(1 - speeds[fastest] / best)
+    means = {"lost": float(np.mean(lost)), "lost by the fastest": float(np.mean(lost_fastest))}
+    return means | {"bad": bad / trials, "recommended": given / trials}
+
+
+def more_repeats(random: Random, k: int, n: int, sd: float, trials: int) -> dict[str, float]:
+    """How often the range of repeats that resolve 5 % holds the truth, and the power at the true number."""
+    truth = fewest_repeats(math.sqrt(2) * sd, k, math.log(1.05))
+    ranges = [repeats_to_resolve(family(sd * random.standard_normal((k, n))), 0.05) for _ in range(trials)]
+    effect = np.zeros((k, 1))
+    effect[0] = math.log(1.05)
+    told_apart = [family(effect + sd * random.standard_normal((k, truth))).differ[0, 1] for _ in range(trials)]
+    return {
+        "repeats": truth,
+        "range holds it": float(np.mean([low <= truth <= high for low, high in ranges])),
+        "power": float(np.mean(told_apart)),
+        "power of one less": detectable_power(random, k, truth - 1, sd, trials) if truth > 3 else math.nan,
+    }
+
+
+def detectable_power(random: Random, k: int, n: int, sd: float, trials: int) -> float:
+    effect = np.zeros((k, 1))
+    effect[0] = math.log(1.05)
+    return float(np.mean([family(effect + sd * random.standard_normal((k, n))).differ[0, 1] for _ in range(trials)]))
+
+
+def ab(random: Random, n: int, nulls: int, sd: float, trials: int) -> dict[str, float]:
+    """False claims, power at the effect that is called detectable, and whether the printed ranges hold the truth."""
+
+    def pairs(count: int, effect: float = 0.0) -> list[float]:
+        return list(np.exp(effect + sd * random.standard_normal(count)))
+
+    effect = detectable(n, nulls) * sd
+    needed = pairs_needed(sd, nulls)
+    null = [compare(pairs(n), pairs(nulls)) for _ in range(trials)]
+    real = [compare(pairs(n, effect), pairs(nulls)).claim == "faster" for _ in range(trials)]
+    ranges = [math.log1p(e.detectable_low) <= effect <= math.log1p(e.detectable_high) for e in null]
+    in_pairs = [(e.pairs_low or math.inf) <= (needed or math.inf) <= (e.pairs_high or math.inf) for e in null]
+    return {
+        "false claims": float(np.mean([e.claim is not None for e in null])),
+        "power": float(np.mean(real)),
+        "range of the effect": float(np.mean(ranges)),
+        "range of the pairs": float(np.mean(in_pairs)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    trials = parser.parse_args().trials
+    random = np.random.default_rng(20_260_101)
+    sizes = [(2, 2), (2, 3), (2, 20), (6, 2), (6, 3), (6, 5), (20, 3), (20, 5), (20, 10), (50, 3), (50, 5)]
+    print("### Family-wise false claims: equal cells, any pair told apart\n")
+    print("| noise | " + " | ".join(f"{k} cells, n={n}" for k, n in sizes) + " |\n|---" + "|---" * len(sizes) + "|")
+    for name, draw in (NOISE | {"unequal noise (not exchangeable)": UNEQUAL}).items():
+        row = [false_claims(random, draw, k, n, trials if k <= 20 else trials // 2) for k, n in sizes]
+        print(f"| {name} | " + " | ".join(f"{100 * x:.1f}" for x in row) + " |", flush=True)
+    print("\n### Coverage of single intervals: cell / paired ratio\n\n| noise | n=3 | n=5 | n=10 |\n|---|---|---|---|")
+    for name in list(NOISE)[:9]:
+        row = [single_coverage(random, NOISE[name], n, 2 * trials) for n in (3, 5, 10)]
+        print(f"| {name} | " + " | ".join(f"{a:.3f} / {b:.3f}" for a, b in row) + " |", flush=True)
+    print(
+        "\n### Recommendation\n\n| noise | n | "
+        + " | ".join(regret(random, 3, 0.03, 2))
+        + " |\n|---|---|---|---|---|---|"
+    )
+    for noisy in (False, True):
+        for sd in (0.03, 0.1):
+            for n in (2, 3, 5, 10):
+                row = regret(random, n, sd, trials, noisy).values()
+                label = f"{100 * sd:g} %{', the simplest 25 % slower and noisy' if noisy else ''}"
+                print(f"| {label} | {n} | " + " | ".join(f"{100 * x:.1f}" for x in row) + " |", flush=True)
+    print(
+        "\n### More repeats to resolve 5 %\n\n| cells | n | sd | repeats | range holds it | power | one less |\n"
+        + "|---" * 7
+        + "|"
+    )
+    for k, n, sd in ((2, 3, 0.03), (4, 3, 0.03), (6, 5, 0.02), (10, 5, 0.05)):
+        row = more_repeats(random, k, n, sd, trials // 2).values()
+        print(f"| {k} | {n} | {100 * sd:g} % | " + " | ".join(f"{x:.3g}" for x in row) + " |", flush=True)
+    print(
+        "\n### A/B\n\n| pairs | A/A pairs | sd | false claims | power | range of the effect | range of the pairs |\n"
+        + "|---" * 7
+        + "|"
+    )
+    for n, nulls in ((4, 2), (6, 4), (8, 4), (16, 4), (32, 8)):
+        for sd in (0.01, 0.05):
+            row = ab(random, n, nulls, sd, trials).values()
+            print(f"| {n} | {nulls} | {100 * sd:g} % | " + " | ".join(f"{x:.3f}" for x in row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

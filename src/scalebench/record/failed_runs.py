@@ -1,0 +1,45 @@
+"""The runs of a campaign that failed: how many, why, and the command that repeats them; said when Snakemake ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.errors import UserError, plural, shortened
+from scalebench.record.metrics import Failure
+from scalebench.record.run import METRICS, read_run
+
+MOST_NAMES = 3  # of runs with one reason
+# Snakemake's exit code if everything was built, but runs failed: they are rows of the report. 1 is Snakemake's own.
+EXIT_CODE = 3
+
+
+def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
+    """The count, reasons and commands; None if no run failed. What cannot run on this machine is no failure."""
+    reasons: dict[str, list[str]] = {}
+    count = 0
+    for folder, failure in _failures(loaded, results):
+        count += 1
+        name = f"{folder.parent.name}/{folder.name}"
+        reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(name)
+    if not count:
+        return None
+    total = len(loaded.cells) * loaded.campaign.repeats
+    lines = [f"{count} of {plural(total, 'run')} of {loaded.name} failed (rows of the report):"]
+    for reason, names in reasons.items():
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
+    report = results / loaded.name / "report.html"
+    lines.append(f"Repeat them with: scalebench retry {loaded.path} && snakemake --cores all {report}")
+    return "\n".join(lines)
+
+
+def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:
+    for folder in loaded.runs(results):
+        if not (folder / METRICS).is_file():
+            continue
+        try:
+            metrics = read_run(folder).metrics
+        except UserError:  # damaged: the stage that reads it names it
+            continue
+        if metrics.status == "failed":
+            yield folder, metrics.failure

@@ -1,0 +1,70 @@
+"""results/index.html: all campaigns with verdict, date, machine and findings."""
+
+import html
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalebench.files import write_atomic
+from scalebench.report.html import environment
+
+VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
+SEVERITIES = ("invalid", "suspect", "note")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished campaign. `findings`: severity -> how many."""
+
+    campaign: str
+    title: str
+    verdict: str
+    date: str
+    machine: str
+    findings: dict[str, int]
+    link: str
+
+
+def write_index(results: Path) -> list[Entry]:
+    """Write index.html into `results` from the reports below it, the latest first; returns its entries."""
+    folders = [path.parent for pattern in ("*", "published/*") for path in results.glob(f"{pattern}/report.html")]
+    entries = [_entry(folder, results) for folder in sorted(folders)]
+    entries.sort(key=lambda entry: entry.date, reverse=True)
+    page = environment().get_template("index.html.j2").render(entries=entries)
+    write_atomic(results / "index.html", page)
+    return entries
+
+
+def _entry(folder: Path, results: Path) -> Entry:
+    """What a campaign's own files say; a file that is missing or damaged leaves its part unknown."""
+    report, findings = _json(folder / "scaling_report.json"), _json(folder / "findings.json")
+    metrics = next((_json(path) for path in sorted(folder.glob("runs/*/rep*/training_metrics.json"))), {})
+    match = VERDICT.search((folder / "report.html").read_text(encoding="utf-8"))
+    severities = [finding["severity"] for finding in findings.get("findings", [])]
+    return Entry(
+        campaign=folder.name,
+        title=report.get("title", folder.name),
+        verdict=html.unescape(match[1]).strip() if match else "unknown",
+        date=str(metrics.get("timestamp_utc", "unknown"))[:16].replace("T", " "),
+        machine=_machine(metrics),
+        findings={severity: severities.count(severity) for severity in SEVERITIES if severity in severities},
+        link=f"{folder.relative_to(results)}/report.html",
+    )
+
+
+def _machine(metrics: dict[str, Any]) -> str:
+    if not metrics:
+        return "unknown"
+    devices = {rank["device_name"] for rank in metrics.get("ranks") or []} - {"cpu"}
+    hardware = metrics["hardware"]
+    return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,97 @@
+"""A fast part of benchmarks/coverage.py: the statistics keep their word on campaigns with a known truth."""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scalebench.analysis.simultaneous import compare_all, letters, studentized_range
+
+ERROR = 3  # standard errors of a simulated share that a nominal level may be missed by
+
+
+@pytest.fixture(scope="module")
+def coverage():
+    spec = importlib.util.spec_from_file_location("coverage_benchmark", Path("benchmarks/coverage.py").resolve())
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(7)
+
+
+def within(share, level, trials):
+    return share <= level + ERROR * math.sqrt(level * (1 - level) / trials)
+
+
+@pytest.mark.parametrize("noise", ["normal 3 %", "Pareto 2.1", "10 % of runs 1.5x slower", "two clock states 50/50",
+                                   "a state for each round 5 %"])  # fmt: skip
+@pytest.mark.parametrize(("k", "n"), [(2, 3), (6, 3), (20, 5)])
+def test_cells_without_a_difference_are_not_told_apart(coverage, random, noise, k, n):
+    assert within(coverage.false_claims(random, coverage.NOISE[noise], k, n, 200), 0.05, 200)
+
+
+def test_repeats_that_do_not_match_are_compared_without_rounds(coverage, random):
+    assert within(coverage.false_claims(random, coverage.NOISE["two clock states 50/50"], 6, 3, 200, False), 0.05, 200)
+
+
+def test_a_state_of_the_machine_that_a_round_shares_costs_no_power(random):
+    """A difference of 5 % under a state that varies by 10 % from round to round, runs by 1 %."""
+    seen = []
+    for _ in range(200):
+        logs = 0.1 * random.standard_normal((1, 5)) + 0.01 * random.standard_normal((2, 5)) + [[0.05], [0]]
+        rates = {str(i): dict(enumerate(np.exp(row))) for i, row in enumerate(logs)}
+        seen.append(compare_all(rates).differ[0, 1])
+    assert np.mean(seen) > 0.9
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_single_intervals_cover(coverage, random, n):
+    for noise in ("normal 3 %", "log-normal 10 %"):
+        cell, ratio = coverage.single_coverage(random, coverage.NOISE[noise], n, 1500)
+        assert 0.93 <= cell <= 0.97
+        assert 0.93 <= ratio <= 0.97
+
+
+@pytest.mark.parametrize(("n", "sd"), [(3, 0.03), (5, 0.1)])
+def test_following_the_recommendation_loses_no_more_than_taking_the_fastest(coverage, random, n, sd):
+    result = coverage.regret(random, n, sd, 200)
+    assert result["lost"] <= result["lost by the fastest"] + 0.01
+    assert result["bad"] <= 0.01
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_noise_is_not_rewarded(coverage, random, n):
+    assert coverage.regret(random, n, 0.03, 200, noisy=True)["bad"] <= 0.01
+
+
+def test_two_runs_recommend_nothing(coverage, random):
+    assert coverage.regret(random, 2, 0.03, 50)["recommended"] == 0
+
+
+def test_more_repeats_are_stated_as_a_range_that_holds_the_truth(coverage, random):
+    result = coverage.more_repeats(random, 2, 3, 0.03, 300)
+    assert result["range holds it"] >= 0.9
+    assert 0.75 <= result["power"] <= 0.92
+
+
+def test_cells_that_share_a_letter_cannot_be_told_apart():
+    quiet = [1.0, 1.01, 0.99, 1.005, 0.995]
+    speeds = {"a": 100, "b": 99, "c": 90, "d": 50}
+    rates = {cell: {k: speed * quiet[(k + i) % 5] for k in range(5)} for i, (cell, speed) in enumerate(speeds.items())}
+    assert letters(compare_all(rates)) == {"a": "a", "b": "a", "c": "b", "d": "c"}
+
+
+def test_one_run_or_one_cell_has_no_comparison():
+    assert compare_all({"a": {1: 1.0}, "b": {1: 2.0, 2: 2.0}}) is None
+    assert compare_all({"a": {1: 1.0, 2: 1.1}}) is None
+
+
+def test_the_quantile_of_two_means_is_students():
+    assert studentized_range(0.95, 2, 10) == pytest.approx(3.151, abs=5e-4)
+    assert studentized_range(0.95, 6, 10) == pytest.approx(4.912, abs=5e-3), "printed in every table"

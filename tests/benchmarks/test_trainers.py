@@ -1,0 +1,44 @@
+"""The sides of benchmarks/trainers.py are the same work: the hand-written model is GPT-2, and every side runs."""
+
+import time
+
+import pytest
+import torch
+
+from scalebench.campaign.config import shape_of
+from scalebench.model.counts import count
+
+
+@pytest.fixture
+def trainers(repository, monkeypatch):
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    import trainers
+
+    return trainers
+
+
+def test_the_model_written_by_hand_is_a_gpt2(trainers):
+    from plain_gpt import PlainGPT
+
+    cell = trainers.cell_of(2, 1, 32)
+    shape = shape_of(cell.workload.model)
+    model = PlainGPT(shape, cell.vocab_size)
+    assert sum(p.numel() for p in model.parameters()) == count(shape, cell.vocab_size, 32).parameters
+    loss = model(torch.randint(0, 2048, (2, 33)))
+    assert loss.item() == pytest.approx(torch.log(torch.tensor(2048.0)).item(), rel=0.05), "as good as chance"
+
+
+def test_every_side_runs_and_ours_is_compared(trainers, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(trainers, "STEPS", 1)
+    cell = trainers.cell_of(2, 1, 32)
+    folder = trainers.write_tokens(tmp_path, cell)
+    ratio = trainers.compare(cell, folder, 2, time.monotonic() + 60)
+    text = capsys.readouterr().out
+    assert ratio > 0
+    assert all(f"{side}: " in text for side in ("scalebench", "plain GPT", "minimal loop", "Trainer"))
+
+
+def test_no_side_is_begun_without_time(trainers, tmp_path, capsys):
+    cell = trainers.cell_of(2, 1, 32)
+    assert trainers.compare(cell, trainers.write_tokens(tmp_path, cell), 2, time.monotonic() - 1) is None
+    assert "left out, the time is over" in capsys.readouterr().out

@@ -1,0 +1,124 @@
+"""What strategies do beside a GPU, and clipping within the update: one process, with engines played by stand-ins."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+from scalebench.campaign.cells import expand
+from scalebench.campaign.config import Campaign
+from scalebench.model.build import build
+from scalebench.strategy import fsdp, zero
+from scalebench.strategy.optimizer import make_optimizer
+from scalebench.strategy.single import Single
+
+MODEL = {"layers": 2, "width": 32, "heads": 2, "context": 32}
+
+
+def cell(work: dict | None = None, **execution):
+    data = {
+        "title": "x",
+        "workload": {"model": MODEL, "seq_len": 16, "tokenizer": "bpe-300"},
+        "work": {"global_batch": 4} | (work or {}),
+        "execution": {"strategy": "single"} | execution,
+    }
+    return expand(Campaign.model_validate(data))[0]
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 1e3])
+def test_clipping_within_the_update_is_clipping(max_norm):
+    """Against torch's own clipping, over four steps; where nothing is clipped the weights are the same to the bit."""
+    chosen = cell({"optimizer": {"max_grad_norm": max_norm}})
+    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    plain = build(chosen)
+    optimizer = make_optimizer(plain, chosen)
+    torch.manual_seed(1)
+    for step in range(4):
+        tokens = torch.randint(300, (4, 17))
+        strategy.micro_step(tokens, boundary=True)
+        strategy.update(step)
+        plain(tokens).backward()
+        clip_grad_norm_(plain.parameters(), max_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+    weights = zip(strategy.module.parameters(), plain.parameters(), strict=True)
+    assert "grad_scale" in vars(strategy.optimizer), "the update clips"
+    if max_norm > 1:
+        assert all(torch.equal(a, b) for a, b in weights)
+    else:
+        for a, b in weights:
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("execution", [{"fused_optimizer": False}])
+def test_an_optimizer_that_cannot_clip_is_not_asked_to(execution):
+    chosen = cell({"optimizer": {"max_grad_norm": 1e-3}}, **execution)
+    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    strategy.micro_step(torch.randint(300, (4, 17)), boundary=True)
+    strategy.update(0)
+    assert "grad_scale" not in vars(strategy.optimizer)
+
+
+def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
+    """Without a mesh torch takes the accelerator of the machine, and moves a CPU cell's parameters to it."""
+    meshes = []
+
+    def sharded(module: nn.Module, mesh=None, mp_policy=None) -> nn.Module:
+        meshes.append(mesh)
+        return module
+
+    monkeypatch.setattr(fsdp, "fully_shard", sharded)
+    monkeypatch.setattr(fsdp, "init_device_mesh", lambda device, shape: (device, shape))
+    monkeypatch.setattr(fsdp.dist, "get_world_size", lambda: 3)
+    chosen = cell(strategy="fsdp")
+    fsdp.FSDP(chosen, build(chosen), torch.device("cpu"))
+    assert meshes == [("cpu", (3,))] * 3, "each block and the whole"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "precision", "scale"),
+    [("zero0", "fp16", 2.0**12), ("zero0", "bf16", None), ("zero1", "fp16", None)],
+)
+def test_every_strategy_starts_from_the_same_loss_scale(monkeypatch, strategy, precision, scale):
+    """DeepSpeed's stage 0 makes a GradScaler of its own; stages 1 to 3 take theirs from the configuration."""
+    engine = SimpleNamespace(torch_autocast_z0_gradscaler=None)
+    configs = []
+
+    def initialize(config, **_):
+        configs.append(config)
+        return engine, None, None, None
+
+    monkeypatch.setattr(zero, "_import_deepspeed", lambda device: SimpleNamespace(initialize=initialize))
+    chosen = cell(strategy=strategy, precision=precision)
+    zero.Zero(chosen, build(chosen), torch.device("cpu"))
+    scaler = engine.torch_autocast_z0_gradscaler
+    assert (scaler and scaler.get_scale()) == scale
+    if strategy == "zero1":
+        assert configs[0]["fp16"]["initial_scale_power"] == 12
+
+
+@pytest.mark.parametrize(
+    ("strategy", "overlap", "expected"),
+    [("zero2", "auto", None), ("zero2", True, True), ("zero3", False, False), ("zero0", True, None)],
+)
+def test_overlap_is_handed_to_the_stages_that_have_it(strategy, overlap, expected):
+    config = zero.make_config(cell(strategy=strategy, overlap_comm=overlap), 1000)
+    assert config["zero_optimization"].get("overlap_comm") == expected
+
+
+def test_bf16_needs_no_look_for_overflows():
+    assert zero.make_config(cell(strategy="zero2", precision="bf16"), 1000)["bf16"]["check_grad_overflow"] is False
+
+
+def test_encoders_have_one_loss():
+    from scalebench.errors import UserError
+
+    data = {
+        "title": "x",
+        "workload": {"task": "classification", "model": "encoder-small"},
+        "execution": {"loss": "fused"},
+    }
+    with pytest.raises(UserError, match="encoders have plain only"):
+        expand(Campaign.model_validate(data))

@@ -16,6 +16,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "faults")]
 
 import planted  # noqa: E402
+import planted_settings  # noqa: E402, F401  (registers)
 import ranks  # noqa: E402
 from test_faults import HARMLESS, named  # noqa: E402
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import planted
+import planted_settings  # noqa: F401  (registers)
 import pytest
 import ranks
 

@@ -54,3 +54,8 @@ conda-lock:
 picture: $(READY)
 	snakemake --cores 2
 	python benchmarks/picture.py results/demo/report.html
+
+# The faults of docs/reliability.md, one test each; the long ones start real ranks, Snakemake and a small Slurm cluster.
+.PHONY: faults
+faults: $(READY)
+	pytest $$(grep -o 'tests/[a-z_/]*\.py::test_[a-z0-9_]*' docs/reliability.md | sort -u)

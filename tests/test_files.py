@@ -1,0 +1,35 @@
+"""Writing results: whole files or none."""
+
+import errno
+import os
+
+import pytest
+
+from scalebench.files import STALE_S, whole_file, write_atomic
+
+
+def write_half(path):
+    with whole_file(path) as part:
+        part.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_no_part_and_is_named(tmp_path):
+    with pytest.raises(OSError, match="No space left") as error:
+        write_half(tmp_path / "out.txt")
+    assert error.value.filename == str(tmp_path / "out.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stale_part_is_removed(tmp_path):
+    stale, fresh = tmp_path / ".out.txt.1.part", tmp_path / ".out.txt.2.part"
+    for part in (stale, fresh):
+        part.write_text("half")
+    os.utime(stale, (0, fresh.stat().st_mtime - 2 * STALE_S))
+    write_atomic(tmp_path / "out.txt", "whole")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".out.txt.2.part", "out.txt"]
+
+
+def test_half_of_a_surrogate_pair_does_not_stop_a_report(tmp_path):
+    write_atomic(tmp_path / "out.txt", "a\ud800b")
+    assert (tmp_path / "out.txt").read_text() == "a\N{REPLACEMENT CHARACTER}b"

@@ -13,12 +13,10 @@ import time
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "faults")]
+sys.path.insert(0, str(TESTS))
 
-import planted  # noqa: E402
-import planted_settings  # noqa: E402, F401  (registers)
-import ranks  # noqa: E402
-from test_faults import HARMLESS, named  # noqa: E402
+from faults import planted, planted_settings, ranks  # noqa: E402, F401  (planted_settings registers)
+from faults.test_faults import HARMLESS, named  # noqa: E402
 
 DISTURBED = HARMLESS | {"state-differs", "ranks-slow-by-turns", "ranks-start-apart", "steps-periodic"}
 

@@ -3,7 +3,48 @@
 from collections.abc import Callable
 from typing import Any
 
-from planted import FSDP, ONE, TWO, ZERO1, ZERO2, fault, replaced
+from faults.planted import ACCUMULATING, FSDP, ONE, TWO, ZERO1, ZERO2, fault, replaced
+
+
+def never_synchronising(original: Any) -> Any:
+    return lambda self, boundary: self.replica.no_sync()
+
+
+def always_synchronising(original: Any) -> Any:
+    from contextlib import nullcontext
+
+    return lambda self, boundary: nullcontext()
+
+
+def in_bf16(original: Any) -> Any:
+    import torch
+
+    def autocast(self: Any) -> Any:
+        return torch.autocast("cpu", torch.bfloat16)
+
+    return autocast
+
+
+def in_bf16_but_when_probed(original: Any) -> Any:
+    import torch
+
+    def autocast(self: Any) -> Any:
+        probed = torch._C._len_torch_dispatch_stack()
+        return original(self) if probed else torch.autocast("cpu", torch.bfloat16)
+
+    return autocast
+
+
+fault("gradients never reduced", TWO, "traffic-differs", "losses-differ-from-reference")(
+    replaced("strategy.ddp", "DDP.synchronising", never_synchronising)
+)
+fault("gradients reduced in every micro-batch", ACCUMULATING, "traffic-differs")(
+    replaced("strategy.ddp", "DDP.synchronising", always_synchronising)
+)
+fault("bf16 in an fp32 cell", ONE, "precision-differs")(replaced("strategy.precision", "Precision.autocast", in_bf16))
+fault("bf16 in the window alone", ONE, "losses-differ-from-reference")(
+    replaced("strategy.precision", "Precision.autocast", in_bf16_but_when_probed)
+)
 
 
 def configured(change: Callable[[dict], None]) -> Callable[[], None]:

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import planted
-import planted_settings  # noqa: F401  (registers)
 import pytest
-import ranks
+from faults import planted, planted_settings, ranks  # noqa: F401  (planted_settings registers)
 
 from scalebench.audit.campaign.all_checks import audit
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from scalebench.analysis.scaling_laws import fit, karp_flatt
+from scalebench.report.sentences.scaling_laws import law_sentences
 
 
 def amdahl(fraction, sizes, repeats=1, noise=0.0, seed=0):
@@ -60,3 +61,29 @@ def test_karp_flatt_is_the_serial_fraction_of_one_point():
     assert karp_flatt({"value": 0.8, "low": 0.7, "high": 0.9, "n": 5}, 4) is None
     assert karp_flatt(None, 4) is None
     assert karp_flatt(shown, 1) is None
+
+
+def test_a_fraction_outside_of_its_range_is_no_number():
+    superlinear = {"value": 4.4, "low": 4.1, "high": 4.7, "n": 5}
+    assert karp_flatt(superlinear, 4) is None
+    wide = karp_flatt({"value": 1.1, "low": 0.6, "high": 5.0, "n": 3}, 4)
+    assert (wide["low"], wide["high"]) == (0.0, 1.0)
+
+
+def test_a_law_that_does_not_hold_is_no_basis_for_a_limit():
+    """T = 1/N + 0.02 log2 N: communication grows with N, which Amdahl's law does not have."""
+    random = np.random.default_rng(1)
+    rates = {n: 1000 / (1 / n + 0.02 * np.log2(n)) for n in (1, 2, 4, 8, 16)}
+    growing = {n: [rate * random.lognormal(0, 0.005) for _ in range(5)] for n, rate in rates.items()}
+    law = fit("strong", growing)
+    assert law["lack_of_fit"]["devices"] in (2, 4, 8, 16)
+    assert abs(law["lack_of_fit"]["percent"]) > 1
+    assert law["limit"] is None
+    (sentence,) = law_sentences({"series": [{"kind": "strong", "name": "ddp", "law": law}]}, "strong")
+    assert "It does not fit: ddp is" in sentence
+
+
+def test_a_law_that_holds_is_seldom_doubted():
+    laws = [fit("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)) for k in range(300)]
+    doubted = [law["lack_of_fit"] for law in laws]
+    assert sum(d is not None for d in doubted) / 300 <= 0.08

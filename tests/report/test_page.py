@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from scalebench.audit.finding import Finding
+from scalebench.report.sentences.answer import conclude
 
 # Chromium without its background services: the tests have no network, and it would try.
 QUIET = [
@@ -49,7 +50,7 @@ def show(browser):
 def test_question_answer_table_charts(results, show):
     page = show(results.page())
     assert page.inner_text("h1") == "Does it scale?"
-    assert page.inner_text(".verdict").startswith("ddp: 4 devices make more than 1 device: 2.")
+    assert page.inner_text(".verdict") == conclude(results.report, []).verdict
     assert page.locator("table").first.locator("tbody tr").count() == 4
     drawings = page.locator("figure svg[role=img]")
     assert drawings.count() == 10, "all that have something to show: no energy, no waterfall without a trace"
@@ -130,7 +131,7 @@ def test_a_failed_cell_is_a_row_and_says_why(results, show):
 
 def test_findings_mark_the_number_and_take_the_answer_away(broken, show):
     page = show(broken.page())
-    assert page.inner_text(".verdict").startswith("No answer: the numbers did not pass their own checks")
+    assert page.inner_text(".verdict").startswith("No answer: the numbers failed their own checks")
     link = page.locator("table >> nth=0").locator("a", has_text="rate-times-time")
     assert link.count() == 1
     target = link.get_attribute("href")

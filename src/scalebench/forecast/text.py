@@ -3,6 +3,7 @@
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.errors import plural
 from scalebench.forecast.frontier import Frontier
 from scalebench.forecast.interval import WIDE, Interval
 from scalebench.forecast.ledger import Forecasts
@@ -146,8 +147,9 @@ def _range(interval: Interval, scale: float) -> str:
 
 
 def _basis(interval: Interval) -> str:
-    unit = "campaigns" if interval.construction == "conformal" else "series"
-    return f"{interval.construction}, {interval.n} {unit if interval.n != 1 else unit.removesuffix('s')}"
+    if interval.construction == "conformal":
+        return f"conformal, {plural(interval.n, 'campaign')}"
+    return f"{interval.construction}, {plural(interval.n, 'series', 'series')}"
 
 
 def _duration(seconds: float) -> str:

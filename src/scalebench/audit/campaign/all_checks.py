@@ -10,6 +10,7 @@ from scalebench.audit.campaign import (  # noqa: F401
     execution,
     knobs,
     published,
+    repeats,
     replayed,
     timing,
     window,

@@ -97,7 +97,7 @@ def _of_work(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None
     yield "ledger.samples_consumed", ledger.samples_consumed, int(rows["samples"].sum())
     yield "ledger.samples_planned", ledger.samples_planned, work["global_batch"] * work["steps"]
     yield "ledger.tokens_consumed", ledger.tokens_consumed, int(rows["tokens"].sum())
-    if run.metrics.config["workload"]["task"] == "language-modelling":
+    if run.metrics.config["workload"]["task"] != "classification":
         planned = work["global_batch"] * work["steps"] * run.metrics.config["workload"]["seq_len"]
         yield "ledger.tokens_planned", ledger.tokens_planned, planned
     for rank, samples in enumerate(ledger.samples_by_rank):
@@ -116,7 +116,7 @@ def _of_configuration(run: MeasuredRun) -> Iterator[tuple[str, float | None, flo
     validation = run.metrics.validation
     if validation and validation.perplexity is not None:
         yield "validation.perplexity", validation.perplexity, math.exp(validation.loss)
-    if validation and config["workload"]["task"] == "language-modelling":
+    if validation and config["workload"]["task"] != "classification":
         yield "validation.targets", validation.targets, validation.samples * config["workload"]["seq_len"]
 
 

@@ -22,5 +22,10 @@ def _sentence(series: dict[str, Any]) -> str:
     else:
         interval = f"(95 % CI {number(fraction['low'])} to {number(fraction['high'])}, n={fraction['n']})"
     text = f"{name}: serial fraction {number(fraction['value'])} {interval} by {LAWS[law['law']]}"
+    lack = law.get("lack_of_fit")
+    if lack:
+        more = "faster" if lack["percent"] > 0 else "slower"
+        misses = f"{number(abs(lack['percent']), 2)} % {more} on {lack['devices']} devices than it says"
+        return f"{text}. It does not fit: {name} is {misses}, so it forecasts nothing."
     bounded = law["limit"] is not None and fraction["low"] is not None and fraction["low"] > 0
     return text + (f"; if it holds, no speed-up above {number(law['limit'])} at any size." if bounded else ".")

@@ -1,0 +1,76 @@
+"""Planted faults and the findings that name them: `python benchmarks/planted_faults.py [--only TEXT]`.
+
+Each fault is a small patch of one function, run on real ranks that are forked from this process. Prints fault and
+finding, and ends with exit code 1 where a fault is not named, or a sound run is accused of more than a disturbed
+machine.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
+
+from faults import planted, planted_settings, ranks  # noqa: E402, F401  (planted_settings registers)
+from faults.test_faults import HARMLESS, named  # noqa: E402
+
+DISTURBED = HARMLESS | {"state-differs", "ranks-slow-by-turns", "ranks-start-apart", "steps-periodic"}
+
+
+def tokens_in(root: Path) -> Path:
+    """A small tokenised corpus of made-up prose."""
+    from scalebench.campaign.corpora import Corpus
+    from scalebench.corpus import documents, tokenise, tokenizer
+
+    chance = random.Random(7)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(600)]
+    prose = [" ".join(chance.choices(words, k=chance.randint(20, 200))) + "." for _ in range(300)]
+    (root / "prose.txt").write_text("\n".join(prose))
+    corpus = Corpus(source="text", files=[str(root / "prose.txt")], document="line")
+    documents.fetch("prose", corpus, root)
+    folder = root / "bpe-512"
+    folder.mkdir()
+    tokenizer.train("bpe-512", iter(prose), folder / "tokenizer.json")
+    tokenise.tokenise(root, folder / "tokenizer.json", folder)
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="faults whose name has this text")
+    only = parser.parse_args().only
+    began, missed = time.monotonic(), []
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = tokens_in(Path(folder))
+        ranks.load()
+        results = Path(folder) / "results/faults"
+        for name, keys in planted.SOUND.items():
+            if only in name:
+                accused = set(named(results, tokens, f"sound {name}", keys, lambda: None)) - DISTURBED
+                print(f"sound   {name:50} {', '.join(sorted(accused)) or '-'}", flush=True)
+                missed += [f"{name}: accused of {accused}"] if accused else []
+        for fault in planted.FAULTS:
+            if only not in fault.name:
+                continue
+            try:
+                codes = set(named(results, tokens, fault.name, fault.keys, fault.patch))
+            except RuntimeError as error:
+                codes = {f"no metrics: {str(error).strip().splitlines()[-1]}"}
+            expected = codes & set(fault.codes)
+            missed += [] if expected else [fault.name]
+            label = "named  " if expected else "MISSED "
+            print(f"{label} {fault.name:50} {', '.join(sorted(codes - HARMLESS | expected))}", flush=True)
+    seconds = time.monotonic() - began
+    print(
+        f"{len(planted.FAULTS)} faults, {len(planted.SOUND)} sound runs, {seconds:.0f} s; not as expected: "
+        f"{missed or 'none'}"
+    )
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

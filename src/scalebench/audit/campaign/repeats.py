@@ -1,0 +1,96 @@
+"""Do the repeats behave like a sample: one state, no drift, independent of each other?
+
+A cell has few repeats, so all cells speak together: the logarithm of each rate relative to the mean of its cell.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from scalebench.audit.registry import Code, Flag, of_runs
+from scalebench.record.run import MeasuredRun
+
+FEWEST_REPEATS = 3
+FEWEST_RUNS = 12  # of all cells together, below which a pattern is chance
+GAP = 0.04  # between two states, of the rate; closer ones make no difference
+CLEAR = 5.0  # times the scatter within the states
+DRIFT = 0.03  # of the rate, from the first round to the last
+CONFIDENT = 4.0  # standard errors: these are looked for in every campaign
+
+
+def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
+    """Repeat -> logarithms of the rates relative to their cell's mean, of cells with several repeats."""
+    cells: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        cells[run.metrics.cell].append(run)
+    deviations: dict[int, list[float]] = defaultdict(list)
+    for repeats in cells.values():
+        if len(repeats) >= FEWEST_REPEATS:
+            logs = np.log([run.metrics.window.tokens_per_s for run in repeats])
+            for run, value in zip(repeats, logs - logs.mean(), strict=True):
+                deviations[run.metrics.repeat].append(float(value))
+    return deviations
+
+
+@of_runs.check(
+    Code(
+        "drift-over-repeats",
+        "suspect",
+        what="Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile. "
+        "Ratios paired by repeat cancel it, rates and their intervals do not.",
+        detected=f"A line through all rates relative to their cell's mean, by repeat: {DRIFT:.0%} or more from "
+        f"first to last, {CONFIDENT:g} standard errors.",
+        seen="Laptops that warm up; nodes whose neighbours start work.",
+        repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
+    )
+)
+def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Rates relative to their cell's mean do not change from round to round."""
+    deviations = _deviations(runs)
+    repeats = np.array([k for k, values in deviations.items() for _ in values], dtype=float)
+    values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
+    if len(values) < FEWEST_RUNS or len(deviations) < FEWEST_REPEATS:
+        return
+    centred = repeats - repeats.mean()
+    slope = float((centred * values).sum() / (centred**2).sum())
+    residual = values - slope * centred
+    error = float(np.sqrt((residual**2).sum() / (len(values) - 2) / (centred**2).sum()))
+    change = float(np.expm1(slope * (repeats.max() - repeats.min())))
+    if abs(change) >= DRIFT and abs(slope) > CONFIDENT * error:
+        yield Flag(f"rates change by {change:+.1%} from the first repeat to the last, over all cells")
+
+
+@of_runs.check(
+    Code(
+        "two-clock-states",
+        "suspect",
+        what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
+        "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
+        detected=f"Rates relative to the best of their cell, sorted: a gap of {GAP:.0%}, {CLEAR:g} times the spread "
+        "on either side of it, with a quarter of the runs or more on each.",
+        seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
+        repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
+    )
+)
+def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Rates relative to the best of their cell have one centre."""
+    cells: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
+    # Relative to the fastest run of the cell: with two states, the groups then lie at 0 and at the gap below it.
+    values = sorted(value - max(logs) for logs in cells.values() if len(logs) >= FEWEST_REPEATS for value in logs)
+    if len(values) < FEWEST_RUNS:
+        return
+    gaps = [after - before for before, after in pairwise(values)]
+    place = int(np.argmax(gaps)) + 1
+    slow = np.array(values[:place])
+    fast = np.array(values[place:])
+    if min(len(slow), len(fast)) < len(values) / 4:
+        return
+    scatter = max(float(slow.std()), float(fast.std()), 1e-4)
+    distance = float(fast.mean() - slow.mean())
+    if gaps[place - 1] >= GAP and distance > CLEAR * scatter:
+        slower = -np.expm1(-distance)
+        yield Flag(f"{len(slow)} of {len(values)} runs are {slower:.1%} slower than the others, none between")

@@ -1,0 +1,146 @@
+"""Runs whose ranks are forked from this process, which has loaded torch already: a run takes about a second."""
+
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from scalebench.campaign.cells import Cell, expand
+from scalebench.campaign.config import Campaign
+from scalebench.files import sha256_of, write_json
+from scalebench.record.run import LAUNCHER, METRICS, METRICS_SEAL, Run, read_run
+from scalebench.trainer.request import Request, sections_of
+
+LIMIT_S = 120
+SHAPE = {"layers": 2, "width": 32, "heads": 2, "context": 64}
+
+
+def cell(execution: dict | None = None, work: dict | None = None) -> Cell:
+    """A tiny cell."""
+    data = {
+        "title": "planted faults",
+        "workload": {"model": SHAPE, "seq_len": 32, "tokenizer": "bpe-512"},
+        "work": {"global_batch": 8, "steps": 24, "warmup_steps": 4, "validation_samples": 16} | (work or {}),
+        "execution": {"device": "cpu"} | (execution or {}),
+    }
+    return expand(Campaign.model_validate(data))[0]
+
+
+def load() -> None:
+    """Import once what every forked rank needs; nothing of it is run here, so that no thread is lost by forking."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+    import torch
+    import transformers.models.gpt2.modeling_gpt2  # noqa: F401
+
+    import scalebench.model.gpt2
+    import scalebench.reference.replay
+    import scalebench.trainer.measure  # noqa: F401
+
+    torch.set_num_threads(1)
+
+
+def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: None) -> Run:
+    """The run of `c` in `out`, every rank with `patch` applied. Raises RuntimeError where it leaves no metrics."""
+    out.mkdir(parents=True)
+    request = Request(
+        campaign="faults",
+        slug=c.slug,
+        repeat=1,
+        sections=sections_of(c),
+        tokens=str(tokens),
+        out=str(out),
+        run_id=f"{out.parent.name}-{time.time_ns()}",
+        started=time.time(),
+        time_limit=LIMIT_S,
+        provenance=PROVENANCE | {"timestamp_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
+    )
+    port = free_port()
+    ranks = [fork(lambda r=r: _rank(request, r, c.world_size, port, patch), out / "log") for r in range(c.world_size)]
+    wait(ranks)
+    if not (out / METRICS).exists():
+        raise RuntimeError((out / "log").read_text()[-1500:])
+    write_json(out / LAUNCHER, {METRICS_SEAL: sha256_of(out / METRICS)})
+    return read_run(out)
+
+
+PROVENANCE = {
+    "git_commit": "0" * 40,
+    "git_dirty": False,
+    "code_sha256": "0" * 64,
+    "command_line": "planted faults",
+    "env": {},
+    "host": {"hostname": "here", "os": "Linux", "cpu_busy_before": 0.0},
+    "hardware": {"cpu_model": "CPU", "cpu_count": os.cpu_count(), "cpu_allowed": os.cpu_count(), "memory_bytes": 2**33},
+    "scheduler": None,
+}
+
+
+def _rank(request: Request, rank: int, world_size: int, port: int, patch: Callable[[], None]) -> None:
+    from scalebench.trainer.measure import measure
+
+    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
+    os.environ |= {name: str(value) for name, value in places.items()}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    patch()
+    measure(request, time.time()).leave()
+
+
+def fork(child: Callable[[], None], log: Path) -> int:
+    """Start `child` in a process of its own, its output in `log`; returns the process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    with log.open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        child()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def wait(pids: list[int]) -> None:
+    """Wait for all; when one has failed the others, which wait for it, are ended."""
+    left, deadline = set(pids), time.monotonic() + LIMIT_S
+    while left:
+        for pid in list(left):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                left.discard(pid)
+                if status:
+                    deadline = min(deadline, time.monotonic() + 2)
+        if time.monotonic() > deadline:
+            for pid in left:
+                os.kill(pid, 9)
+                os.waitpid(pid, 0)
+            return
+        time.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def write_reference(c: Cell, tokens: Path, folder: Path) -> None:
+    """The reference of a cell, computed in a process of its own."""
+    from scalebench.reference.schema import workload_name
+
+    path = folder / f"{workload_name(c.config)}.json"
+    if path.exists():
+        return
+
+    def child() -> None:
+        from scalebench.reference.replay import replay
+
+        write_json(path, replay(c.config, tokens).model_dump(mode="json"))
+
+    folder.mkdir(parents=True, exist_ok=True)
+    wait([fork(child, folder / "log")])

@@ -40,6 +40,8 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
             stream.reconfigure(errors="backslashreplace")
     try:
+        if sys.argv.count("--") > 1:  # argparse would take the second one for an argument
+            parser().error('"--" is allowed once')
         args, unknown = parser().parse_known_args()
         if unknown:
             args.parser.unknown(unknown)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scalebench.errors import nearest
+from scalebench.errors import nearest, shortened
 
 Group = argparse._SubParsersAction
 
@@ -23,6 +23,10 @@ class Parser(argparse.ArgumentParser):
             choices = [str(choice) for choice in action.choices]
             message = f'there is no "{value}".{nearest(value, choices)} Allowed: {", ".join(choices)}'
             raise argparse.ArgumentError(action, message)
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2; what a word has of control characters is spelled out."""
+        super().error(shortened(message, 1000))
 
     def unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the words that no option or argument of the command takes."""

@@ -1,4 +1,7 @@
-"""The audit of 10,000 metrics files against Python's json reading the same files: the floor of any program that reads them."""
+"""The audit of 10,000 metrics files against Python's json reading the same files.
+
+Reading them is the floor of any program that audits them.
+"""
 
 import json
 import os

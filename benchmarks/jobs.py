@@ -103,8 +103,10 @@ class Side:
         began = time.time()
         done = subprocess.run(
             ["bash", "-c", script],
-            cwd=self.root, env=self.env | {"SLURM_JOB_ID": "1"}, capture_output=True,
-        )  # fmt: skip
+            cwd=self.root,
+            env=self.env | {"SLURM_JOB_ID": "1"},
+            capture_output=True,
+        )
         if not (self.stub / "started").exists():
             sys.exit(f"the job did not start:\n{done.stderr.decode()[-2000:]}")
         return float((self.stub / "started").read_text()) - began

@@ -1,7 +1,7 @@
 """The measured loop against a bare loop: the same wrapped model, optimizer and token file, in one process, in turn.
 
-Whatever the timed window adds (clock, notes of samples, losses kept, the plan) shows here. The model is the demo's, whose
-steps are short: on a larger one the same overhead is a smaller part.
+Whatever the timed window adds (clock, notes of samples, losses kept, the plan) shows here. The model is the demo's,
+whose steps are short: on a larger one the same overhead is a smaller part.
 """
 
 import os

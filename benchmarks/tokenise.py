@@ -1,8 +1,9 @@
 """50 MB of text to tokens: ours, the two usual recipes with `datasets.map`, and the batch encoder of `tokenizers`.
 
 The recipes: nanoGPT's (tiktoken in `map`, then a memory map of all ids), and that of transformers' run_clm.py (a fast
-tokenizer in a batched `map`, then blocks of 1,024 ids, from which it trains). All start from the same documents.parquet with the same tokenizer, in a fresh process each, and use two processes
-or threads. The text is the Python source of the installed packages. Needs `pip install -e .[bench]`.
+tokenizer in a batched `map`, then blocks of 1,024 ids, from which it trains). All start from the same
+documents.parquet with the same tokenizer, in a fresh process each, and use two processes or threads. The text is the
+Python source of the installed packages. Needs `pip install -e .[bench]`.
 """
 
 import json

@@ -167,11 +167,13 @@ class Network:
         """The table of the largest group on the same level that is not larger than `group`."""
         across = group.nodes > 1
         same = [
-            t for t in self.tables
-            if t.collective == collective and t.group.level == group.level
+            t
+            for t in self.tables
+            if t.collective == collective
+            and t.group.level == group.level
             and (t.group.devices_per_node == group.devices_per_node if across else True)
             and 2 <= t.group.size <= group.size
-        ]  # fmt: skip
+        ]
         if not same:
             raise Unsupported(
                 "link-never-swept",

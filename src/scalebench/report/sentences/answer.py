@@ -238,7 +238,10 @@ def _recommended(group: Entry) -> list[Bullet]:
             text += f"; {advice['simpler']} is simpler, but not yet shown to be as fast"
         return [Bullet("recommended", text, cells=(advice["cell"],))]
     if advice["why"] == "undecided":
-        text = f"No recommendation yet: {advice['candidate']}, the simplest, may be up to {_percent(advice['worst'])} slower"
+        text = (
+            f"No recommendation yet: {advice['candidate']}, the simplest, "
+            f"may be up to {_percent(advice['worst'])} slower"
+        )
         return [Bullet("recommended", text, cells=(advice["candidate"],))]
     reasons = {
         "too-few-repeats": "a recommendation needs 3 repeats per cell",

@@ -62,8 +62,10 @@ def _no_campaign(path: Path) -> UserError:
     if path.exists() and not path.is_dir():
         return UserError(f"{path} is not a regular file")
     meant = CAMPAIGNS / f"{path.stem}.yaml"
-    folder = path if path.is_dir() else path.parent if path.parent.is_dir() else CAMPAIGNS
-    there = [str(p) for p in sorted(folder.glob("*.yaml"))] or [str(p) for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
+    beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
+    folder = path if path.is_dir() else beside
+    there = [str(p) for p in sorted(folder.glob("[!.]*.yaml"))] or [str(p) for p in sorted(CAMPAIGNS.glob("*.yaml"))]
     hint = f' Did you mean "{meant}"?' if meant.is_file() and meant != path else nearest(path, there)
     what = "is a folder, not a campaign file" if path.is_dir() else "no such campaign file"
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""

@@ -66,7 +66,7 @@ def _no_campaign(path: Path) -> UserError:
     beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
     folder = path if path.is_dir() else beside
     there = [str(p) for p in sorted(folder.glob("[!.]*.yaml"))] or [str(p) for p in sorted(CAMPAIGNS.glob("*.yaml"))]
-    hint = f' Did you mean "{meant}"?' if meant.is_file() and meant != path else nearest(path, there)
+    hint = f' Did you mean "{meant}"?' if meant.is_file() and meant != path else nearest(str(folder / path.name), there)
     what = "is a folder, not a campaign file" if path.is_dir() else "no such campaign file"
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
     return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(there[:10]) or 'none'}{more}")

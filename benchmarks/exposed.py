@@ -66,7 +66,9 @@ def main() -> None:
         subprocess.run(
             [*launcher, __file__, name], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
-        with_, without, exposed = [], [], []
+        with_ = []
+        without = []
+        exposed = []
         for block in range(BLOCKS):
             profile = summarise_files([folder / f"block{block}-rank{r}.json" for r in (0, 1)], ranks=2)
             walls = [row.wall_ms for row in profile.per_step]

@@ -29,7 +29,9 @@ from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
 from scalebench.trainer.timed_loop import StepTimer, run_steps
 
-STEPS, ROUNDS, WANTED = 2, 300, 1.01  # few steps a side and many rounds: the machine drifts
+STEPS = 2
+ROUNDS = 300
+WANTED = 1.01  # few steps a side and many rounds: the machine drifts
 
 
 def main() -> int:

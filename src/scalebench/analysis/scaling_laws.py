@@ -60,7 +60,9 @@ def fit(kind: str, rates: dict[int, list[float]]) -> dict[str, Any]:
         return missing | {"undefined": f"no faster than one device on {', '.join(map(str, slower))}"}
     solve = {"amdahl": _amdahl, "gustafson": _gustafson}[law]
     fractions = np.array([solve(s) for s in speedups])
-    value, low, high = float(fractions.mean()), None, None
+    value = float(fractions.mean())
+    low = None
+    high = None
     if repeats > 1:
         half = float(stdtrit(repeats - 1, (1 + CONFIDENCE) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half

@@ -142,7 +142,9 @@ def _nodes(partition: str, account: str, count: int, results: Path, devices: boo
         output, wrong = done.stdout, done.stderr.strip()
         written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
     except subprocess.TimeoutExpired:
-        output, wrong, written = "", f"no answer within {2 * WAIT} s", set()
+        output = ""
+        wrong = f"no answer within {2 * WAIT} s"
+        written = set()
     finally:
         for path in results.glob(f"{token.name}*"):
             path.unlink()

@@ -127,8 +127,8 @@ def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
     first = group["cells"][0]["cell"]
     against = _against_single(report, first)
     if against and against["low"] is not None and against["low"] > 1:
-        shown = f"{first} pays off: {number(against['value'])}x one device"
-        return f"{shown}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
+        verdict = f"{first} pays off: {number(against['value'])}x one device"
+        return f"{verdict}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
     return _cannot_tell(group["resolve"]), False
 
 

@@ -42,7 +42,7 @@ def test_losses_of_all_cells_are_there(results):
 
 
 def test_what_is_missing_is_told_with_the_command(tmp_path):
-    with pytest.raises(UserError, match="no such file; make it with: snakemake"):
+    with pytest.raises(UserError, match="no such file; build it with: snakemake"):
         read_json(tmp_path / "waterfall.json", "cells")
     (tmp_path / "waterfall.json").write_text("[]")
     with pytest.raises(UserError, match="it has no cells"):

@@ -14,11 +14,11 @@ from workflow_texts import TINY
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
 BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]")
-PAIRED = BOTH.replace("repeats", "execution: {strategy: zero2}\nrepeats") + "resources: {same_allocation: true}\n"
+PAIRED = BOTH.replace("{start: forked}", "{strategy: zero2}") + "resources: {same_allocation: true}\n"
 ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
 SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
 BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
-    "  steps: 4", "  steps: 4\n  optimizer: {learning_rate: 1.0e+30, max_grad_norm: 0}"
+    "  steps: 4", "  steps: 4\n  optimizer: {learning_rate: 1000, weight_decay: 1000, max_grad_norm: 0}"
 )
 GREEDY = (
     BOTH.replace("[2x1, 1x2]", "[1x2]") + "resources: {memory_per_device: 0.3}\n"

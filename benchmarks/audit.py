@@ -1,4 +1,7 @@
-"""The audit of 10,000 metrics files against Python's json reading the same files: the floor of any program that reads them."""
+"""The audit of 10,000 metrics files against Python's json reading the same files.
+
+Reading them is the floor of any program that audits them.
+"""
 
 import json
 import os
@@ -15,7 +18,10 @@ from side_by_side import in_turn, ratios, show
 
 from scalebench.audit.audit_paths import audit_paths
 
-FILES, ROUNDS, WANTED, LIMIT = 10_000, 3, 12.0, 30.0
+FILES = 10_000
+ROUNDS = 3
+WANTED = 12.0
+LIMIT = 30.0
 
 
 def main() -> int:
@@ -36,8 +42,8 @@ def main() -> int:
 
 def audited(root: Path) -> float:
     began = time.perf_counter()
-    found = audit_paths([root])
-    assert len(found.runs) == FILES
+    audit = audit_paths([root])
+    assert len(audit.runs) == FILES
     return time.perf_counter() - began
 
 

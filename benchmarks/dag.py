@@ -10,7 +10,9 @@ from pathlib import Path
 
 from side_by_side import in_turn, ratios, show
 
-RUNS, ROUNDS, WANTED = 1000, 5, 3.0
+RUNS = 1000
+ROUNDS = 5
+WANTED = 3.0
 REPOSITORY = Path(__file__).parents[1]
 CAMPAIGN = """title: How long does planning take?
 work: {global_batch: 16}

@@ -1,9 +1,10 @@
 """Exposed communication of a trace against a second way to know it: the step with and without synchronisation.
 
-Two ranks of DDP make blocks of steps in turn, in one process each: as they are, and inside of `no_sync`, where nothing is
-exchanged. Both under torch's profiler, so that it slows both down alike. What a step loses by synchronising is held against
-the exposed communication that the trace of the synchronising steps shows. Wanted: within a quarter of the step, since on
-a CPU gloo's threads also slow down the operators that they share a core with, and copying into buckets goes away too.
+Two ranks of DDP make blocks of steps in turn, in one process each: as they are, and inside of `no_sync`, where nothing
+is exchanged. Both under torch's profiler, so that it slows both down alike. What a step loses by synchronising is held
+against the exposed communication that the trace of the synchronising steps shows. Wanted: within a quarter of the
+step, since on a CPU gloo's threads also slow down the operators that they share a core with, and copying into buckets
+goes away too.
 """
 
 import json
@@ -65,7 +66,9 @@ def main() -> None:
         subprocess.run(
             [*launcher, __file__, name], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
-        with_, without, exposed = [], [], []
+        with_ = []
+        without = []
+        exposed = []
         for block in range(BLOCKS):
             profile = summarise_files([folder / f"block{block}-rank{r}.json" for r in (0, 1)], ranks=2)
             walls = [row.wall_ms for row in profile.per_step]
@@ -76,7 +79,8 @@ def main() -> None:
     print(json.dumps({"with": with_, "without": without, "exposed": exposed}))
     difference = synchronised - alone
     print(
-        f"a step takes {synchronised:.1f} ms with and {alone:.1f} ms without synchronisation: {difference:.1f} ms; exposed by the trace: {traced:.1f} ms"
+        f"a step takes {synchronised:.1f} ms with and {alone:.1f} ms without synchronisation: {difference:.1f} ms; "
+        f"exposed by the trace: {traced:.1f} ms"
     )
     ratio = abs(difference - traced) / synchronised
     print(f"they differ by {ratio:.0%} of the step (wanted: at most {TOLERANCE:.0%})")

@@ -61,8 +61,10 @@ def main() -> None:
     machines = int(sys.argv[1]) if len(sys.argv) > 1 else MACHINES
     began = time.monotonic()
     print(f"{machines} machines x {len(STRATEGIES)} strategies; nominal 95 %; one doubling from the largest size\n")
-    print("| measured on | swept | forecast of | leave-largest-out covers (%) | conformal covers (%) | mean error (%) "
-          "| p95 error (%) | median half-width (%) |")  # fmt: skip
+    print(
+        "| measured on | swept | forecast of | leave-largest-out covers (%) | conformal covers (%) | mean error (%) "
+        "| p95 error (%) | median half-width (%) |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     covered = [count(*case, machines) for case in CASES]
     print(f"\n{time.monotonic() - began:.0f} s")

@@ -18,7 +18,9 @@ from pathlib import Path
 from side_by_side import in_turn, ratios, show
 
 REPOSITORY = Path(__file__).parents[1]
-SECONDS_WANTED, TIME_WANTED, MEMORY_WANTED = 2.0, 3.0, 2.0
+SECONDS_WANTED = 2.0
+TIME_WANTED = 3.0
+MEMORY_WANTED = 2.0
 CAMPAIGN = """title: What do many jobs cost?
 work: {{global_batch: 16}}
 vary:
@@ -57,7 +59,9 @@ class Side:
     """A workflow with a Slurm of its own."""
 
     def __init__(self, root: Path, targets: list[str]) -> None:
-        self.root, self.targets, self.peaks = root, targets, []
+        self.root = root
+        self.targets = targets
+        self.peaks = []
         self.stub = root / "stub"
         self.stub.mkdir(parents=True)
         (self.stub / "jobs").write_text("0|COMPLETED\n")
@@ -78,15 +82,15 @@ class Side:
         # --cores sizes nothing here; a rule may ask for it.
         options = "--executor slurm --cores 2 --jobs 100 --slurm-status-command squeue --latency-wait 0"
         options += " --slurm-init-seconds-before-status-checks 1 --default-resources slurm_partition=gpu"
-        with (self.root / "said").open("w") as said:
+        with (self.root / "driver.log").open("w") as log:
             began = time.perf_counter()
             command = ["snakemake", *options.split(), *self.targets]
-            process = subprocess.Popen(command, cwd=self.root, env=self.env, stdout=said, stderr=said)
+            process = subprocess.Popen(command, cwd=self.root, env=self.env, stdout=log, stderr=log)
             _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            sys.exit(f"the driver failed:\n{(self.root / 'said').read_text()[-2000:]}")
+            sys.exit(f"the driver failed:\n{(self.root / 'driver.log').read_text()[-2000:]}")
         self.peaks.append(used.ru_maxrss / 1024)
         return seconds
 
@@ -103,8 +107,10 @@ class Side:
         began = time.time()
         done = subprocess.run(
             ["bash", "-c", script],
-            cwd=self.root, env=self.env | {"SLURM_JOB_ID": "1"}, capture_output=True,
-        )  # fmt: skip
+            cwd=self.root,
+            env=self.env | {"SLURM_JOB_ID": "1"},
+            capture_output=True,
+        )
         if not (self.stub / "started").exists():
             sys.exit(f"the job did not start:\n{done.stderr.decode()[-2000:]}")
         return float((self.stub / "started").read_text()) - began
@@ -135,22 +141,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2000, help="a multiple of 20")
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    if asked.jobs < 20 or asked.jobs % 20:
-        parser.error(f"--jobs {asked.jobs} is not a multiple of 20, the runs of one seed")
+    arguments = parser.parse_args()
+    if arguments.jobs < 20 or arguments.jobs % 20:
+        parser.error(f"--jobs {arguments.jobs} is not a multiple of 20, the runs of one seed")
     with tempfile.TemporaryDirectory() as folder:
         sides = {
-            "campaign": campaign(Path(folder) / "ours", asked.jobs),
-            "flat": flat(Path(folder) / "flat", asked.jobs),
+            "campaign": campaign(Path(folder) / "ours", arguments.jobs),
+            "flat": flat(Path(folder) / "flat", arguments.jobs),
         }
-        seconds = in_turn({name: side.drive for name, side in sides.items()}, asked.rounds)
+        seconds = in_turn({name: side.drive for name, side in sides.items()}, arguments.rounds)
         for name, side in sides.items():
             print(f"{name}: {side.submissions:,} submissions; driver's peak memory {max(side.peaks):.0f} MiB")
-            if side.submissions != asked.jobs:
-                sys.exit(f"{asked.jobs:,} submissions were expected")
+            if side.submissions != arguments.jobs:
+                sys.exit(f"{arguments.jobs:,} submissions were expected")
         time_ratio = show("driver's time, campaign / flat", ratios(seconds["campaign"], seconds["flat"]))
         memory_ratio = show("driver's memory, campaign / flat", ratios(sides["campaign"].peaks, sides["flat"].peaks))
-        starts = in_turn({name: side.start for name, side in sides.items()}, 3 * asked.rounds)
+        starts = in_turn({name: side.start for name, side in sides.items()}, 3 * arguments.rounds)
         show("start of a job, campaign / flat", ratios(starts["campaign"], starts["flat"]))
         ours = show(
             "seconds of a job's start that are the Snakefile's",

@@ -1,7 +1,7 @@
 """The measured loop against a bare loop: the same wrapped model, optimizer and token file, in one process, in turn.
 
-Whatever the timed window adds (clock, notes of samples, losses kept, the plan) shows here. The model is the demo's, whose
-steps are short: on a larger one the same overhead is a smaller part.
+Whatever the timed window adds (clock, notes of samples, losses kept, the plan) shows here. The model is the demo's,
+whose steps are short: on a larger one the same overhead is a smaller part.
 """
 
 import os
@@ -29,7 +29,9 @@ from scalebench.trainer.batches import Batches
 from scalebench.trainer.session import Session
 from scalebench.trainer.timed_loop import StepTimer, run_steps
 
-STEPS, ROUNDS, WANTED = 2, 300, 1.01  # few steps a side and many rounds: the machine drifts
+STEPS = 2
+ROUNDS = 300
+WANTED = 1.01  # few steps a side and many rounds: the machine drifts
 
 
 def main() -> int:

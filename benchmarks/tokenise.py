@@ -1,8 +1,9 @@
 """50 MB of text to tokens: ours, the two usual recipes with `datasets.map`, and the batch encoder of `tokenizers`.
 
 The recipes: nanoGPT's (tiktoken in `map`, then a memory map of all ids), and that of transformers' run_clm.py (a fast
-tokenizer in a batched `map`, then blocks of 1,024 ids, from which it trains). All start from the same documents.parquet with the same tokenizer, in a fresh process each, and use two processes
-or threads. The text is the Python source of the installed packages. Needs `pip install -e .[bench]`.
+tokenizer in a batched `map`, then blocks of 1,024 ids, from which it trains). All start from the same
+documents.parquet with the same tokenizer, in a fresh process each, and use two processes or threads. The text is the
+Python source of the installed packages. Needs `pip install -e .[bench]`.
 """
 
 import json
@@ -18,7 +19,9 @@ from side_by_side import in_turn, ratios, show
 from scalebench.campaign.corpora import Corpus
 from scalebench.corpus import documents, encode, tokenizer
 
-MEGABYTES, ROUNDS, WANTED = 50, 5, 2.0
+MEGABYTES = 50
+ROUNDS = 5
+WANTED = 2.0
 OURS = """
 import sys; from pathlib import Path
 from scalebench.corpus.tokenise import tokenise
@@ -81,8 +84,8 @@ encoder = Tokenizer.from_file(str(root / "hf.json"))
 end = np.array([encoder.get_vocab_size()], dtype=np.uint16)
 with open(out / "train.bin", "wb") as file:
     for batch in pq.ParquetFile(root / "documents.parquet").iter_batches(1000):
-        for found in encoder.encode_batch_fast(batch.column("text").to_pylist(), add_special_tokens=False):
-            file.write(np.array(found.ids, dtype=np.uint16).tobytes() + end.tobytes())
+        for encoding in encoder.encode_batch_fast(batch.column("text").to_pylist(), add_special_tokens=False):
+            file.write(np.array(encoding.ids, dtype=np.uint16).tobytes() + end.tobytes())
 """
 
 
@@ -110,8 +113,8 @@ def prepare(root: Path) -> None:
         if size >= MEGABYTES * 1e6:
             break
     (root / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in picked))
-    found = documents.fetch("bench", Corpus(source="jsonl", files=[str(root / "in.jsonl")]), root)
-    print(f"{found['documents']:,} documents, {found['bytes'] / 1e6:.1f} MB")
+    corpus = documents.fetch("bench", Corpus(source="jsonl", files=[str(root / "in.jsonl")]), root)
+    print(f"{corpus['documents']:,} documents, {corpus['bytes'] / 1e6:.1f} MB")
     tokenizer.train("bpe-8192", encode.read(root / "documents.parquet"), root / "tokenizer.json")
     write_for_tokenizers(root)
 

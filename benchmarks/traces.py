@@ -1,8 +1,8 @@
 """A trace of 3 million kernels: our whole summary against the kernel and NVTX reports of `nsys stats` on the same file.
 
-Ours reads kernels, launches, ranges and calls, joins them and measures unions; theirs sums by name. Both are processes of
-their own, with their start-up, and wanted is at most half of its CPU time. Peak memory of both is printed.
-Needs nsys on PATH (tests/install-system-packages).
+Ours reads kernels, launches, ranges and calls, joins them and measures unions; theirs sums by name. Both are processes
+of their own, with their start-up, and wanted is at most half of its CPU time. Peak memory of both is printed. Needs
+nsys on PATH (tests/install-system-packages).
 """
 
 import argparse
@@ -26,18 +26,18 @@ RANKS, PIECE = 8, 200_000
 TABLES = """
 CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
 CREATE TABLE EXPORT_META_DATA (name TEXT, value TEXT);
-CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,
-    correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, mangledName INTEGER,
-    gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+    streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER,
+    mangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER,
     correlationId INTEGER, nameId INTEGER, returnValue INTEGER);
-CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, rangeId INTEGER, category INTEGER, color INTEGER,
-    text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER);
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, rangeId INTEGER, category INTEGER,
+    color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER);
 """
 
 
 def export(path: Path, kernels: int) -> None:
-    """An export with `kernels` kernels of 8 ranks: a step of 1,000 kernels and 5 ranges, 20 kernels of it collectives."""
+    """An export of 8 ranks with `kernels` kernels: 1,000 in a step, 20 of them collectives, and 5 ranges a step."""
     each = kernels // RANKS
     random = np.random.default_rng(1)
     with sqlite3.connect(path) as base:

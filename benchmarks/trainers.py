@@ -2,11 +2,11 @@
 
 - plain GPT: a model as people write it by hand (plain_gpt.py) in a loop as people write it
 - minimal loop: our model in the same loop, which shows what our loop costs
-- `transformers.Trainer` with transformers' own GPT-2, where accelerate is installed (`pip install '.[bench]'`); its steps
-  are timed from inside, after its warm-up, so that compiling is not among them
+- `transformers.Trainer` with transformers' own GPT-2, where accelerate is installed (`pip install '.[bench]'`); its
+  steps are timed from inside, after its warm-up, so that compiling is not among them
 
-On a GPU: GPT-2 124M in bf16, compiled, at the shapes of config/campaigns/h100_*.yaml; it ends within ten minutes. On a CPU
-the demo's model stands in, which shows that the sides work.
+On a GPU: GPT-2 124M in bf16, compiled, at the shapes of config/campaigns/h100_*.yaml; it ends within ten minutes. On a
+CPU the demo's model stands in, which shows that the sides work.
 """
 
 import argparse
@@ -183,9 +183,17 @@ def trainer_seconds(cell: Cell, folder: Path, rounds: int) -> list[float]:
     )
     shape: Any = shape_of(cell.workload.model)
     config = GPT2Config(
-        vocab_size=cell.vocab_size, n_positions=shape.context, n_embd=shape.width, n_layer=shape.layers,
-        n_head=shape.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
+        vocab_size=cell.vocab_size,
+        n_positions=shape.context,
+        n_embd=shape.width,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
     data = Samples(folder, cell.workload.seq_len)
     Trainer(GPT2LMHeadModel(config), options, train_dataset=data, callbacks=[Marks()]).train()
     return [b - a for a, b in pairwise(marks)]

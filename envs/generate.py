@@ -1,8 +1,9 @@
 """Writes envs/<stage>.yaml: what a stage needs, at the versions of pyproject.toml and of envs/requirements.lock.
 
-`make envs` runs it in the environment that the lock describes, since what a package brings along stands in its metadata.
-A conda channel gives Python, pip and setuptools; everything else comes from pip, so that the very same files are installed as by
-`make demo`. The package itself is installed by the script beside each file, without what it would bring along.
+`make envs` runs it in the environment that the lock describes, since what a package brings along stands in its
+metadata. A conda channel gives Python, pip and setuptools; everything else comes from pip, so that the very same files
+are installed as by `make demo`. The package itself is installed by the script beside each file, without what it would
+bring along.
 """
 
 import sys
@@ -17,7 +18,8 @@ from packaging.utils import canonicalize_name
 ENVS = Path(__file__).parent
 CONDA = {"python": "3.11.7", "pip": "24.0", "setuptools": "80.9.0"}
 READING = ["pydantic", "PyYAML", "ruamel.yaml"]  # campaigns
-# Stage -> dependencies of pyproject.toml. tests/envs/test_generated.py compares them with what the stage's code imports.
+# Stage -> dependencies of pyproject.toml.
+# tests/envs/test_generated.py compares them with what the stage's code imports.
 STAGES = {
     "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],
     "data": [*READING, "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
@@ -31,15 +33,27 @@ STAGES = {
     ],
 }
 STAGES["trace"] = [*STAGES["train"], "nvtx"]  # a training under a profiler; Nsight Systems comes with the machine
-PLATFORM = {"python_version": "3.11", "python_full_version": CONDA["python"], "sys_platform": "linux",
-            "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix",
-            "implementation_name": "cpython", "platform_python_implementation": "CPython"}  # fmt: skip
-HEADER = "# The {stage} stage: written by `make envs` from pyproject.toml and envs/requirements.lock (docs/environments.md).\n"
+PLATFORM = {
+    "python_version": "3.11",
+    "python_full_version": CONDA["python"],
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "os_name": "posix",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+}
+HEADER = (
+    "# The {stage} stage: written by `make envs` from pyproject.toml and envs/requirements.lock "
+    "(docs/environments.md).\n"
+)
 DEPLOY = """#!/bin/sh
-# Written by `make envs`. Snakemake runs it in the new environment: the package of this checkout and nothing that it would
+# Written by `make envs`. Snakemake runs it in the new environment: the package of this checkout and nothing that it \
+would
 # bring along, editable, so that an edit of src/ is what runs. The Snakefile says where the checkout is.
 set -eu
-python -m pip install --no-deps --no-build-isolation --editable "${SCALEBENCH_ROOT:?the Snakefile sets it to the folder of the repository}"
+python -m pip install --no-deps --no-build-isolation --editable \
+"${SCALEBENCH_ROOT:?the Snakefile sets it to the folder of the repository}"
 """
 
 
@@ -89,7 +103,8 @@ def files(root: Path) -> dict[str, str]:
         conda = "".join(f"  - {name}={version}\n" for name, version in CONDA.items())
         pip = "".join(f"    - {pin}\n" for pin in sorted(pins, key=str.lower))
         texts[f"{stage}.yaml"] = (
-            f"{HEADER.format(stage=stage)}channels:\n  - conda-forge\n  - nodefaults\ndependencies:\n{conda}  - pip:\n{pip}"
+            f"{HEADER.format(stage=stage)}channels:\n  - conda-forge\n  - nodefaults\n"
+            f"dependencies:\n{conda}  - pip:\n{pip}"
         )
         texts[f"{stage}.post-deploy.sh"] = DEPLOY
     return texts

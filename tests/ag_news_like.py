@@ -1,4 +1,7 @@
-"""A small made-up corpus in the form of AG News: a class of four, a title, a description; each class has words of its own."""
+"""A small made-up corpus in the form of AG News: a class of four, a title, a description.
+
+Each class has words of its own.
+"""
 
 import csv
 import random

@@ -119,9 +119,13 @@ def same_steps(first, second) -> None:
         tokens = 4 * world * data["training_config"]["seq_len"] * 937
         data["training_config"]["global_batch_size"] = 4 * world
         data["epochs"][0].update(
-            micro_steps=937, optimizer_steps=937, tokens_processed_global=tokens, epoch_wall_time_sec=seconds,
-            tokens_per_sec_global=tokens / seconds, step_time_mean_sec=seconds / 937,
-        )  # fmt: skip
+            micro_steps=937,
+            optimizer_steps=937,
+            tokens_processed_global=tokens,
+            epoch_wall_time_sec=seconds,
+            tokens_per_sec_global=tokens / seconds,
+            step_time_mean_sec=seconds / 937,
+        )
 
 
 def everything_each(data, epoch, config) -> None:

@@ -43,9 +43,13 @@ class Machine:
         if size == 1:
             return micro * accumulation + self.update
         line = step_timeline(
-            GPT2_SMALL, sharing, micro, self.update,
-            lambda name, nbytes: self.collective(name, nbytes, size), self.contention,
-        )  # fmt: skip
+            GPT2_SMALL,
+            sharing,
+            micro,
+            self.update,
+            lambda name, nbytes: self.collective(name, nbytes, size),
+            self.contention,
+        )
         compute = micro * accumulation
         extra = self.straggler * compute * math.sqrt(2 * math.log(size)) + self.growth * compute * math.log2(size)
         return line.end + extra

@@ -55,7 +55,10 @@ def cells(**keys: Any) -> list[Cell]:
 def write_run(
     root: Path, cell: Cell, repeat: int = 1, step_time: float = 0.1, seed: int = 0, spread: float = 0.02
 ) -> Run:
-    """A sound run of `cell` in `root`/<cell>/rep<repeat>, its steps `step_time` seconds long with a relative `spread`."""
+    """A sound run of `cell` in `root`/<cell>/rep<repeat>.
+
+    Its steps are `step_time` seconds long with a relative `spread`.
+    """
     folder = root / cell.slug / f"rep{repeat}"
     folder.mkdir(parents=True)
     frame = steps_frame(cell, step_time, np.random.default_rng([seed, repeat, cell.batch.n_devices]), spread)
@@ -77,7 +80,10 @@ def write_failure(
 
 
 def rewrite(run: Run, change_metrics: Any = None, change_steps: Any = None) -> Run:
-    """The run with its files changed: `change_metrics` edits the JSON data in place, `change_steps` returns a new frame."""
+    """The run with its files changed.
+
+    `change_metrics` edits the JSON data in place, `change_steps` returns a new frame.
+    """
     data = run.metrics.model_dump(mode="json", by_alias=True)
     if change_steps:
         write_steps(as_rows(change_steps(pd.DataFrame(run.steps))), run.folder / STEPS)

@@ -24,8 +24,12 @@ def step(reduce: str = REDUCE, late: int = 0) -> list[tuple]:
     So: compute 120, communication 90, overlapped 50, exposed 40, idle 40. `late`: the second collective begins later.
     """
     return [
-        (7, GEMM, 0, 60), (7, ADD, 60, 100), (9, reduce, 40, 80), (9, reduce, 90 + late, 140), (7, ADAM, 150, 170),
-    ]  # fmt: skip
+        (7, GEMM, 0, 60),
+        (7, ADD, 60, 100),
+        (9, reduce, 40, 80),
+        (9, reduce, 90 + late, 140),
+        (7, ADAM, 150, 170),
+    ]
 
 
 def trace(
@@ -81,11 +85,13 @@ def write_sqlite(
 
         graph = "" if old else "graphNodeId INTEGER, graphId INTEGER, "  # came later
         base.execute(
-            f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, {graph}streamId INTEGER, "
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL "
+            f"(start INTEGER, end INTEGER, deviceId INTEGER, {graph}streamId INTEGER, "
             "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER)"
         )
         base.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER)"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME "
+            "(start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER)"
         )
         columns = "(start INTEGER, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER, textId INTEGER)"
         base.execute(f"CREATE TABLE NVTX_EVENTS {columns}")
@@ -96,8 +102,16 @@ def write_sqlite(
         for row in made.work.itertuples(index=False):
             last[row.rank] += 1  # these numbers are of one process each
             owner, correlation = process[row.rank], last[row.rank]
-            named = {"start": row.start, "end": row.end, "deviceId": row.rank, "streamId": row.stream,
-                     "correlationId": correlation, "globalPid": owner, "demangledName": text(row.name), "shortName": text(row.name[:8])}  # fmt: skip
+            named = {
+                "start": row.start,
+                "end": row.end,
+                "deviceId": row.rank,
+                "streamId": row.stream,
+                "correlationId": correlation,
+                "globalPid": owner,
+                "demangledName": text(row.name),
+                "shortName": text(row.name[:8]),
+            }
             base.execute(
                 f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL ({', '.join(named)}) VALUES ({', '.join('?' * len(named))})",
                 list(named.values()),

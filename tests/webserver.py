@@ -11,7 +11,10 @@ from typing import Any
 
 
 class Server(ThreadingHTTPServer):
-    """Files by path. `faults[path]` is a list of functions, one a request, that answer in its place; None answers well."""
+    """Files by path.
+
+    `faults[path]` is a list of functions, one a request, that answer in its place; None answers well.
+    """
 
     daemon_threads = True
 

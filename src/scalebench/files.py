@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from scalebench.errors import UserError
+
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
 
 
@@ -67,6 +69,13 @@ def write_atomic(path: Path, text: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Write `data` as JSON; NaN and infinity are refused with ValueError."""
     write_atomic(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is not a regular file")
+    return path.read_bytes()
 
 
 def sha256_of(path: Path) -> str:

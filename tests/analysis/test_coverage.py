@@ -29,8 +29,10 @@ def within(share, level, trials):
     return share <= level + ERROR * math.sqrt(level * (1 - level) / trials)
 
 
-@pytest.mark.parametrize("noise", ["normal 3 %", "Pareto 2.1", "10 % of runs 1.5x slower", "two clock states 50/50",
-                                   "a state for each round 5 %"])  # fmt: skip
+@pytest.mark.parametrize(
+    "noise",
+    ["normal 3 %", "Pareto 2.1", "10 % of runs 1.5x slower", "two clock states 50/50", "a state for each round 5 %"],
+)
 @pytest.mark.parametrize(("k", "n"), [(2, 3), (6, 3), (20, 5)])
 def test_cells_without_a_difference_are_not_told_apart(coverage, random, noise, k, n):
     assert within(coverage.false_claims(random, coverage.NOISE[noise], k, n, 200), 0.05, 200)

@@ -1,4 +1,7 @@
-"""losses.csv and the time to loss, from loss series with known truth: 7.0 - 0.02 x step, 30 steps after 5 of warm-up."""
+"""losses.csv and the time to loss, from loss series with known truth.
+
+The loss is 7.0 - 0.02 x step; 30 steps follow 5 of warm-up.
+"""
 
 import pandas as pd
 import pytest

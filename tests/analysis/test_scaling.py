@@ -133,7 +133,9 @@ def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
     runs = [rewrite(r, lambda d: d["env"].update(torch_version="2")) if "zero1" in r.metrics.cell else r for r in runs]
     group = report(runs)["ranking"][0]
     assert [(c["strategy"], c["incomparable"]) for c in group["cells"]] == [
-        ("ddp", []), ("zero1", ["torch_version"]), ("zero2", []),
-    ]  # fmt: skip
+        ("ddp", []),
+        ("zero1", ["torch_version"]),
+        ("zero2", []),
+    ]
     assert group["cells"][1]["relative_to_fastest"] is None
     assert "zero1-n1x2" not in (group["recommendation"]["cell"], group["recommendation"]["candidate"])

@@ -68,8 +68,11 @@ def test_what_was_not_measured_is_unknown_and_stays_in_the_unexplained(tmp_path)
     (entry,) = report(tmp_path, times, {})
     found = ms(entry)
     assert [name for name, value in found.items() if value is None] == [
-        "smaller local batch", "exposed communication", "waiting for the slowest rank", "host gaps",
-    ]  # fmt: skip
+        "smaller local batch",
+        "exposed communication",
+        "waiting for the slowest rank",
+        "host gaps",
+    ]
     assert entry["unexplained_ms"] == pytest.approx(20 - found["waiting for data"])
     assert total(entry) == pytest.approx(70)
 

@@ -20,7 +20,28 @@ from scalebench.importers.discover import gather
 from scalebench.report.audit_page import audit_page
 from scalebench.report.audit_text import audit_text
 
-STRANGE = [b"NaN", b"Infinity", b"-1", b"0", b"1e999", b"9" * 400, b"null", b'""', b"[]", b"{}", b"true", b"\x00", b"\xff\xfe", b"\x1b[2J", b"\n", b",", b'"', b"1e-300", b"-0.0", "½".encode()]  # fmt: skip
+STRANGE = [
+    b"NaN",
+    b"Infinity",
+    b"-1",
+    b"0",
+    b"1e999",
+    b"9" * 400,
+    b"null",
+    b'""',
+    b"[]",
+    b"{}",
+    b"true",
+    b"\x00",
+    b"\xff\xfe",
+    b"\x1b[2J",
+    b"\n",
+    b",",
+    b'"',
+    b"1e-300",
+    b"-0.0",
+    "½".encode(),
+]
 
 
 def audited(*paths: Path) -> Audit | None:
@@ -138,7 +159,9 @@ HOSTILE = {
     "cut JSON": b'{"schema_version": "2.0", "training_config": {',
     "JSON of a number": b"12",
     "UTF-16": json.dumps(metrics(1, random.Random(0))).encode("utf-16"),
-    "Latin-1": json.dumps(metrics(1, random.Random(0)) | {"host": {"hostname": "Zürich"}}, ensure_ascii=False).encode("latin-1"),
+    "Latin-1": json.dumps(metrics(1, random.Random(0)) | {"host": {"hostname": "Zürich"}}, ensure_ascii=False).encode(
+        "latin-1"
+    ),
     "no YAML": b"scalebench_claims: '1.0'\nclaims: [}",
     "YAML with aliases": b"scalebench_claims: '1.0'\na: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\nclaims: *c\n",
     "YAML of an object": b"scalebench_claims: '1.0'\nclaims: !!python/object/apply:os.system ['touch /tmp/never']\n",
@@ -146,7 +169,7 @@ HOSTILE = {
     "deep YAML": b"scalebench_claims: '1.0'\nclaims: " + b"[" * 5000,
     "CSV of a header": b"timestamp,global_step,step_time_s,loss,tokens_per_sec,gpu_max_mem_mb\n",
     "CSV of one line without end": b"epoch,train_time\n" + b"1," * 300000,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", HOSTILE)

@@ -1,4 +1,4 @@
-"""The five published benchmarks: every fault that is known of them is found, with its figures; what is sound in them is not accused."""
+"""The five published benchmarks: every known fault is found, with its figures; what is sound is not accused."""
 
 import re
 from pathlib import Path
@@ -25,12 +25,22 @@ KNOWN = [
     ("v100", "baseline-other-program", "v100/4gpu", "engine: torch | DeepSpeed"),
     ("v100", "baseline-other-surroundings", "v100/4gpu", "commit: efa04485"),
     ("v100", "single-run", "v100/4gpu", "n=1"),
-    ("v100", "sampled-steps-miss-update", "v100/1gpu", "63.0 ms on average, where 985.53 s / 14,244 = 69.2 ms (1.1 times)"),
+    (
+        "v100",
+        "sampled-steps-miss-update",
+        "v100/1gpu",
+        "63.0 ms on average, where 985.53 s / 14,244 = 69.2 ms (1.1 times)",
+    ),
     ("v100", "sampled-steps-miss-update", "v100/2gpu", "= 71.5 ms (1.5 times)"),
     ("v100", "field-missing", "v100/2gpu", "deepspeed_enabled"),
     ("v100", "hash-of-the-file", "v100/2gpu", "accumulation 1"),
     ("v100", "spread-of-one-run", "v100/scaling_report.json", "0.0 from one run"),
-    ("v100", "rate-of-one-rank", "t4/optimized_4gpu", "44,854 tokens/s: the rate x 4; 3.473 times the baseline, 71.2% less time"),
+    (
+        "v100",
+        "rate-of-one-rank",
+        "t4/optimized_4gpu",
+        "44,854 tokens/s: the rate x 4; 3.473 times the baseline, 71.2% less time",
+    ),
     ("v100", "warmup-in-window", "early/1gpu_30epochs.json", "the first epoch took 22.11 s, the others 16.4"),
     ("v100", "profiled-run", "v100/4gpu", "wall_clock_breakdown"),
     ("v100", "parameter-count", '"GPT-2 124M"', "163,037,184"),
@@ -39,7 +49,12 @@ KNOWN = [
     ("nodes", "sampled-steps-miss-update", "accum2_300", "273.3 ms (5.3 times)"),
     ("nodes", "sampled-steps-miss-update", "bucket200_300", "228.8 ms (5.2 times)"),
     ("nodes", "percentile-of-few", "accum2_300", "77.41 ms, is of 5 sampled"),
-    ("nodes", "percentile-of-few", "bucket200_nsys80", "is of 1 sampled micro-step: mean, median and 95th percentile are one number"),
+    (
+        "nodes",
+        "percentile-of-few",
+        "bucket200_nsys80",
+        "is of 1 sampled micro-step: mean, median and 95th percentile are one number",
+    ),
     ("nodes", "validation-zero", "bucket200_nsys80", "0.0"),
     ("nodes", "profiled-run", "baseline_2026-01-26", "NCCL_DEBUG=INFO"),
     ("nodes", "profiled-run", "bucket200_nsys80", "nsys"),
@@ -67,7 +82,7 @@ KNOWN = [
     ("l4", "sharding-one-device", "logs/25856-zero3-1.out", ""),
     ("h100", "fp32-without-tf32", "zs0_fp32_gpus1_bs32_sl128/run1", "TF32"),
     ("h100", "sharding-one-device", "zs3_fp16_gpus1_bs32_sl128/run1", ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "code", "run", "text"), KNOWN, ids=lambda v: str(v)[:30])
@@ -78,16 +93,23 @@ def test_a_known_fault_is_found(audits, name, code, run, text):
 
 
 TRUE = {
-    "zs0_fp16": (23173.730, 0.185223, 115_869), "zs0_fp32": (7445.155, 0.575916, 37_226),
-    "zs1_fp16": (21506.465, 0.199738, 107_532), "zs1_fp32": (7194.530, 0.595777, 35_973),
-    "zs2_fp16": (21566.020, 0.199376, 107_830), "zs2_fp32": (7186.690, 0.596442, 35_933),
-    "zs3_fp16": (11922.985, 0.361432, 59_615), "zs3_fp32": (6968.430, 0.616783, 34_842),
-}  # fmt: skip
+    "zs0_fp16": (23173.730, 0.185223, 115_869),
+    "zs0_fp32": (7445.155, 0.575916, 37_226),
+    "zs1_fp16": (21506.465, 0.199738, 107_532),
+    "zs1_fp32": (7194.530, 0.595777, 35_973),
+    "zs2_fp16": (21566.020, 0.199376, 107_830),
+    "zs2_fp32": (7186.690, 0.596442, 35_933),
+    "zs3_fp16": (11922.985, 0.361432, 59_615),
+    "zs3_fp32": (6968.430, 0.616783, 34_842),
+}
 
 
 @pytest.mark.parametrize("row", TRUE)
 def test_the_sawtooth_is_undone(audits, row):
-    """Five times the published rate, and within 0.5 % what the published mean step says (5.2558 steps in a mean interval)."""
+    """Five times the published rate, and within 0.5 % what the published mean step says.
+
+    A mean interval has 5.2558 steps.
+    """
     (finding,) = [
         f for f in audits["h100"].findings if f.code == "sawtooth-timer" and f.runs == [f"{row}_gpus1_bs32_sl128/run2"]
     ]

@@ -57,8 +57,13 @@ def test_all_of_it_on_a_cpu(repository, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads((out / "stages.json").read_text())
     assert [r["name"] for r in results] == [
-        "tokens", "doctor", "run ddp-n1x1", "trace", "trace summary", "audit",
-    ]  # fmt: skip
+        "tokens",
+        "doctor",
+        "run ddp-n1x1",
+        "trace",
+        "trace summary",
+        "audit",
+    ]
     assert all((out / r["log"]).exists() for r in results)
     assert json.loads((out / "results/doctor.json").read_text())["checks"]
     run = out / "results/gpu_check/runs/ddp-n1x1/rep1"

@@ -151,10 +151,24 @@ def test_a_ledger_of_enough_campaigns_gives_the_interval(tmp_path):
     make_runs(made, tmp_path)
     known = evidence(made, tmp_path)
     base = {
-        "cell": "c", "machine": known.machine, "level_law": "node", "made_utc": "a", "measured_utc": "b",
-        "forecast_sha256": "s", "forecast_s": 1.0, "low_s": 0.9, "high_s": 1.1, "level": 0.95, "construction": "x",
-        "measured_s": 1.01, "error": 0.0, "inside": True, "score": 0.1, "distance": 1.0, "model_version": "1",
-    }  # fmt: skip
+        "cell": "c",
+        "machine": known.machine,
+        "level_law": "node",
+        "made_utc": "a",
+        "measured_utc": "b",
+        "forecast_sha256": "s",
+        "forecast_s": 1.0,
+        "low_s": 0.9,
+        "high_s": 1.1,
+        "level": 0.95,
+        "construction": "x",
+        "measured_s": 1.01,
+        "error": 0.0,
+        "inside": True,
+        "score": 0.1,
+        "distance": 1.0,
+        "model_version": "1",
+    }
     ledger = [Score(campaign=f"c{i}", **base) for i in range(19)]
     entry = make_forecasts(evidence(made, tmp_path, ledger=ledger)).entries[0]
     assert (entry.construction, entry.n) == ("conformal", 19)

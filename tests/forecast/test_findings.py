@@ -18,11 +18,25 @@ from scalebench.forecast.sweep_file import Calls, Launch, Link, Sweep
 
 def score(measured: float) -> Score:
     return Score(
-        campaign="c", cell="ddp-n1x4", machine="m", level_law="node", made_utc="a", measured_utc="b",
-        forecast_sha256="s", forecast_s=1.0, low_s=0.9, high_s=1.1, level=0.95,
-        construction="leave-largest-out", measured_s=measured,
-        error=0.0, inside=0.9 <= measured <= 1.1, score=0.1, distance=1.0, model_version="1",
-    )  # fmt: skip
+        campaign="c",
+        cell="ddp-n1x4",
+        machine="m",
+        level_law="node",
+        made_utc="a",
+        measured_utc="b",
+        forecast_sha256="s",
+        forecast_s=1.0,
+        low_s=0.9,
+        high_s=1.1,
+        level=0.95,
+        construction="leave-largest-out",
+        measured_s=measured,
+        error=0.0,
+        inside=0.9 <= measured <= 1.1,
+        score=0.1,
+        distance=1.0,
+        model_version="1",
+    )
 
 
 def sweep(second: float = 1.0, link: float | None = None, torch: str = "2.13.0") -> Sweep:
@@ -31,9 +45,14 @@ def sweep(second: float = 1.0, link: float | None = None, torch: str = "2.13.0")
         for factor in (1.0, second)
     ]
     return Sweep(
-        nodes=1, devices_per_node=2, backend="gloo", device="cpu", launches=launches, versions={"torch_version": torch},
+        nodes=1,
+        devices_per_node=2,
+        backend="gloo",
+        device="cpu",
+        launches=launches,
+        versions={"torch_version": torch},
         link=Link(bytes_per_s=link, source="datasheet") if link else None,
-    )  # fmt: skip
+    )
 
 
 def codes(findings: list) -> list[str]:
@@ -84,5 +103,9 @@ def test_runs_and_sweeps_of_two_versions_are_stale(tmp_path):
 
 def test_every_code_has_a_page():
     assert set(FORECAST_CODES) == {
-        "forecast-missed", "sweep-slower-than-link", "sweep-unstable", "near-memory-cliff", "calibration-stale",
-    }  # fmt: skip
+        "forecast-missed",
+        "sweep-slower-than-link",
+        "sweep-unstable",
+        "near-memory-cliff",
+        "calibration-stale",
+    }

@@ -109,9 +109,12 @@ def test_a_step_of_sleeping_layers_on_a_limited_link(tmp_path):
         tuple(Layer(BYTES // 4, 1 / LAYERS) for _ in range(LAYERS)), Layer(0, 0.0), FORWARD_S / (FORWARD_S + BACKWARD_S)
     )
     line = step_timeline(
-        model, Sharing("ddp", 1, bucket_bytes=0.5 * 2**20), forward_and_backward, 0.0,
+        model,
+        Sharing("ddp", 1, bucket_bytes=0.5 * 2**20),
+        forward_and_backward,
+        0.0,
         lambda name, nbytes: link.seconds(name, nbytes, group),
-    )  # fmt: skip
+    )
     step = min(seen["steps"])  # whatever else this machine does can only add to sleeping and to a limited link
     assert line.end == pytest.approx(step, rel=0.05)
     alone = forward_and_backward + line.communication

@@ -21,11 +21,19 @@ from scalebench.forecast.ledger import (
 def forecasts(**keys) -> Forecasts:
     entries = [
         Entry(
-            cell="ddp-n1x4", strategy="ddp", devices=4, largest_measured=2, value=1.0, low=0.9, high=1.1, level=0.95,
-            construction="leave-largest-out", n=3,
+            cell="ddp-n1x4",
+            strategy="ddp",
+            devices=4,
+            largest_measured=2,
+            value=1.0,
+            low=0.9,
+            high=1.1,
+            level=0.95,
+            construction="leave-largest-out",
+            n=3,
         ),
         Entry(cell="zero3-n1x4", strategy="zero3", devices=4, refusal="never-shared", reason="no", measure="run it"),
-    ]  # fmt: skip
+    ]
     data = {"campaign": "demo", "made_utc": "2026-11-21T10:00:00Z", "machine": "cpu gloo"}
     return Forecasts(**(data | {"calibrated_on": {"ddp-n1x2/rep1": "ab"}, "entries": entries} | keys))
 

@@ -182,8 +182,10 @@ def test_one_result_a_file_is_one_table(tmp_path):
         (tmp_path / f"run{n}.json").write_text(text)
     (table,) = gather([tmp_path]).tables
     assert [(r.file, r.devices, r.value("step_time_s")) for r in table.rows] == [
-        ("run1.json", 1, 0.1), ("run2.json", 2, 0.05), ("run4.json", 4, 0.025),
-    ]  # fmt: skip
+        ("run1.json", 1, 0.1),
+        ("run2.json", 2, 0.05),
+        ("run4.json", 4, 0.025),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,14 @@ def test_what_is_not_read_is_listed_with_its_kind(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     assert kinds(gather([tmp_path])) == {
-        "plot.png": "picture", "paper.pdf": "PDF", "model.pt": "binary", "big.csv": "Git LFS pointer",
-        "nowhere": "special", "loop": "special", "pipe": "special",
-    }  # fmt: skip
+        "plot.png": "picture",
+        "paper.pdf": "PDF",
+        "model.pt": "binary",
+        "big.csv": "Git LFS pointer",
+        "nowhere": "special",
+        "loop": "special",
+        "pipe": "special",
+    }
 
 
 @pytest.mark.parametrize("place", ["/", "/proc", "/dev/null"])

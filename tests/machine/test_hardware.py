@@ -5,8 +5,10 @@ from pathlib import Path
 
 from scalebench.machine import hardware
 
-SMI = """0, NVIDIA H100 80GB HBM3, GPU-11111111-2222, 550.54.15, 81559 MiB, 1980 MHz, 1980 MHz, 700.00 W, 700.00 W, Enabled, Disabled, 00000000:04:00.0
-1, NVIDIA H100 80GB HBM3, GPU-33333333-4444, 550.54.15, 81559 MiB, 1980 MHz, 1980 MHz, 500.00 W, 700.00 W, Enabled, Disabled, 00000000:05:00.0
+SMI = """0, NVIDIA H100 80GB HBM3, GPU-11111111-2222, 550.54.15, 81559 MiB, \
+1980 MHz, 1980 MHz, 700.00 W, 700.00 W, Enabled, Disabled, 00000000:04:00.0
+1, NVIDIA H100 80GB HBM3, GPU-33333333-4444, 550.54.15, 81559 MiB, \
+1980 MHz, 1980 MHz, 500.00 W, 700.00 W, Enabled, Disabled, 00000000:05:00.0
 """
 TOPO = (
     "\t\x1b[4mGPU0\tGPU1\tCPU Affinity\x1b[0m\nGPU0\t X \tNV18\t0-7\nGPU1\tNV18\t X \t0-7\n\nLegend:\n\n  X    = Self\n"

@@ -36,9 +36,18 @@ def gradients(network: torch.nn.Module) -> torch.Tensor:
 def test_loss_and_gradients_are_those_of_transformers(tokens, loss, kind):
     own = model(loss, kind)
     config = GPT2Config(
-        vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0,
-        attn_pdrop=0.0, activation_function="gelu_new", bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        n_positions=32,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        activation_function="gelu_new",
+        bos_token_id=None,
+        eos_token_id=None,
+    )
     theirs = GPT2LMHeadModel(config)
     theirs.load_state_dict(own.gpt2.state_dict())
     value = own(tokens)

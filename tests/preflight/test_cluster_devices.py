@@ -12,9 +12,15 @@ L4 = Gpu("NVIDIA L4", "GPU-1", 24, (8, 9), "580.1")
 
 def node(**fields):
     return {
-        "host": "n1", "reads": True, "python": "3.11", "torch": "2.13.0", "error": "", "interface": "eth0",
-        "devices": ["NVIDIA L4"], "device_problem": None,
-    } | fields  # fmt: skip
+        "host": "n1",
+        "reads": True,
+        "python": "3.11",
+        "torch": "2.13.0",
+        "error": "",
+        "interface": "eth0",
+        "devices": ["NVIDIA L4"],
+        "device_problem": None,
+    } | fields
 
 
 @pytest.mark.parametrize(

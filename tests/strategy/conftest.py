@@ -1,4 +1,4 @@
-"""Real ranks for every strategy: one world per size, in which all cells of that size are measured one after the other."""
+"""Real ranks for every strategy: one world per size, which measures all cells of that size in turn."""
 
 import json
 import os

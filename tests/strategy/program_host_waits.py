@@ -1,7 +1,7 @@
 """What a step of each strategy does, operator by operator: `torchrun program_host_waits.py LIST OUT`.
 
-LIST holds paths of requests. Of each cell rank 0 writes, into the folder OUT, the reads of the device by the host in one
-step (operators, with the line that made them), and of compiled cells the attention calls of the compiled graphs.
+LIST holds paths of requests. Of each cell rank 0 writes, into the folder OUT, the reads of the device by the host in
+one step (operators, with the line that made them), and of compiled cells the attention calls of the compiled graphs.
 """
 
 import gc

@@ -38,9 +38,17 @@ def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     for cell in expand(Campaign.model_validate(data)):
         path = root / f"{cell.slug}.request.json"
         Request(
-            campaign="waits", slug=cell.slug, repeat=1, sections=sections_of(cell), tokens=str(tokens), out=str(root),
-            run_id="1", started=time.time(), time_limit=120, provenance={},
-        ).write(path)  # fmt: skip
+            campaign="waits",
+            slug=cell.slug,
+            repeat=1,
+            sections=sections_of(cell),
+            tokens=str(tokens),
+            out=str(root),
+            run_id="1",
+            started=time.time(),
+            time_limit=120,
+            provenance={},
+        ).write(path)
         paths.append(str(path))
     (root / "list.json").write_text(json.dumps(paths))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
@@ -65,7 +73,8 @@ def of(results: dict[str, dict], strategy: str, precision: str, compiled: bool) 
 def test_no_step_reads_the_device(results, strategy, precision):
     waits = of(results, strategy, precision, False)["waits"]
     if strategy in ("zero1", "zero2", "zero3"):
-        # DeepSpeed's clipping reads the norm of each group of parameters, two here, in the update (is_invalid_grad_norm).
+        # DeepSpeed's clipping reads the norm of each group of parameters, two here, in the update
+        # (is_invalid_grad_norm).
         assert all(where.startswith("_local_scalar_dense deepspeed/runtime/utils.py") for where in waits)
         assert sum(waits.values()) <= 2
     else:

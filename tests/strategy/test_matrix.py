@@ -1,4 +1,4 @@
-"""All strategies on 1, 2 and 4 real ranks: the same work, the traffic of their formulas, the state of the memory model."""
+"""All strategies on 1, 2 and 4 real ranks: same work, traffic of their formulas, state of the memory model."""
 
 import pytest
 from synthetic import rewrite

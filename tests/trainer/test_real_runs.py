@@ -125,7 +125,10 @@ def test_validation_is_the_same_at_every_world_size_and_follows_the_window(one, 
 
 
 def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tokens):
-    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4; the rest of the last pass is not counted."""
+    """Uneven numbers too: 61 samples over two ranks with micro-batches of 4.
+
+    The rest of the last pass is not counted.
+    """
     import torch
 
     from scalebench.corpus.plan import held_out

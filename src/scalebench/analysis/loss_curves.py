@@ -24,7 +24,7 @@ SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size")
 
 @dataclass(frozen=True)
 class TimeToLoss:
-    """Seconds in the window until the smoothed training loss of a cell is at or below `target`; or why there are none."""
+    """Seconds in the window until the smoothed training loss of a cell reaches `target`, or why there are none."""
 
     target: float | None
     seconds: Estimate | None

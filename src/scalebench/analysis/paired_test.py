@@ -40,9 +40,10 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     """Estimate from B/A ratios of pairs (two or more) and from A/A ratios (two or more).
 
     Each ratio comes from two runs side by side, so that drift and the choice of the node cancel in it; the interval is
-    Student's t over the logarithms. A claim needs an interval without 1 and a mean above the noise floor: what the mean
-    of as many A/A pairs stays below, by the scatter of all pairs about their means. Both shrink with the number of
-    pairs. What is detectable is computed under this very rule; its range is that of the standard deviation (chi-square).
+    Student's t over the logarithms. A claim needs an interval without 1 and a mean above the noise floor: what the
+    mean of as many A/A pairs stays below, by the scatter of all pairs about their means. Both shrink with the number
+    of pairs. What is detectable is computed under this very rule; its range is that of the standard deviation
+    (chi-square).
     """
     logs = np.log(ratios)
     null = np.log(null_ratios)

@@ -207,7 +207,10 @@ def _median_of(values: list[float]) -> float | None:
 
 
 def _load(metrics: Measured) -> float | None:
-    """Which part of the window the devices were busy: by NVML; on a CPU, cores used of cores given. None where unknown."""
+    """Fraction of the window in which devices were busy, None if unknown.
+
+    By NVML; on a CPU, cores used of cores given.
+    """
     gpus = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if gpus:
         return None if None in gpus else sum(gpus) / len(gpus)

@@ -35,11 +35,12 @@ def scaling_report(
 ) -> dict[str, Any]:
     """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
 
-    The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest measured
-    cell with one device and the same batch. No ratio is formed between cells whose provenance differs: `incomparable`
-    names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and `mismatches` are
-    the codes; figures are kept, so that they can be looked at, with the codes of their findings. Intervals of speed-ups
-    and efficiencies are single ones; those of a ranking hold together. `margin` and `question` are the campaign's.
+    The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest
+    measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
+    `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
+    `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
+    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together. `margin` and `question`
+    are the campaign's.
     """
     cells = measured_cells(runs)
     series = scaling_series(runs)

@@ -16,9 +16,9 @@ POINTS = 3  # sizes, the baseline among them: a line through fewer fits anything
 def karp_flatt(speedup: dict[str, Any] | None, devices: int) -> dict[str, Any] | None:
     """The serial fraction that a measured speed-up S over one device stands for: (1/S - 1/N) / (1 - 1/N).
 
-    Karp and Flatt, CACM 33(5), 1990. `speedup` has value, low, high, n. None where S is not above 1: a program that gets
-    slower has no serial fraction. It falls with S, so the bounds change places. None where S is
-    above N as well; the bounds are cut at 0 and 1.
+    Karp and Flatt, CACM 33(5), 1990. `speedup` has value, low, high, n. None where S is not above 1: a program that
+    gets slower has no serial fraction. It falls with S, so the bounds change places. None where S is above N as well;
+    the bounds are cut at 0 and 1.
     """
     if devices < 2 or not speedup or speedup["value"] <= 1:
         return None
@@ -43,9 +43,9 @@ def karp_flatt(speedup: dict[str, Any] | None, devices: int) -> dict[str, Any] |
 def fit(kind: str, rates: dict[int, list[float]]) -> dict[str, Any]:
     """The law of a series. `rates`: devices -> tokens/s of each repeat, in the order of repeats.
 
-    strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988. `fraction`
-    is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over repeats, because
-    sizes share their baseline and are not independent. `undefined` says why there is none.
+    strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
+    `fraction` is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over
+    repeats, because sizes share their baseline and are not independent. `undefined` says why there is none.
     """
     law = {"strong": "amdahl", "weak": "gustafson"}[kind]
     missing = {"law": law, "fraction": None, "limit": None, "lack_of_fit": None}
@@ -60,7 +60,9 @@ def fit(kind: str, rates: dict[int, list[float]]) -> dict[str, Any]:
         return missing | {"undefined": f"no faster than one device on {', '.join(map(str, slower))}"}
     solve = {"amdahl": _amdahl, "gustafson": _gustafson}[law]
     fractions = np.array([solve(s) for s in speedups])
-    value, low, high = float(fractions.mean()), None, None
+    value = float(fractions.mean())
+    low = None
+    high = None
     if repeats > 1:
         half = float(stdtrit(repeats - 1, (1 + CONFIDENCE) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half

@@ -49,8 +49,8 @@ def waterfall_report(
 ) -> dict[str, Any]:
     """`cells`: cells.csv; `report`: scaling_report.json; `traced`: cell -> its `per_step`.
 
-    An entry for each cell beyond the baseline of its series: its parts sum to `measured_ms`, `unexplained_ms` among them.
-    Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
+    An entry for each cell beyond the baseline of its series: its parts sum to `measured_ms`, `unexplained_ms` among
+    them. Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
     """
     by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
     entries = [
@@ -89,7 +89,7 @@ def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced:
 
 
 def _step_ms(cell: dict) -> float:
-    """All time over all steps: a global batch at the cell's rate in samples, of padded documents as of full sequences."""
+    """All time over all steps: a global batch at the cell's rate in samples, padded or not."""
     return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
@@ -119,7 +119,7 @@ def _communication(own: Shares | None, measured: float) -> list[Part]:
 
 
 def _gaps(own: Shares | None, of_base: Shares | None, cell: dict, base: dict, scale: float) -> Part:
-    """Time in which the device had nothing to do, beyond that of the baseline; waiting for data is counted by itself."""
+    """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included."""
     if own is None or of_base is None:
         return Part("host gaps", None, "needs traces of this cell and of its baseline")
     idle = own.idle * _step_ms(cell) - _data_ms(cell)

@@ -1,4 +1,4 @@
-"""The register of checks: a check is its codes, their severity, their page of explanation and its function, in one place.
+"""The register of checks: codes, severity, page of explanation and function of a check in one place.
 
     @of_run.check(
         Code(

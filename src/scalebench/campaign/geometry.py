@@ -28,8 +28,8 @@ class Geometry(Section):
 
 
 def _read_geometry(value: Any) -> Any:
-    found = re.match(GEOMETRY, value) if isinstance(value, str) else None
-    return {"nodes": int(found[1]), "devices_per_node": int(found[2])} if found else value
+    geometry = re.match(GEOMETRY, value) if isinstance(value, str) else None
+    return {"nodes": int(geometry[1]), "devices_per_node": int(geometry[2])} if geometry else value
 
 
 # Written "nodes x devices_per_node" in the file: "1x2" is two devices of one node.

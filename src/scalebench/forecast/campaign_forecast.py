@@ -94,10 +94,7 @@ def cells_of(evidence: Evidence) -> tuple[list[Cell], list[Cell]]:
     known = [c for c in cells if c.slug in evidence.runs and str(c.execution.geometry) not in held_out]
     if from_:
         known = [c for c in known if str(c.execution.geometry) in from_]
-    targets = [
-        c for c in cells
-        if (str(c.execution.geometry) in held_out if held_out else c.slug not in evidence.runs)
-    ]  # fmt: skip
+    targets = [c for c in cells if (str(c.execution.geometry) in held_out if held_out else c.slug not in evidence.runs)]
     return known, targets
 
 

@@ -41,7 +41,9 @@ class Unsupported(Exception):
 
     def __init__(self, code: str, reason: str, measure: str) -> None:
         super().__init__(reason)
-        self.code, self.reason, self.measure = code, reason, measure
+        self.code = code
+        self.reason = reason
+        self.measure = measure
 
 
 def factor(collective: Collective, size: int) -> float:
@@ -126,7 +128,9 @@ class Table:
 
     def scaled_to(self, group: Group, nbytes: float) -> float:
         """Seconds in a larger group of the same level: latency grows with the hops, the rest with the ring's factor."""
-        seconds, own, other = self.at(nbytes), self.group.size, group.size
+        seconds = self.at(nbytes)
+        own = self.group.size
+        other = group.size
         latency = min(self.latency(), seconds)
         longer = hops(self.collective, other) / hops(self.collective, own)
         more = factor(self.collective, other) / factor(self.collective, own)
@@ -167,11 +171,13 @@ class Network:
         """The table of the largest group on the same level that is not larger than `group`."""
         across = group.nodes > 1
         same = [
-            t for t in self.tables
-            if t.collective == collective and t.group.level == group.level
+            t
+            for t in self.tables
+            if t.collective == collective
+            and t.group.level == group.level
             and (t.group.devices_per_node == group.devices_per_node if across else True)
             and 2 <= t.group.size <= group.size
-        ]  # fmt: skip
+        ]
         if not same:
             raise Unsupported(
                 "link-never-swept",

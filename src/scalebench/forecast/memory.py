@@ -47,7 +47,9 @@ def buffer_bytes(held: Held, devices: int) -> float:
     """
     if devices < 2:
         return 0.0
-    strategy, p, b = held.strategy.removesuffix("-offload"), held.parameters, held.width
+    strategy = held.strategy.removesuffix("-offload")
+    p = held.parameters
+    b = held.width
     bucket = min(held.bucket_elements or ZERO_BUCKET, p)
     if strategy in ("ddp", "zero0"):
         return 4.0 * p

@@ -124,7 +124,9 @@ def frontier_text(cell: str, frontier: Frontier) -> str:
 
 
 def _plan_row(row: PlanRow) -> list[str]:
-    step, tokens, plan = row.step, row.tokens_per_s, row.plan
+    step = row.step
+    tokens = row.tokens_per_s
+    plan = row.plan
     memory = "" if row.memory_bytes is None else f"{size(row.memory_bytes)}, {row.fits}"
     return [
         row.cell,

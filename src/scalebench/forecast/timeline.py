@@ -51,7 +51,9 @@ def simulate(operations: Sequence[Operation], contention: float = 0.0, slower_tr
     totals = {name: sum(o.seconds for o in queue) for name, queue in queues.items()}
     factors = {"compute": 1 + contention, "communication": 1 + slower_transfer}
     done: set[str] = set()
-    places, left, now = dict.fromkeys(queues, 0), dict.fromkeys(queues, -1.0), 0.0
+    places = dict.fromkeys(queues, 0)
+    left = dict.fromkeys(queues, -1.0)
+    now = 0.0
     while any(places[name] < len(queue) for name, queue in queues.items()):
         for name, queue in queues.items():
             waiting = places[name] < len(queue) and left[name] < 0
@@ -158,7 +160,9 @@ def fill_buckets(
 
     A bucket is closed when it has reached the limit; a tensor is never split.
     """
-    buckets, size, allowed = [], 0.0, first if first is not None else limit
+    buckets = []
+    size = 0.0
+    allowed = first if first is not None else limit
     for name, nbytes in gradients:
         size += nbytes
         if size >= allowed:

@@ -14,7 +14,9 @@ from typing import IO
 
 from scalebench.importers.text_files import Unreadable
 
-MOST_MEMBERS, LARGEST_MEMBER, LARGEST_WHOLE = 10_000, 256 << 20, 1 << 30
+MOST_MEMBERS = 10_000
+LARGEST_MEMBER = 256 << 20
+LARGEST_WHOLE = 1 << 30
 CHUNK = 1 << 20
 BROKEN = (
     zipfile.BadZipFile,

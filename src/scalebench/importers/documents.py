@@ -91,7 +91,9 @@ def _renumber(grids: list[Grid], lines: list[Line]) -> None:
 
 def _code_lines(lines: list[Line]) -> list[bool]:
     """Which lines stand in fences of program text; a fence without a language may hold anything."""
-    marks, fence, code = [], "", False
+    marks = []
+    fence = ""
+    code = False
     for _, text in lines:
         m = FENCE.match(text)
         if m and not fence:

@@ -305,7 +305,9 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
         if retyped is None:
             column.kind = None
             return column
-        column.kind, column.scale, column.item = retyped, unit.scale, unit.item
+        column.kind = retyped
+        column.scale = unit.scale
+        column.item = unit.item
         column.per_device = unit.per_device if unit.per_device is not None else column.per_device
     elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
         named = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)

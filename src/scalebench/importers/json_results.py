@@ -166,7 +166,9 @@ def _lines(records: list[Record], keys: list[str], text: str) -> list[int]:
     """The line of each record: where a key that all of them have stands for the n-th time."""
     for key in keys:
         if all(key in record.values for record in records) and text.count(f'"{key}"') == len(records):
-            at, line, lines = 0, 1, []
+            at = 0
+            line = 1
+            lines = []
             for _ in records:
                 place = text.index(f'"{key}"', at)
                 line += text.count("\n", at, place)

@@ -93,7 +93,10 @@ class _Tables(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "table":
             self._finish()
-            self._rows, self._down, self._caption_text, self._line = [], {}, "", self.getpos()[0]
+            self._rows = []
+            self._down = {}
+            self._caption_text = ""
+            self._line = self.getpos()[0]
         elif self._rows is None:
             return
         elif tag == "tr":

@@ -25,7 +25,9 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     """A claim from schema 2.0, or from 3.0, whose window stands where 2.0 has epochs."""
     claim = ReportedRun(name, f"metrics JSON {data['schema_version']}")
     top = Fields(data, claim.problems)
-    config, hardware, engine = top.part("training_config"), top.part("hardware"), top.part("deepspeed_config")
+    config = top.part("training_config")
+    hardware = top.part("hardware")
+    engine = top.part("deepspeed_config")
     claim.run_id = top.text("run_id")
     claim.commit = known(top.text("git_commit"))
     ranks = top.values("ranks")

@@ -10,7 +10,9 @@ from datetime import datetime
 from scalebench.importers.fields import figure
 from scalebench.importers.reported import GpuLog, OperatorTable
 
-SECOND, MILLISECOND, MICROSECOND = 1.0, 1e-3, 1e-6
+SECOND = 1.0
+MILLISECOND = 1e-3
+MICROSECOND = 1e-6
 UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
 SELF_TIME = ("self device time total", "self cuda time total")
 MIB = 2.0**20
@@ -169,7 +171,9 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
         else next((i for i, c in enumerate(columns) if c in ("# of calls", "count")), None)
     )
     name_at = columns.index("name")
-    inclusive, kernels, by_operator = 0.0, 0.0, 0.0
+    inclusive = 0.0
+    kernels = 0.0
+    by_operator = 0.0
     steps: int | None = None
     has_kernels = False
     for record in csv.reader(line.replace("\0", "") for line in lines):

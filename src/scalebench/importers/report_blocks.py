@@ -33,7 +33,9 @@ def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
         if not pairs:
             if (heading := _title(text)) is not None:
                 _close(blocks, start, title, current, least)
-                current, title, start = {}, heading, number
+                current = {}
+                title = heading
+                start = number
             continue
         if any(name in current for name, _ in pairs) or _begins(pairs):
             _close(blocks, start, title, current, least)

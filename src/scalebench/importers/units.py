@@ -3,7 +3,10 @@
 import re
 from dataclasses import dataclass
 
-KI, MI, GI, TI = 2.0**10, 2.0**20, 2.0**30, 2.0**40
+KI = 2.0**10
+MI = 2.0**20
+GI = 2.0**30
+TI = 2.0**40
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,9 +80,9 @@ def run_ranks(
 ) -> Outcome:
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that each node's launcher is run by (a profiler). `variables`:
-    further environment variables of the ranks. `forked`: on one machine, ranks come from the fork server. Raises
-    Interrupted if the launcher was told to stop.
+    `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that
+    each node's launcher is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on
+    one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)

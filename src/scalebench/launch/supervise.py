@@ -84,7 +84,9 @@ def run_watched(
     copier.start()
     began = time.monotonic()
     deadline = began + limit
-    timed_out, hung, behind = False, False, None
+    timed_out = False
+    hung = False
+    behind = None
     try:
         while process.poll() is None:
             if received:

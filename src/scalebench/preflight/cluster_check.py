@@ -118,7 +118,8 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
     reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
     accounting = "sacct answers" if accounts else "no accounting (sacct does not answer)"
-    output = f"{accounting}; looks every {interval} s by {command or 'the plugin’s choice'}; MinJobAge {config.get('MinJobAge')}"
+    checked_by = command or "the plugin’s choice"
+    output = f"{accounting}; looks every {interval} s by {checked_by}; MinJobAge {config.get('MinJobAge')}"
     checks = [Check(reason is None, output, reason or "")]
     if account and not accounts:
         checks.append(Check(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
@@ -141,7 +142,9 @@ def _nodes(partition: str, account: str, count: int, results: Path, devices: boo
         output, wrong = done.stdout, done.stderr.strip()
         written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
     except subprocess.TimeoutExpired:
-        output, wrong, written = "", f"no answer within {2 * WAIT} s", set()
+        output = ""
+        wrong = f"no answer within {2 * WAIT} s"
+        written = set()
     finally:
         for path in results.glob(f"{token.name}*"):
             path.unlink()

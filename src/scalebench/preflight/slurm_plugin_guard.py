@@ -63,7 +63,9 @@ class Listener:
     """
 
     def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
-        self.question, self.requeue, self.heard = question, requeue, States()
+        self.question = question
+        self.requeue = requeue
+        self.heard = States()
 
     async def __call__(self, command: str, logger: Any) -> tuple[States, float | None]:
         states, seconds = await self.question(command, logger)

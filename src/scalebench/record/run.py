@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from scalebench.errors import UserError
+from scalebench.files import read_regular
 from scalebench.record.metrics import Failed, Measured, parse_metrics
 from scalebench.record.steps import read_steps, window_steps
 
@@ -42,7 +43,7 @@ class Run:
     def steps(self) -> np.ndarray:
         """The raw series. Raises UserError where the file is not the one that the metrics were written with."""
         path = self.folder / STEPS
-        data = path.read_bytes()
+        data = read_regular(path)
         if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
@@ -90,7 +91,7 @@ def read_run(folder: Path) -> Run:
     """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3."""
     path = folder / METRICS
     try:
-        metrics = parse_metrics(path.read_bytes())
+        metrics = parse_metrics(read_regular(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except ValidationError as error:

@@ -42,10 +42,10 @@ class Gpt2(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Classification: token and position tables, pre-norm encoder layers, the mean of the real tokens, one linear layer.
+    """A classifier: embeddings, pre-norm encoder layers, the mean of the real tokens, one linear layer.
 
-    Made in this order: tables of tokens and positions, layers, final norm, classifier; then both tables again from a
-    normal distribution with a standard deviation of 0.02.
+    The embeddings are tables of tokens and of positions. Made in this order: both tables, layers, final norm,
+    classifier; then both tables again from a normal distribution with a standard deviation of 0.02.
     """
 
     def __init__(self, shape: dict[str, int], vocab_size: int, classes: int) -> None:

@@ -1,8 +1,9 @@
 """The replay: the first steps of a workload in one plain process, in strict fp32.
 
-It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot be wrong here as well. The update is
-AdamW of `torch.optim` with decoupled weight decay on tensors of two or more dimensions and none on the others, after the
-gradients' total 2-norm has been clipped; the loss of a step is the mean over the samples of the global batch.
+It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot be wrong here as well. The update
+is AdamW of `torch.optim` with decoupled weight decay on tensors of two or more dimensions and none on the others,
+after the gradients' total 2-norm has been clipped; the loss of a step is the mean over the samples of the global
+batch.
 """
 
 import math
@@ -26,8 +27,8 @@ ROWS_AT_ONCE = 8  # rows of one forward pass, whatever the cell's micro-batch
 def replay(config: dict[str, Any], tokens: Path) -> Reference:
     """Replay the workload of a cell with the effective configuration `config` on the corpus in the folder `tokens`.
 
-    As many steps as BUDGET_FLOPS allow, at least LEAST_STEPS and at most MOST_STEPS. Raises UserError where a token file
-    is not the one that its tokens.json describes.
+    As many steps as BUDGET_FLOPS allow, at least LEAST_STEPS and at most MOST_STEPS. Raises UserError where a token
+    file is not the one that its tokens.json describes.
     """
     began = time.perf_counter()
     workload, work = config["workload"], config["work"]

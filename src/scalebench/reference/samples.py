@@ -1,20 +1,21 @@
 """The samples of each step, read from the token file by the written rule below and by nothing else.
 
-**Samples of a text.** With T = seq_len, sample i is the T + 1 tokens from token i x T on: T inputs and, one further on, T
-targets. There are n = (tokens - 1) // T of them.
+**Samples of a text.** With T = seq_len, sample i is the T + 1 tokens from token i x T on: T inputs and, one further
+on, T targets. There are n = (tokens - 1) // T of them.
 
-**Samples of labelled documents.** Document i ends with the end-of-text token; its sample is its tokens without that one,
-cut to T, and its label. There are as many samples as documents.
+**Samples of labelled documents.** Document i ends with the end-of-text token; its sample is its tokens without that
+one, cut to T, and its label. There are as many samples as documents.
 
-**Order.** Epoch e is `numpy.random.RandomState((seed, e)).permutation(n)`. All epochs, one after the other, are one endless
-sequence; with G = global batch, step s takes its positions s x G to (s + 1) x G - 1. Warm-up steps count.
+**Order.** Epoch e is `numpy.random.RandomState((seed, e)).permutation(n)`. All epochs, one after the other, are one
+endless sequence; with G = global batch, step s takes its positions s x G to (s + 1) x G - 1. Warm-up steps count.
 
 **Validation.** Of the m samples of the validation split, v = min(m, validation_samples) are scored: the samples
 k x m // v for k = 0 .. v - 1.
 
-**Checksum of tokens.** Each sample is a row of little-endian int64: of a text its T + 1 tokens; of a document its T tokens,
--1 in the place of those that it lacks, then the label. The checksum of some samples is the sum modulo 2^64 of the first eight
-bytes (little-endian) of each row's sha256, written as 16 hexadecimal digits; the order of the samples does not count.
+**Checksum of tokens.** Each sample is a row of little-endian int64: of a text its T + 1 tokens; of a document its T
+tokens, -1 in the place of those that it lacks, then the label. The checksum of some samples is the sum modulo 2^64 of
+the first eight bytes (little-endian) of each row's sha256, written as 16 hexadecimal digits; the order of the samples
+does not count.
 """
 
 import hashlib

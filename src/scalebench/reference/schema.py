@@ -1,4 +1,7 @@
-"""`reference/<workload>.json`: what the replay of a workload has computed, and how a run finds its own. Imports no torch."""
+"""`reference/<workload>.json`: what the replay of a workload has computed, and how a run finds its own.
+
+Imports no torch.
+"""
 
 import hashlib
 import json

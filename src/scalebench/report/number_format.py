@@ -28,7 +28,9 @@ def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int =
     """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
     if interval is None:
         return "–"
-    text, low, high = number(interval["value"] * factor, digits), interval["low"], interval["high"]
+    text = number(interval["value"] * factor, digits)
+    low = interval["low"]
+    high = interval["high"]
     if low is None:
         return f"{text} (n={interval['n']:.0f})"
     if is_useless(low, high, interval["n"]):

@@ -91,7 +91,9 @@ class StepBreakdown:
         """When the device was at what the host asked for in its steps: it runs behind the host."""
         work = self.work[rank]
         order = np.argsort(work.launched, kind="stable")
-        launched, started, ended = work.launched[order], work.start[order], work.end[order]
+        launched = work.launched[order]
+        started = work.start[order]
+        ended = work.end[order]
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
         busy = last > first
         begun = [started[a:b].min() for a, b in zip(first[busy], last[busy], strict=True)]

@@ -16,7 +16,11 @@ class Batches:
 
     def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, shares: range, device: torch.device) -> None:
         """`shares`: the devices that this rank feeds, counted over all ranks: one, all under DataParallel."""
-        self.file, self.plan, self.batch, self.shares, self.device = file, plan, batch, shares, device
+        self.file = file
+        self.plan = plan
+        self.batch = batch
+        self.shares = shares
+        self.device = device
         self.taken: dict[int, list[np.ndarray]] = {}  # step -> sample ids of each micro-batch
         self.tokens: dict[int, int] = {}  # step -> tokens that are work: no padding
         # Beside a GPU a thread reads the next micro-batch while this one is computed; a CPU has no core to spare.

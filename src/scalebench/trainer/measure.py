@@ -110,7 +110,9 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     """Make a run in a world that has come up."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request)
-    strategy, batches, parameters = run.strategy, run.batches, run.parameters
+    strategy = run.strategy
+    batches = run.batches
+    parameters = run.parameters
     ready = time.time()
     _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup, probe, before = warm_up(run, work.warmup_steps)

@@ -122,7 +122,9 @@ def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
             part = np.empty(len(steps), ROW)
             part["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
             part["step"], part["rank"] = steps, rank
-            part["step_time_s"], part["data_wait_s"], part["loss"] = series.step_time, series.data_wait, series.loss
+            part["step_time_s"] = series.step_time
+            part["data_wait_s"] = series.data_wait
+            part["loss"] = series.loss
             part["samples"] = [sum(len(ids) for ids in seen.taken[s]) for s in steps]
             part["tokens"] = [seen.tokens[s] for s in steps]
             parts.append(part)
@@ -133,7 +135,9 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
-    n, wall, tokens = len(times), max(r.series[-1].wall for r in ranks), ledger.tokens_consumed
+    n = len(times)
+    wall = max(r.series[-1].wall for r in ranks)
+    tokens = ledger.tokens_consumed
     return Window(
         wall_time_s=wall,
         optimizer_steps=ranks[0].executed,

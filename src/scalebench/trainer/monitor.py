@@ -68,7 +68,10 @@ class GpuMonitor:
             return missing
 
     def _power(self, handle: Any) -> float:
-        """Watts now. nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation)."""
+        """Watts now.
+
+        nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
+        """
         try:
             (value,) = self.nvml.nvmlDeviceGetFieldValues(handle, [POWER_INSTANT])
             if value.nvmlReturn == 0:

@@ -61,7 +61,9 @@ class Request:
 
     def _training_config(self) -> TrainingConfig:
         cell, batch = self.cell, self.cell.batch
-        shape, seq_len, strategy = shape_of(cell.workload.model), cell.workload.seq_len, cell.execution.strategy
+        shape = shape_of(cell.workload.model)
+        seq_len = cell.workload.seq_len
+        strategy = cell.execution.strategy
         if isinstance(shape, EncoderShape):
             family = "encoder"
             size = (

@@ -94,7 +94,9 @@ def _steps(path: Path) -> tuple[list[Step], list[Step], list[float]]:
     ends: dict[int, float] = {}
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            step, rank, seconds = int(row["step"]), int(row["rank"]), float(row["step_time_s"])
+            step = int(row["step"])
+            rank = int(row["rank"])
+            seconds = float(row["step_time_s"])
             samples, tokens = int(row["samples"]), int(row["tokens"])
             entry = (seconds, float(row["data_wait_s"]), float(row["loss"]), samples, tokens)
             parts[row["phase"]][step].append(entry)

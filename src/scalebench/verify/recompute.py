@@ -167,7 +167,9 @@ def _ratio(quantities: Quantities, cell: str, base: str) -> Quantity:
 
 def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[RawRun]]) -> Quantities:
     """What follows from a speed-up and the numbers of devices."""
-    s, n, sources = speedup.value, speedup.n, speedup.sources
+    s = speedup.value
+    n = speedup.n
+    sources = speedup.sources
     here, there = devices(groups[cell][0]), devices(groups[base][0])
     factor = here / there
     efficiency = Quantity(s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources)

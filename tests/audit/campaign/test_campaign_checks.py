@@ -92,8 +92,10 @@ def test_a_fault_is_found_and_named(sound, code):
     assert finding.advice
 
 
-@pytest.mark.parametrize(("clock", "share", "flagged"), [("monotonic", 0.03, True), ("cuda_events", 0.03, False),
-                                                        ("cuda_events", 0.06, True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("clock", "share", "flagged"),
+    [("monotonic", 0.03, True), ("cuda_events", 0.03, False), ("cuda_events", 0.06, True)],
+)
 def test_a_gpu_works_on_while_its_host_waits(sound, clock, share, flagged):
     def waiting(data):
         window = data["window"]

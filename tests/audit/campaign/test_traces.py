@@ -13,8 +13,13 @@ from scalebench.trace.profile_schema import Profile
 def profile(made=None, world=None, **fields) -> Profile:
     cell = cells()[1]
     made = made or trace()
-    known = {"cell": cell.slug, "fingerprint": cell.fingerprint, "strategy": "ddp", "expected_calls": {"allreduce": 2},
-             "step_time_ms": [0.2] * 4}  # fmt: skip
+    known = {
+        "cell": cell.slug,
+        "fingerprint": cell.fingerprint,
+        "strategy": "ddp",
+        "expected_calls": {"allreduce": 2},
+        "step_time_ms": [0.2] * 4,
+    }
     return Profile(
         generated_at_utc="now", run_dir="here", **known | StepBreakdown(made, world).profile_fields() | fields
     )

@@ -31,9 +31,15 @@ def figure(results):
 
 
 UNITS = {
-    "ranking": "tokens/s", "throughput": "tokens/s", "speedup": "ratio", "efficiency": "part of", "step_time": "(ms)",
-    "job_time": "(s)", "memory": "(MB)", "utilization": "(%)",
-}  # fmt: skip
+    "ranking": "tokens/s",
+    "throughput": "tokens/s",
+    "speedup": "ratio",
+    "efficiency": "part of",
+    "step_time": "(ms)",
+    "job_time": "(s)",
+    "memory": "(MB)",
+    "utilization": "(%)",
+}
 
 
 @pytest.mark.parametrize("name", UNITS)

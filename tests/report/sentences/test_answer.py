@@ -85,9 +85,12 @@ def test_one_run_claims_nothing(campaign):
 
 @pytest.mark.parametrize(
     ("two", "verdict"),
-    [(0.06, "ddp pays off: 1.67x on 2 devices"), (0.2, "No: ddp is slower on 2 devices: 0.500x"),
-     ((0.1, 0.103, 0.098, 0.097, 0.102), "Cannot tell yet: ddp runs at 1.0")],
-)  # fmt: skip
+    [
+        (0.06, "ddp pays off: 1.67x on 2 devices"),
+        (0.2, "No: ddp is slower on 2 devices: 0.500x"),
+        ((0.1, 0.103, 0.098, 0.097, 0.102), "Cannot tell yet: ddp runs at 1.0"),
+    ],
+)
 def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):
     assert conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): two})).verdict.startswith(verdict)
 

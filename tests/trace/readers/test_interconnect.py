@@ -115,12 +115,26 @@ def test_the_evidence_of_a_capture_reaches_its_profile(tmp_path):
         (raw / name).write_text(text)
     places = [{"host": "node1", "devices": ["GPU-a", "GPU-b"], "device_name": "NVIDIA L4"}]
     captured = Captured(
-        status="ok", timestamp_utc="now", campaign="c", cell="dp-n1x2", fingerprint="f", strategy="dp",
-        tool="torch.profiler", tool_version=None, tool_reason=None, nodes="first", world_size=1, steps=1, ranks=places,
-        env={}, scheduler=None, code_sha256="0", total_wall_time_sec=1.0,
+        status="ok",
+        timestamp_utc="now",
+        campaign="c",
+        cell="dp-n1x2",
+        fingerprint="f",
+        strategy="dp",
+        tool="torch.profiler",
+        tool_version=None,
+        tool_reason=None,
+        nodes="first",
+        world_size=1,
+        steps=1,
+        ranks=places,
+        env={},
+        scheduler=None,
+        code_sha256="0",
+        total_wall_time_sec=1.0,
         training_config={"seq_len": 8, "micro_batch_size_per_gpu": 1, "grad_accum_steps": 1},
         files={name: sha256_of(raw / name) for name in contents},
-    )  # fmt: skip
+    )
     write_json(tmp_path / CAPTURE, captured.model_dump(mode="json"))
     summarise_capture(tmp_path)
     profile = read_profile(tmp_path)

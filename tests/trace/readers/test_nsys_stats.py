@@ -15,8 +15,8 @@ F16, F32, F64, U8 = (
 GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
 GEMM = "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
 ADAM = "void multi_tensor_apply_kernel<TensorListMetadata<(int)4>, AdamFunctor<float, float, int>, float, float>"
-# A run of 3,561 optimizer steps and one of 40, each 4 ranks: total kernel time, NCCL's, calls. Sums as published; how the
-# time falls on single kernels is made up.
+# A run of 3,561 optimizer steps and one of 40, each 4 ranks: total kernel time, NCCL's, calls. Sums as published; how
+# the time falls on single kernels is made up.
 LONG = {
     "nvtx_sum": [
         (":DeepSpeedEngine.backward", 2_765_967_562_725, 14_244),
@@ -25,11 +25,16 @@ LONG = {
         ("NCCL:ncclAllReduce", 1_000_000_000, 42_748),
     ],
     "cuda_gpu_kern_sum": [
-        (F16, 2_550_546_000_000, 14_244), (U8, 60_000_000_000, 14_244), (F32, 20_000_000_000, 14_244), (F64, 5_000_000_000, 16),
-        (GATHER, 15_000_000_000, 14_212), (GEMM, 400_039_000_000, 3_000_000), (ADAM, 46_000_000_000, 14_212),
+        (F16, 2_550_546_000_000, 14_244),
+        (U8, 60_000_000_000, 14_244),
+        (F32, 20_000_000_000, 14_244),
+        (F64, 5_000_000_000, 16),
+        (GATHER, 15_000_000_000, 14_212),
+        (GEMM, 400_039_000_000, 3_000_000),
+        (ADAM, 46_000_000_000, 14_212),
     ],
     "osrt_sum": [("poll", 9_000_000_000_000, 100_000), ("pthread_cond_wait", 1_000_000_000_000, 5_000)],
-}  # fmt: skip
+}
 SHORT = {
     "nvtx_sum": [
         (":train/backward", 62_133_803_775, 320),
@@ -38,11 +43,16 @@ SHORT = {
         (":train/forward", 86_500_000_000, 320),
     ],
     "cuda_gpu_kern_sum": [
-        (F16, 60_896_000_000, 160), (U8, 2_000_000_000, 160), (F32, 2_000_000_000, 184), (F64, 500_000_000, 16),
-        (GATHER, 500_000_000, 152), (GEMM, 7_074_000_000, 60_000), (ADAM, 2_000_000_000, 152),
+        (F16, 60_896_000_000, 160),
+        (U8, 2_000_000_000, 160),
+        (F32, 2_000_000_000, 184),
+        (F64, 500_000_000, 16),
+        (GATHER, 500_000_000, 152),
+        (GEMM, 7_074_000_000, 60_000),
+        (ADAM, 2_000_000_000, 152),
     ],
     "osrt_sum": [("poll", 9_000_000_000, 1_000)],
-}  # fmt: skip
+}
 PUBLISHED = [(LONG, 3_561, 0.8560, 3.00, 3_553), (SHORT, 40, 0.8790, 3.25, 38)]
 
 
@@ -101,7 +111,8 @@ def test_comma_separated_values(tmp_path):
     path.write_text(
         "Processing [a.sqlite] with [reports/cuda_gpu_kern_sum.py]... \n"
         "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
-        f'87.9,65896000000,520,1.0,1.0,1,1,0.0,"{F16}, a name with a comma"\n12.1,9074000000,100,1.0,1.0,1,1,0.0,{GEMM}\n'
+        f'87.9,65896000000,520,1.0,1.0,1,1,0.0,"{F16}, a name with a comma"\n'
+        f"12.1,9074000000,100,1.0,1.0,1,1,0.0,{GEMM}\n"
     )
     found = summarise_files([path], ranks=4, steps=40)
     assert round(found.communication_share, 4) == 0.8790

@@ -65,10 +65,12 @@ def test_a_graph_hides_its_kernels_and_so_its_collectives(tmp_path):
     path = write_sqlite(tmp_path / "a.sqlite", trace())
     with sqlite3.connect(path) as base:
         base.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER)"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, "
+            "streamId INTEGER, correlationId INTEGER, globalPid INTEGER)"
         )
         base.execute(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE SELECT start, end + 500000, deviceId, streamId, 999999, globalPid FROM CUPTI_ACTIVITY_KIND_KERNEL"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
+            "SELECT start, end + 500000, deviceId, streamId, 999999, globalPid FROM CUPTI_ACTIVITY_KIND_KERNEL"
         )
     assert "[CUDA graph]" in summarise_files([path]).unknown["communication"]
 

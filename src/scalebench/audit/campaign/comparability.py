@@ -88,7 +88,8 @@ def provenance_agrees(runs: list[MeasuredRun]) -> Iterator[Flag]:
         what="One run of a cell is much faster or slower than its repeats: something disturbed it, or them.",
         detected=f"Its rate is more than {APART} times from the median.",
         seen="Shared machines.",
-        repair="Run the cell again on a quiet machine (scalebench retry FILE --cell CELL); nothing is dropped silently.",
+        repair="Run the cell again on a quiet machine (scalebench retry FILE --cell CELL); "
+        "nothing is dropped silently.",
     )
 )
 def runs_stay_together(runs: list[MeasuredRun]) -> Iterator[Flag]:
@@ -101,7 +102,8 @@ def runs_stay_together(runs: list[MeasuredRun]) -> Iterator[Flag]:
                 loads = ", ".join(f"{rank['cpu_load']:.2f}" for rank in run.metrics.ranks if "cpu_load" in rank)
                 used = f"; its processes used {loads} cores" if loads else ""
                 yield Flag(
-                    f"{rate:,.0f} tokens/s, where the median of {len(repeats)} runs of this cell is {middle:,.0f}{used}",
+                    f"{rate:,.0f} tokens/s, where the median of {len(repeats)} runs of this cell "
+                    f"is {middle:,.0f}{used}",
                     about=[run],
                 )
 

@@ -15,8 +15,8 @@ LOW = {"bf16": "bfloat16", "fp16": "float16"}
     Code(
         "traffic-differs",
         "invalid",
-        what="A step moved more or fewer bytes between ranks than its strategy must: gradients are exchanged too often, "
-        "or not at all. The throughput is that of another program.",
+        what="A step moved more or fewer bytes between ranks than its strategy must: gradients are "
+        "exchanged too often, or not at all. The throughput is that of another program.",
         detected="Bytes of collectives in a probed step, against the strategy's formula (docs/reference.md).",
         seen="All-reduce in each micro-batch, a forgotten no_sync.",
         repair="Look at what wraps the model, and at which micro-step gradients are exchanged.",
@@ -83,7 +83,8 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
         "updates-differ-from-steps",
         "invalid",
         what="The weights were updated more or less often than once a step.",
-        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect`, more `invalid`.",
+        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect`, "
+        "more `invalid`.",
         seen="fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.",
         repair="Warm up until the loss scale is stable; check accumulation.",
     )

@@ -1,7 +1,7 @@
 """Is a scaling curve possible, and what must a reader know before believing it?
 
-The subject is a series of scaling_report.json (analysis/scaling.py): its baseline and, for each size, rate, speed-up and
-efficiency with their intervals.
+The subject is a series of scaling_report.json (analysis/scaling.py): its baseline and, for each size, rate, speed-up
+and efficiency with their intervals.
 """
 
 from collections.abc import Iterator

@@ -93,7 +93,8 @@ def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
         perplexity = math.exp(validation.loss)
         if not near(validation.perplexity, perplexity):
             wrong.append(
-                f"perplexity is {validation.perplexity:.6g}, that of a loss of {validation.loss:.6g} is {perplexity:.6g}"
+                f"perplexity is {validation.perplexity:.6g}, "
+                f"that of a loss of {validation.loss:.6g} is {perplexity:.6g}"
             )
     if wrong:
         yield Flag("; ".join(wrong))
@@ -145,7 +146,7 @@ def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
-    """The ranks do not wait for their tokens: the time from asking for them to having them is a small part of a step."""
+    """The ranks do not wait for their tokens: the time from request to arrival is a small part of a step."""
     window = run.metrics.window
     share = window.data_wait_mean_s / window.step_time_mean_s
     if share > (WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING):

@@ -15,15 +15,15 @@ from scalebench.trainer.world import world_mismatch
     Code(
         "ledger-differs-from-plan",
         "invalid",
-        what="The ranks consumed other samples than planned: some twice, some never, so that throughput counts repeated "
-        "work.",
+        what="The ranks consumed other samples than planned: some twice, some never, so that throughput counts "
+        "repeated work.",
         detected="Sample ids that every rank wrote down, against the plan computed again from the configuration.",
         seen="Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.",
         repair="Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.",
     )
 )
 def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
-    """The samples that the ranks consumed are those of the plan, which is computed again here from the configuration."""
+    """The ranks consumed the samples of the plan, which is computed again here from the configuration."""
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return

@@ -332,7 +332,9 @@ def _wrong_ratios(report: ScalingReport) -> Iterator[str]:
     fewest = min(report.rows, default=1)
     first = report.rows[fewest]["rate"] if report.rows else None
     for devices, row in sorted(report.rows.items()):
-        rate, speedup, efficiency = row["rate"], row["speedup"], row["efficiency"]
+        rate = row["rate"]
+        speedup = row["speedup"]
+        efficiency = row["efficiency"]
         if rate and first and speedup and not near(speedup, rate / first):
             yield f"{devices}: speed-up {speedup:.3f}, but {rate:,.2f} / {first:,.2f} = {rate / first:.3f}"
         ratio = devices / fewest

@@ -22,7 +22,9 @@ SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
 def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
     """Rate x time of N ranks is exactly 1/N of the single run's: the same epoch, so the rate is one rank's."""
     for scaling in context.scalings:
-        run, base, n = scaling.run, scaling.base, scaling.devices
+        run = scaling.run
+        base = scaling.base
+        n = scaling.devices
         if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
             continue
         if run.tokens or run.rate_scope:
@@ -89,7 +91,9 @@ def learns_too_fast(context: AuditContext) -> Iterator[Flag]:
     """N ranks that share an epoch make 1/N of the updates; a loss that falls much faster, in no less time, is of ranks
     that share nothing."""
     for scaling in context.scalings:
-        run, base, n = scaling.run, scaling.base, scaling.devices
+        run = scaling.run
+        base = scaling.base
+        n = scaling.devices
         here, there = _losses(run), _losses(base)
         common = sorted(set(here) & set(there) & {2, 3, 4, 5})
         base_s, run_s = epoch_seconds(base), epoch_seconds(run)
@@ -130,7 +134,9 @@ def _losses(run: ReportedRun) -> dict[int, float]:
 def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
     """With N ranks an epoch has 1/N of the micro-steps, where a micro-step has as many samples per rank as before."""
     for scaling in context.scalings:
-        run, base, n = scaling.run, scaling.base, scaling.devices
+        run = scaling.run
+        base = scaling.base
+        n = scaling.devices
         same_micro = run.micro_batch is not None and run.micro_batch == base.micro_batch
         if not (same_micro and run.timed_spans and base.timed_spans and run.epochs) or run.dataset_samples is not None:
             continue

@@ -212,7 +212,9 @@ def sampled_steps(context: AuditContext) -> Iterator[Flag]:
 
 
 def _sampled(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    every, accumulation, mean = run.sampled_every, run.accumulation, span.step_mean_s
+    every = run.sampled_every
+    accumulation = run.accumulation
+    mean = span.step_mean_s
     if not (every and accumulation and mean and span.seconds and span.micro_steps):
         return None
     implied = span.seconds / span.micro_steps

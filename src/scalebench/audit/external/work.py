@@ -58,7 +58,9 @@ def rate_times_time(context: AuditContext) -> Iterator[Flag]:
 
 
 def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    rate, seconds, tokens = span.tokens_per_s, span.seconds, span.tokens
+    rate = span.tokens_per_s
+    seconds = span.seconds
+    tokens = span.tokens
     if not (rate and seconds and tokens) or near(rate * seconds, tokens):
         return None
     ranks = run.world_size or 1
@@ -117,7 +119,9 @@ def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
 def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
     """steps/s x time = steps, where a program prints these three."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
-    rate, seconds, steps = run.details.get("steps_per_second"), span.seconds, span.optimizer_steps
+    rate = run.details.get("steps_per_second")
+    seconds = span.seconds
+    steps = span.optimizer_steps
     if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
         return
     yield Flag(
@@ -140,7 +144,9 @@ def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 
 
 def _tokens(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    micro, world, seq_len = run.micro_batch, run.world_size, run.seq_len
+    micro = run.micro_batch
+    world = run.world_size
+    seq_len = run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):
         return None
     ranks = 1 if _total_batch(run, span) else world
@@ -168,7 +174,10 @@ def _total_batch(run: ReportedRun, span: TimedSpan) -> bool:
 def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     """global batch = micro-batch x accumulation x world size."""
     for run in context.runs:
-        micro, accumulation, world, stated = run.micro_batch, run.accumulation, run.world_size, run.global_batch
+        micro = run.micro_batch
+        accumulation = run.accumulation
+        world = run.world_size
+        stated = run.global_batch
         if not (micro and accumulation and world and stated):
             continue
         product = micro * accumulation * world
@@ -220,7 +229,9 @@ def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
 
 
 def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    micro, world, data = run.micro_batch, run.world_size, run.dataset_samples
+    micro = run.micro_batch
+    world = run.world_size
+    data = run.dataset_samples
     if not (micro and world and span.micro_steps and data) or world < 2:
         return None
     samples = micro * span.micro_steps * (1 if _total_batch(run, span) else world)
@@ -252,7 +263,9 @@ def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
 def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
     """A mean over epochs is all tokens over all time."""
     for run in context.runs:
-        stated, seconds, tokens = run.details.get("mean_rate"), run.seconds, run.tokens
+        stated = run.details.get("mean_rate")
+        seconds = run.seconds
+        tokens = run.tokens
         if stated and seconds and tokens and len(run.timed_spans) > 1 and not near(stated, tokens / seconds):
             yield Flag(
                 f"the mean of the epochs' rates is {stated:,.2f} tokens/s, all tokens over all time "

@@ -109,11 +109,9 @@ class KeyValues(LogReader):
             span = TimedSpan(
                 int(epoch), values.get("epoch_time_s") or values.get("time_s"), train_loss=values.get("loss")
             )
-            span.val_loss, span.tokens_per_s, span.samples_per_s = (
-                values.get("val_loss"),
-                values.get("tokens_per_s"),
-                values.get("samples_per_s"),
-            )
+            span.val_loss = values.get("val_loss")
+            span.tokens_per_s = values.get("tokens_per_s")
+            span.samples_per_s = values.get("samples_per_s")
             if span.seconds is not None and span.seconds <= 0:
                 span.seconds = None
             self._spans.append((kinds, span))

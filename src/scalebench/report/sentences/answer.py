@@ -127,8 +127,8 @@ def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
     first = group["cells"][0]["cell"]
     against = _against_single(report, first)
     if against and against["low"] is not None and against["low"] > 1:
-        shown = f"{first} pays off: {number(against['value'])}x one device"
-        return f"{shown}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
+        verdict = f"{first} pays off: {number(against['value'])}x one device"
+        return f"{verdict}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
     return _cannot_tell(group["resolve"]), False
 
 
@@ -238,7 +238,10 @@ def _recommended(group: Entry) -> list[Bullet]:
             text += f"; {advice['simpler']} is simpler, but not yet shown to be as fast"
         return [Bullet("recommended", text, cells=(advice["cell"],))]
     if advice["why"] == "undecided":
-        text = f"No recommendation yet: {advice['candidate']}, the simplest, may be up to {_percent(advice['worst'])} slower"
+        text = (
+            f"No recommendation yet: {advice['candidate']}, the simplest, "
+            f"may be up to {_percent(advice['worst'])} slower"
+        )
         return [Bullet("recommended", text, cells=(advice["candidate"],))]
     reasons = {
         "too-few-repeats": "a recommendation needs 3 repeats per cell",

@@ -32,7 +32,8 @@ def _step(profile: Profile) -> list[str]:
     total, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
     return [
         f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}, idle {_ms(idle)}.",
-        f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: nothing is computed meanwhile."
+        f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: "
+        "nothing is computed meanwhile."
         if total
         else "There is no communication.",
     ]

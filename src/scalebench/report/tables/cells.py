@@ -12,7 +12,7 @@ from scalebench.report.tables.latex import latex
 
 
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
-    """One row per cell, in the order of the campaign, with plain numbers: value, low and high in columns of their own."""
+    """One row per cell, in the order of the campaign: plain numbers; value, low and high in separate columns."""
     scaling = {run["cell"]: (series, run) for series in report["series"] for run in series["runs"].values()}
     rows = []
     for row in records(cells):
@@ -96,7 +96,10 @@ def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> N
 
 
 def _narrow(human: pd.DataFrame) -> set[str]:
-    """What fits a page of a paper: what the cells differ in, the main figures, the findings. scaling.csv has the rest."""
+    """What fits a page of a paper: what the cells differ in, the main figures, the findings.
+
+    scaling.csv has the rest.
+    """
     return {HUMAN[name] for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")} & set(human.columns)
 
 

@@ -47,7 +47,9 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
 
     `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
-    take, micro_step, update = batches.take, strategy.micro_step, strategy.update
+    take = batches.take
+    micro_step = strategy.micro_step
+    update = strategy.update
 
     def marked_take(step: int, micro: int) -> Any:
         if micro == 0:

@@ -19,8 +19,14 @@ TREES = re.compile(r"NCCL INFO Trees (?:\[\d+\])")
 RINGS = re.compile(r"NCCL INFO Channel \d+/\d+ :(?: +\d+)+\s*$", re.MULTILINE)
 IB = re.compile(r"NET/IB : (?:Using )?\[\d+\](\S+?):\d+/(?:IB|RoCE)")
 IB_SPEED = re.compile(r"NET/IB: \[\d+\] (\S+?):\S* .*?speed=(\d+)")
-LINKS = {"NV": "NVLink", "PIX": "one PCIe bridge", "PXB": "several PCIe bridges", "PHB": "a PCIe host bridge",
-         "NODE": "bridges of one NUMA node", "SYS": "the link between sockets"}  # fmt: skip
+LINKS = {
+    "NV": "NVLink",
+    "PIX": "one PCIe bridge",
+    "PXB": "several PCIe bridges",
+    "PHB": "a PCIe host bridge",
+    "NODE": "bridges of one NUMA node",
+    "SYS": "the link between sockets",
+}
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:

@@ -103,9 +103,12 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     ]
     work = pd.concat([outermost, collectives])
     return {
-        "stream": _threads(work["tid"]), "name": work["name"], "launched": work["start"],
-        "start": work["start"], "end": work["end"],
-    }  # fmt: skip
+        "stream": _threads(work["tid"]),
+        "name": work["name"],
+        "launched": work["start"],
+        "start": work["start"],
+        "end": work["end"],
+    }
 
 
 def _threads(ids: pd.Series) -> list[int]:

@@ -33,7 +33,9 @@ OLD = {
 COUNTS = ("Instances", "Num Calls", "Count")
 NAMES = ("Range", "Name", "Operation")
 COLUMNS = ["percent", "total_ns", "count", "name", "raw"]
-KERNELS, RANGES, OSRT = "cuda_gpu_kern_sum", "nvtx_sum", "osrt_sum"
+KERNELS = "cuda_gpu_kern_sum"
+RANGES = "nvtx_sum"
+OSRT = "osrt_sum"
 
 
 def read_text(path: Path) -> dict[str, pd.DataFrame]:

@@ -186,7 +186,10 @@ def answered(*words: str | Path, cwd: Path) -> Done:
 
 def as_yaml(document: object) -> bytes:
     """The document as its author may write it, with JSON's notation now and then."""
-    return yaml.dump(document, allow_unicode=True, Dumper=DUMPER).encode("utf-8", "surrogatepass")
+    try:
+        return yaml.dump(document, allow_unicode=True, Dumper=DUMPER).encode("utf-8", "surrogatepass")
+    except UnicodeEncodeError:  # half a surrogate pair, which libyaml does not take
+        return yaml.dump(document, allow_unicode=True, Dumper=yaml.Dumper).encode("utf-8", "surrogatepass")
 
 
 def read(place: Path, path: Path) -> None:

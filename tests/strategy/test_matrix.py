@@ -141,7 +141,7 @@ def test_settings_that_reorder_communication_are_read_back(worlds):
 def test_a_silent_fp32_run_is_found(worlds):
     run = of(worlds, 2, "ddp")
     named = rewrite(run, lambda d: d["training_config"].update(precision="bf16"))
-    finding = precision_is_what_ran([named])[0]
+    finding = precision_is_what_ran(named)[0]
     assert finding.code == "precision-differs"
     assert "bf16 was asked for; matrix products ran in float32" in finding.evidence
     rewrite(named, lambda d: d["training_config"].update(precision="fp32"))
@@ -161,4 +161,4 @@ def test_traffic_of_another_strategy_is_found(worlds):
             pretended = run.metrics.model_copy(
                 update={"training_config": run.metrics.training_config.model_copy(update={"strategy": other})}
             )
-            assert traffic_is_the_strategys([MeasuredRun(run.folder, pretended)]), (strategy, other)
+            assert traffic_is_the_strategys(MeasuredRun(run.folder, pretended)), (strategy, other)

@@ -73,7 +73,7 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
                 sections=sections_of(cell),
                 tokens=str(folder),
                 out=str(out),
-                run_id=f"20260101T000000Z-{len(paths):08x}",
+                run_id=f"20260101T000000Z-{world:04x}{len(paths):04x}",
                 started=time.time(),
                 time_limit=120,
                 provenance=PROVENANCE,

@@ -8,7 +8,9 @@ import pytest
 STUBS = Path(__file__).parents[1] / "envs/stub"
 REPORT_RULES = ("collect", "findings", "analyse", "waterfall", "table", "chart", "loss_chart", "report")
 DATA_RULES = ("corpus_fetch", "gpt2_tokenizer", "corpus_tokenizer", "corpus_tokenise")
-STAGE = dict.fromkeys(DATA_RULES, "data") | {"train": "train"} | dict.fromkeys(REPORT_RULES, "report")
+STAGE = (
+    dict.fromkeys(DATA_RULES, "data") | {"train": "train", "reference": "train"} | dict.fromkeys(REPORT_RULES, "report")
+)
 SHELL = re.compile(r'^    shell:\n(?: {8}".*\n)+', re.MULTILINE)
 
 

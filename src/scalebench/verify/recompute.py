@@ -178,7 +178,7 @@ def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[Raw
     formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"
     by_job = Quantity(jobs[cell] / jobs[base], n, formula, sources)
     ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
-    if there == 1 and here > 1 and s > 1:
+    if there == 1 and 1 < s <= here:
         karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
         formula = f"(1/S - 1/N) / (1 - 1/N) with S = {s:.7g}, N = {here}"
         ratios[f"cells/{cell}/karp_flatt"] = Quantity(karp_flatt, n, formula, sources)

@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 from scalebench.verify.printed import numbers, stands_for
 from scalebench.verify.raw import Difference, RawRun, close, read_runs
 from scalebench.verify.recompute import Quantities
@@ -104,7 +106,7 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         expected = {
             "ratio": math.exp(statistics.fmean(logs)),
             "n": len(logs),
-            "floor": math.exp(math.sqrt(statistics.fmean(math.log(r) ** 2 for r in ratios[True]))) - 1,
+            "floor": _noise_floor(logs, [math.log(r) for r in ratios[True]]),
         }
         for name, value in expected.items():
             if not close(estimate[name], value, 1e-7):
@@ -201,3 +203,11 @@ def check_page(folder: Path, quantities: Quantities, runs: list[RawRun]) -> Iter
     for printed in re.findall(r"([\d,]+(?:\.\d+)?) tokens/s", page.answer):
         if not any(stands_for(printed, rate) for rate in rates):
             yield Difference(file, "answer", f"no cell or run has {printed} tokens/s")
+
+
+def _noise_floor(logs: list[float], null_logs: list[float]) -> float:
+    """Ratio - 1 that the mean of as many A/A pairs stays below with 95 %: t of the pooled scatter."""
+    mean = statistics.fmean(logs)
+    freedom = len(logs) - 1 + len(null_logs)
+    squares = sum((x - mean) ** 2 for x in logs) + sum(x**2 for x in null_logs)
+    return math.expm1(float(stats.t.ppf(0.975, freedom)) * math.sqrt(squares / freedom / len(logs)))

@@ -12,11 +12,13 @@ from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
 from scalebench.campaign.loaded import corpus_in, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.campaign.targets import check_targets
 from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest
+from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
 from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
@@ -24,6 +26,7 @@ from scalebench.record.failed_runs import failed_runs_text
 from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
+become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
 
 RESULTS = Path("results")
 # Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.

@@ -17,7 +17,7 @@ from scalebench.preflight import slurm_plugin_guard
         ("squeue", 30, 300, False, True, None),
         ("squeue", 101, 300, False, True, "to 100 or less"),
         ("squeue", 40, None, False, True, "unknown"),
-        ("sacct", 40, 300, False, True, "wait for its jobs for ever; write `slurm-status-command: squeue`"),
+        ("sacct", 40, 300, False, True, "wait for its jobs forever; write `slurm-status-command: squeue`"),
         (None, 40, 300, False, True, "write `slurm-status-command: squeue`"),
         (None, 40, 300, False, False, None),
     ],
@@ -44,6 +44,8 @@ def plugin(monkeypatch):
     import snakemake_executor_plugin_slurm as plugin
 
     monkeypatch.setattr(plugin, "query_job_status", plugin.query_job_status)
+    monkeypatch.setattr(plugin, "get_submit_command", plugin.get_submit_command)
+    monkeypatch.setattr(plugin.Executor, "run_jobs", plugin.Executor.run_jobs)
     return plugin
 
 
@@ -106,6 +108,13 @@ def test_the_guard_leaves_other_executors_alone(monkeypatch):
     slurm_plugin_guard.guard(None)
     slurm_plugin_guard.guard(SimpleNamespace(pass_command_as_script=False))
     assert slurm_plugin_guard.os.environ["HF_TOKEN"] == "secret"
+
+
+def test_a_submit_command_gets_no_secrets_either(monkeypatch):
+    """The command of cluster-generic inherits the environment, and many schedulers send all of it."""
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    slurm_plugin_guard.guard(SimpleNamespace(submit_cmd="qsub"))
+    assert "HF_TOKEN" not in slurm_plugin_guard.os.environ
 
 
 def test_what_looks_like_a_secret_is_not_sent():

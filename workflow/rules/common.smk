@@ -36,23 +36,35 @@ def trace_files(wildcards, *names):
     return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
 
 
-def whole_machine(wildcards):
-    """Threads: all of this machine, as nothing else may run beside a measurement. On a cluster cpus_per_task says it."""
-    return workflow.resource_settings.cores or 1
+# How the cluster of this profile wants to be asked; `config` of a profile says it.
+SITE = or_exit(Site.of, config)
+
+
+def threads_of(job_of):
+    """Threads: all of this machine, as nothing else may run beside a measurement. Of a cluster, the cores of the job."""
+
+    def threads(wildcards):
+        if SITE.cores_are_threads:
+            return job_of(wildcards).cpus_per_task
+        return workflow.resource_settings.cores or 1
+
+    return threads
 
 
 def resources_of(job_of):
-    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. None of it counts on a single machine.
-
-    One launcher per node is one task per node. tasks_per_gpu=0 keeps the plugin from asking for tasks per GPU as well.
-    """
+    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. None of it counts on a single machine."""
 
     def part(name):
-        return lambda wildcards: getattr(job_of(wildcards), name)
+        return lambda wildcards: resources_of_job(job_of(wildcards))[name]
 
-    names = {"nodes": "nodes", "tasks": "nodes", "slurm_extra": "options"}
-    names |= {name: name for name in ("mpi", "gres", "cpus_per_task", "mem_mb", "runtime")}
-    return {"tasks_per_gpu": 0} | {resource: part(name) for resource, name in names.items()}
+    return {name: part(name) for name in SITE.resource_names}
+
+
+@lru_cache
+def resources_of_job(request):
+    """The request in the words of the scheduler; one that its plugin cannot run ends Snakemake with a message."""
+    or_exit(SITE.check, request)
+    return SITE.resources(request)
 
 
 def job_of_run(wildcards):

@@ -16,6 +16,10 @@ def reference_files(wildcards):
     return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
 
 
+def job_of_replay(wildcards):
+    return job(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
+
+
 rule reference:
     message:
         "Replay the first steps of {wildcards.campaign}: {wildcards.workload}"
@@ -34,8 +38,8 @@ rule reference:
         file=lambda w: of_campaign(w).path,
         cell=lambda w: replayed_cell(w).slug,
         tokens=lambda w: tokens_dir(RESULTS, replayed_cell(w)),
-    threads: whole_machine
+    threads: threads_of(job_of_replay)
     resources:
-        **resources_of(lambda w: job(replayed_cell(w), of_campaign(w).campaign.resources)),
+        **resources_of(job_of_replay),
     shell:
         "scalebench stage reference {params.file} {params.cell} --tokens {params.tokens} --out {output} > {log} 2>&1"

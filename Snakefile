@@ -23,6 +23,7 @@ from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
 from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
 from scalebench.record.failed_runs import failed_runs_text
+from scalebench.record.lost_results import lost_results, lost_text
 from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
@@ -112,12 +113,14 @@ onerror:
     say_failed_runs()
 
 
-# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException.
-if any(word.startswith("results") for word in sys.argv[1:]):
-    TARGETS = [t for t in sorted(parse_args(sys.argv[1:])[1].targets) if t.startswith("results")]
+# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException. And what is missing
+# behind a report that is there becomes a target, too: Snakemake alone would not look for it.
+if workflow.is_main_process:
+    TARGETS = demanded()
     or_exit(
         check_targets,
         {target: any(r.is_producer(target) for r in workflow.rules) for target in TARGETS},
         [str(output) for r in workflow.rules for output in r.output],
         {"chart": [*CATALOG, *TRACE_CHARTS], "table": ["scaling", "strong", "weak"], "against": ["step", "seconds"]},
     )
+    demand_lost(TARGETS)

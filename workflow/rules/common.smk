@@ -40,15 +40,9 @@ def trace_files(wildcards, *names):
 SITE = or_exit(Site.of, config)
 
 
-def threads_of(job_of):
-    """Threads: all of this machine, as nothing else may run beside a measurement. Of a cluster, the cores of the job."""
-
-    def threads(wildcards):
-        if SITE.cores_are_threads:
-            return job_of(wildcards).cpus_per_task
-        return workflow.resource_settings.cores or 1
-
-    return threads
+def whole_machine(wildcards):
+    """Threads: all of this machine, as nothing else may run beside a measurement. On a cluster cpus_per_task says it."""
+    return workflow.resource_settings.cores or 1
 
 
 def resources_of(job_of):
@@ -62,8 +56,7 @@ def resources_of(job_of):
 
 @lru_cache
 def resources_of_job(request):
-    """The request in the words of the scheduler; one that its plugin cannot run ends Snakemake with a message."""
-    or_exit(SITE.check, request)
+    """The request in the words of the scheduler, of which each resource is a part."""
     return SITE.resources(request)
 
 
@@ -85,3 +78,29 @@ def say_failed_runs():
     texts = [failed_runs_text(load_named(c), RESULTS) for c in sorted(campaigns) if (CAMPAIGNS / f"{c}.yaml").is_file()]
     print(*("\n" + text for text in texts if text), sep="\n", file=sys.stderr)
     return FAILED_RUNS if any(texts) else 0
+
+
+CONCLUSION = re.compile(r"results/([^/]+)/(?:[^/]+|(?:tables|charts)/[^/]+)")  # made from all runs of a campaign
+
+
+def demanded():
+    """The targets below results/ on the command line; without any target, the default one."""
+    words = sys.argv[1:]
+    if not any(word.startswith("results") for word in words):
+        targets = parse_args(words)[1].targets
+        return [] if targets else ["results/demo/report.html"]
+    return [target for target in sorted(parse_args(words)[1].targets) if target.startswith("results")]
+
+
+def demand_lost(targets):
+    """Start again with the files that a report was made from and that are missing now as further targets, if there are any."""
+    campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
+    lost = []
+    for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
+        lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
+    added = [str(path) for path in lost if str(path) not in targets]
+    if added:
+        print(lost_text(lost), file=sys.stderr, flush=True)
+        every = sorted({*targets, *parse_args(sys.argv[1:])[1].targets})
+        options = [word for word in sys.argv[1:] if word not in ("--", *every)]
+        os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

@@ -43,7 +43,7 @@ rule pairs:
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
     priority: 0 # after all first repeats of cells
-    threads: threads_of(job_of_pairs)
+    threads: whole_machine
     resources:
         **resources_of(job_of_pairs),
     shell:

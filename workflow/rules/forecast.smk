@@ -47,7 +47,7 @@ rule sweep:
     params:
         file=lambda w: of_campaign(w).path,
         launches=lambda w: of_campaign(w).campaign.forecast.launches,
-    threads: threads_of(job_of_group)
+    threads: whole_machine
     resources:
         **resources_of(job_of_group),
     shell:

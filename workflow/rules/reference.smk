@@ -38,7 +38,7 @@ rule reference:
         file=lambda w: of_campaign(w).path,
         cell=lambda w: replayed_cell(w).slug,
         tokens=lambda w: tokens_dir(RESULTS, replayed_cell(w)),
-    threads: threads_of(job_of_replay)
+    threads: whole_machine
     resources:
         **resources_of(job_of_replay),
     shell:

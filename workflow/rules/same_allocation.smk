@@ -35,7 +35,7 @@ rule same_allocation:
         file=lambda w: of_campaign(w).path,
         fingerprints=lambda w: [c.fingerprint for c in of_campaign(w).cells],
     priority: lambda w: -int(w.rep)
-    threads: threads_of(job_of_all_cells)
+    threads: whole_machine
     resources:
         **resources_of(job_of_all_cells),
     shell:

@@ -34,7 +34,7 @@ rule trace_capture:
         trace=lambda w: of_campaign(w).campaign.trace.model_dump_json(exclude={"cells"}),
         tokens=tokens_of,
     priority: -1 # after all timed runs
-    threads: threads_of(job_of_run)
+    threads: whole_machine
     resources:
         **resources_of(job_of_run),
     shell:

@@ -26,7 +26,7 @@ rule train:
         batch=lambda w: str(cell_of(w).batch),
     # Repeat by repeat, cells in random order within one: a machine that drifts favours no cell.
     priority: lambda w: of_campaign(w).priority(w.cell, int(w.rep))
-    threads: threads_of(job_of_run)
+    threads: whole_machine
     resources:
         **resources_of(job_of_run),
     shell:

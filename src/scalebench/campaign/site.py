@@ -10,18 +10,9 @@ from typing import Any
 from scalebench.campaign.slurm_request import EXCLUSIVE, Job
 from scalebench.errors import UserError, nearest, shortened
 
-# Scheduler -> whether it takes the number of cores from a rule's threads (the Slurm plugin has cpus_per_task).
-SCHEDULERS = {
-    "slurm": False,
-    "cluster-generic": False,
-    "lsf": True,
-    "kubernetes": True,
-    "aws-batch": True,
-    "googlebatch": True,
-}
+SCHEDULERS = ("slurm", "cluster-generic", "lsf")
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
 OTHER_KEYS = ("container",)  # of Snakemake's config, which the Snakefile reads itself
-ONE_NODE = ("lsf", "kubernetes", "aws-batch", "googlebatch")  # their plugins start a job on one machine only
 Request = dict[str, int | str | None]  # None: not asked for
 
 
@@ -51,7 +42,7 @@ class Site:
         texts = {key: str(value) for key, value in given.items() if key != "exclusive"}
         site = cls(**texts, exclusive=exclusive == "true")
         for key, value, allowed_values in (
-            ("scheduler", site.scheduler, tuple(SCHEDULERS)),
+            ("scheduler", site.scheduler, SCHEDULERS),
             ("gpu_option", site.gpu_option, GPU_OPTIONS),
         ):
             if value not in allowed_values:
@@ -82,17 +73,13 @@ class Site:
         request = self.applied(Job(1, f"gpu:{devices}", 1, 1, 1, ""))
         return [*([f"--gres={request.gres}"] if request.gres else []), *request.options.split()]
 
-    @property
-    def cores_are_threads(self) -> bool:
-        """Whether a job gets as many cores as its rule has threads."""
-        return SCHEDULERS[self.scheduler]
-
     def resources(self, request: Job) -> Request:
         """A rule's resources for one job, under the names that this scheduler's plugin reads."""
         common: Request = {
             "mem_mb": request.mem_mb,
             "runtime": request.runtime,
-            "nodes": request.nodes,
+            # Elsewhere than on Slurm nothing starts the ranks of several nodes: such a run ends as `not_applicable`.
+            "nodes": request.nodes if self.scheduler == "slurm" else 1,
             "cpus_per_task": request.cpus_per_task,
             "devices_per_node": request.devices_per_node,  # for the command of cluster-generic
         }
@@ -105,31 +92,12 @@ class Site:
             own = {"tasks": asked.nodes, "slurm_extra": asked.options, "mpi": asked.mpi, "gres": asked.gres}
             own["tasks_per_gpu"] = 0
         elif self.scheduler == "lsf":
+            whole = ["-x"] if EXCLUSIVE in self.applied(request).options.split() else []
             by_type = f":gmodel={gpu}" if gpu else ""
-            own = {"lsf_extra": f"-gpu num={devices}{by_type}:mode=shared" if devices else None}
-        elif self.scheduler == "kubernetes":
-            own = {"gpu": devices, "gpu_manufacturer": "nvidia" if devices else None}
-        elif self.scheduler == "aws-batch":
-            own = {"_gpus": devices}
-        elif self.scheduler == "googlebatch":
-            # The plugin takes a number or a type of GPUs; with a type, the machine type says how many.
-            own = {
-                "googlebatch_memory": request.mem_mb,
-                "googlebatch_cpu_milli": 1000 * request.cpus_per_task,
-                "googlebatch_max_run_duration": f"{request.runtime * 60}s",
-                "nvidia_gpu": (gpu or devices) if devices else None,
-            }
+            own = {"lsf_extra": " ".join([*whole, *([f"-gpu num={devices}{by_type}:mode=shared"] if devices else [])])}
         return common | own
 
     @property
     def resource_names(self) -> list[str]:
         """The names of `resources`, the same for every job."""
         return list(self.resources(Job(1, "", 1, 1, 1, "")))
-
-    def check(self, request: Job) -> None:
-        """Raise UserError for a job that this scheduler's plugin cannot run."""
-        if request.nodes > 1 and self.scheduler in ONE_NODE:
-            raise UserError(
-                f"a job asks for {request.nodes} nodes; jobs of --executor {self.scheduler} are on one machine. "
-                "Remove the geometries of several nodes from the campaign"
-            )

@@ -24,7 +24,7 @@ class Arrays:
         original = executor_class.run_jobs
 
         def run_jobs(executor: Any, jobs: Sequence[Any]) -> None:
-            chosen = getattr(executor, "array_jobs", set())
+            chosen: set[str] = getattr(executor, "array_jobs", set())
             together, single = grouped(jobs, chosen, min(LARGEST, getattr(executor, "max_array_size", LARGEST)))
             # The plugin's own keeps the event loop to report to; with no rule chosen it submits one by one.
             executor.array_jobs = set()
@@ -48,11 +48,14 @@ def grouped(jobs: Iterable[Any], rules: Iterable[str], largest: int) -> tuple[li
             single.append(job)
         else:
             alike.setdefault((job.rule.name, _request(job)), []).append(job)
-    arrays = []
+    arrays: list[list[Any]] = []
     for group in alike.values():
         for start in range(0, len(group), largest):
             part = group[start : start + largest]
-            (arrays if len(part) > 1 else single).append(part if len(part) > 1 else part[0])
+            if len(part) > 1:
+                arrays.append(part)
+            else:
+                single += part
     return arrays, single
 
 

@@ -24,7 +24,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
     """
     folder = results / loaded.name
     try:
-        names = json.loads((folder / MANIFEST).read_bytes())["files"]
+        names = list(json.loads((folder / MANIFEST).read_bytes())["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
     planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}

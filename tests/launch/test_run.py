@@ -1,6 +1,8 @@
 """Publishing: a run is there as a whole or not at all."""
 
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ from scalebench.launch import run as launch
 from scalebench.launch.attempt import begin_attempt
 from scalebench.launch.supervise import Interrupted
 from scalebench.machine import slurm
+from scalebench.machine.network import loopback_problem
 from scalebench.machine.slurm import Allocation
 from scalebench.record.run import read_run
 
@@ -119,3 +122,21 @@ def test_world_size_in_what_is_published_counts_ranks(tmp_path):
     assert " world_size=1 " in (tmp_path / "RUN_COMPLETE.txt").read_text()
     assert json.loads((tmp_path / "launcher_metadata.json").read_text())["world_size"] == 1
     assert (dp.world_size, dp.batch.n_devices) == (1, 2)
+
+
+def test_without_a_loopback_interface_nothing_starts(monkeypatch, tmp_path, tokens):
+    """Ranks would look for each other for two minutes, and say nothing of the network."""
+    two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["1x2"]})[0]
+    monkeypatch.setattr(launch, "loopback_problem", lambda: "127.0.0.1 cannot be reached")
+    with pytest.raises(UserError, match=r"2 ranks cannot meet: 127\.0\.0\.1 cannot be reached"):
+        launch.run_cell(two, "c", 1, tokens, tmp_path / "rep1", 60)
+    assert not (tmp_path / "rep1/training_metrics.json").exists()
+
+
+def test_a_loopback_interface_that_is_down_is_noticed():
+    assert loopback_problem() is None
+    code = "from scalebench.machine.network import loopback_problem; print(loopback_problem())"
+    done = subprocess.run(["unshare", "--net", sys.executable, "-c", code], capture_output=True, text=True)
+    if "unshare" in done.stderr:
+        pytest.skip("this machine gives no network namespaces")
+    assert "127.0.0.1 cannot be reached" in done.stdout

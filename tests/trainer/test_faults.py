@@ -1,5 +1,6 @@
 """Trainers broken on purpose: the checks speak, and failed runs are rows with a class and a reason."""
 
+import shutil
 import time
 
 import pytest
@@ -98,6 +99,23 @@ def test_a_loss_that_is_not_a_number(run_tiny):
     assert run.metrics.failure.failure_class == "nan"
     assert "step 0" in run.metrics.failure.reason
     assert any("NotFinite" in line for line in run.metrics.failure.log_tail)
+
+
+def test_a_rank_that_is_stopped_in_the_window_is_named(run_tiny):
+    """SIGSTOP, as of a debugger or a suspended job: the numbers are wrong, and no longer pass."""
+    run = run_tiny("fault_stopped")
+    assert run.metrics.window.wall_time_s > 1
+    assert "step-stalled" in {f.code for f in audit("tiny", [run]).findings}
+
+
+def test_tokens_that_are_deleted_in_a_run_change_nothing_in_it(run_tiny, one, tokens, tmp_path):
+    """The file stays open; the next Snakemake makes it again."""
+    copy = tmp_path / "tokens"
+    shutil.copytree(tokens, copy)
+    run = run_tiny("fault_tokens_deleted", tokens=copy)
+    assert not (copy / "train.bin").exists()
+    assert run.ok
+    assert run.steps["loss"].tolist() == one.steps["loss"].tolist()
 
 
 def test_what_one_machine_cannot_do_is_not_tried(run_tiny):

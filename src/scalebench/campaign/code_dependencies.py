@@ -103,7 +103,7 @@ def _known_hashes() -> dict[str, str]:
 
 
 def _keep_hashes() -> None:
-    """For the next process: parsing everything takes most of a second, and each job of a cluster reads the Snakefile."""
+    """For the next process: parsing all takes most of a second, and each job of a cluster reads the Snakefile."""
     if SUMMARIES.parent.is_dir():  # not where somebody calls one command by hand
         with contextlib.suppress(OSError):
             write_atomic(SUMMARIES / "hashes.json", json.dumps(_known_hashes()))

@@ -109,8 +109,8 @@ def test_the_answer_names_what_is_ahead_else_what_came_of_it(results):
 
     assert bullets(HELD, AHEAD) == ["Forecast: ddp-n1x8 is expected to take 30.0 ms a step (95 %: 27.0 to 33.0)"]
     assert bullets(HELD) == [
-        "Forecast: ddp-n1x4 was forecast at 41.0 ms a step (95 %: 36.9 to 45.1) before it ran and took 40.0 ms: inside the "
-        "interval, +2.5 %"
+        "Forecast: ddp-n1x4 was forecast at 41.0 ms a step (95 %: 36.9 to 45.1) before it ran and took 40.0 ms: "
+        "inside the interval, +2.5 %"
     ]
     assert "outside the interval, +50.0 %" in bullets(MISSED)[0]
     assert "too wide for one figure" in bullets(WIDE)[0]

@@ -31,7 +31,6 @@ from scalebench.corpus.store import (
 from scalebench.errors import UserError
 from scalebench.files import sha256_of
 
-
 # Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
 constants.HF_HUB_DISABLE_TELEMETRY = True
 

@@ -74,7 +74,7 @@ def explain(args: argparse.Namespace) -> None:
         print(page_text(args.code))
     else:
         raise UserError(
-            f'there is no finding "{args.code}".{nearest(args.code, PAGES)} `scalebench explain` lists all {len(PAGES)}.'
+            f'there is no finding "{args.code}".{nearest(args.code, PAGES)} `scalebench explain` lists them.'
         )
 
 

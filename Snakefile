@@ -113,8 +113,8 @@ onerror:
     say_failed_runs()
 
 
-# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException. And what is missing
-# behind a report that is there becomes a target, too: Snakemake alone would not look for it.
+# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException. And what is
+# missing behind a report that is there becomes a target, too: Snakemake alone would not look for it.
 if workflow.is_main_process:
     TARGETS = demanded()
     or_exit(

@@ -45,11 +45,13 @@ def test_a_site_without_sacct(monkeypatch, tmp_path):
     assert any("no accounting (sacct does not answer)" in check for check in checks)
 
 
+@pytest.mark.fault("MinJobAge is shorter than the interval between looks", "`cluster check` says what to write")
 def test_a_site_that_forgets_its_jobs_too_soon(monkeypatch, tmp_path):
     (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4", age=30))
     assert "set slurm-init-seconds-before-status-checks to 10 or less" in line
 
 
+@pytest.mark.fault("a partition's limit is shorter than a job, and not enforced", "`cluster check` says so")
 def test_a_partition_that_is_too_short_for_a_job(monkeypatch, tmp_path):
     """Slurm takes such a job where it does not enforce limits, and never starts it."""
     lines = failed(site(monkeypatch, tmp_path, "gpu|up|4|10:00|gpu:4"))
@@ -65,6 +67,7 @@ def test_the_queue_is_estimated_before_anything_is_submitted(monkeypatch, tmp_pa
     assert "20 in the queue at a time" in line
 
 
+@pytest.mark.fault("the profile queues more jobs than the site allows", "`cluster check` says what to write")
 def test_more_jobs_than_a_user_may_have(monkeypatch, tmp_path):
     (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4", sacct=True, limits="\n8\n50"))
     assert "20 in the queue at a time, but you may have 8" in line

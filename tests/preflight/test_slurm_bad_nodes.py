@@ -28,6 +28,7 @@ def cluster(monkeypatch):
     return answers
 
 
+@pytest.mark.fault("a node on which every job fails", "left out after two, and named")
 def test_a_node_on_which_two_jobs_failed_is_left_out(cluster, capsys):
     cluster.nodes, cluster.sound = {"7": "n1", "8": "n1", "9": "n2"}, "n2\nn3"
     bad = BadNodes()
@@ -40,6 +41,7 @@ def test_a_node_on_which_two_jobs_failed_is_left_out(cluster, capsys):
     assert line(None, {}, settings=None, failed_nodes={"n4"}) == "n1,n4"
 
 
+@pytest.mark.fault("jobs fail on all nodes", "no node is blamed")
 def test_what_fails_everywhere_is_no_node_s_fault(cluster):
     cluster.nodes, cluster.sound = {"7": "n1", "8": "n1", "9": "n2", "10": "n2"}, ""
     bad = BadNodes()

@@ -68,11 +68,13 @@ def test_jobs_are_not_forgotten_while_the_controller_is_away():
     assert heard([None, running, None, ended]) == [{}, running, running, ended]
 
 
+@pytest.mark.fault("a job is preempted and Slurm does not requeue it", "it is sent again")
 def test_a_preempted_job_is_sent_again_unless_slurm_does():
     assert heard([{"7": "PREEMPTED"}]) == [{"7": "CANCELLED"}]
     assert heard([{"7": "PREEMPTED"}], requeue=True) == [{"7": "PREEMPTED"}]
 
 
+@pytest.mark.fault("the cluster forgets a job before anybody looked", "its files decide")
 def test_the_end_of_a_job_that_the_cluster_has_forgotten_is_heard_of():
     assert heard([{"7": "RUNNING", "8": "RUNNING"}, None, {"8": "RUNNING"}])[-1] == {"7": "UNKNOWN", "8": "RUNNING"}
 
@@ -117,6 +119,7 @@ def test_a_submit_command_gets_no_secrets_either(monkeypatch):
     assert "HF_TOKEN" not in slurm_plugin_guard.os.environ
 
 
+@pytest.mark.fault("secrets in the environment of the login node", "not sent along")
 def test_what_looks_like_a_secret_is_not_sent():
     kept = {"PATH": "x", "NCCL_DEBUG": "INFO", "TOKENIZERS_PARALLELISM": "false", "KEYBOARD": "us", "SLURM_CONF": "y"}
     secret = dict.fromkeys(

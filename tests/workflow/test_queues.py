@@ -44,6 +44,7 @@ def queue(tmp_path, built, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.fault("a scheduler other than Slurm, secrets in the environment", "the run is made; secrets are not sent")
 def test_a_run_by_way_of_another_scheduler(built, queue):
     text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x2]")
     built.campaign("queued", text.replace("Does it scale?", "Does a queue do?").replace("steps: 4", "steps: 5"))

@@ -52,7 +52,7 @@ def whole_machine(wildcards):
 
 
 def resources_of(job_of):
-    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. None of it counts on a single machine."""
+    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. One machine uses none of it."""
 
     def part(name):
         return lambda wildcards: resources_of_job(job_of(wildcards))[name]
@@ -99,7 +99,7 @@ def demanded():
 
 
 def demand_lost(targets):
-    """Start again with the files that a report was made from and that are missing now as further targets, if there are any."""
+    """Start again with what a report was made from and is missing now as further targets, if anything is."""
     campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
     lost = []
     for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:

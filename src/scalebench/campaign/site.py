@@ -86,10 +86,10 @@ class Site:
         devices, gpu = request.devices_per_node or None, self.gpu_type
         own: Request = {}
         if self.scheduler == "slurm":
-            asked = self.applied(request)
+            sent = self.applied(request)
             # One launcher per node is one task per node. tasks_per_gpu=0 keeps the plugin from asking for tasks per
             # GPU as well.
-            own = {"tasks": asked.nodes, "slurm_extra": asked.options, "mpi": asked.mpi, "gres": asked.gres}
+            own = {"tasks": sent.nodes, "slurm_extra": sent.options, "mpi": sent.mpi, "gres": sent.gres}
             own["tasks_per_gpu"] = 0
         elif self.scheduler == "lsf":
             whole = ["-x"] if EXCLUSIVE in self.applied(request).options.split() else []

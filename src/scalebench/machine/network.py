@@ -40,5 +40,6 @@ def loopback_problem() -> str | None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5).close()
     except OSError as error:
-        return f"127.0.0.1 cannot be reached ({error.strerror or error}): the loopback interface is down (ip link set lo up)"
+        why = error.strerror or str(error)
+        return f"127.0.0.1 cannot be reached ({why}): the loopback interface is down (ip link set lo up)"
     return None

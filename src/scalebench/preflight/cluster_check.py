@@ -109,12 +109,12 @@ def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> li
     checks = []
     for request in requests:
         partition = profile.resources(request.rule).get("slurm_partition", "")
-        limit, asked = limits.get(partition, float("inf")), request.job.runtime
-        if asked > limit:
+        limit, minutes = limits.get(partition, float("inf")), request.job.runtime
+        if minutes > limit:
             fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
             if request.rule in ("pairs", "same_allocation"):
                 fix = f"its runs are one job: {fix}"
-            text = f"{request.who}: {asked} minutes, partition {partition} gives at most {limit:g}"
+            text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
             checks.append(Check(False, text, fix))
     return checks
 

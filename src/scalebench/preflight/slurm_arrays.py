@@ -60,7 +60,7 @@ def grouped(jobs: Iterable[Any], rules: Iterable[str], largest: int) -> tuple[li
 
 
 def _request(job: Any) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((name, str(job.resources.get(name))) for name in job.resources.keys() if name not in UNLIKE))
+    return tuple(sorted((name, str(value)) for name, value in job.resources.items() if name not in UNLIKE))
 
 
 def become_task(arguments: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -42,7 +42,8 @@ def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
 
 
 def _event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
-    wall_time, step, summaries = 0.0, 0, []
+    wall_time, step = 0.0, 0
+    summaries: list[bytes] = []
     for number, kind, value in _fields(record):
         if (number, kind) == (1, EIGHT_BYTES) and isinstance(value, bytes):
             (wall_time,) = struct.unpack("<d", value)

@@ -12,7 +12,8 @@ from pathlib import Path
 PREFIX = "events.out.tfevents."
 MARK = b"brain.Event:"  # what the first record of every event file states
 LARGEST = 1 << 20  # bytes of a record with scalars; pictures and histograms are larger, and left out
-VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+VARINT, EIGHT_BYTES = 0, 1
+BYTES, FOUR_BYTES = 2, 5
 FLOAT, DOUBLE = 1, 2  # DataType of a tensor
 
 Value = int | float | bytes

@@ -96,9 +96,11 @@ def forecast_report(args: argparse.Namespace) -> None:
 def plan(args: argparse.Namespace) -> None:
     from datetime import date
 
+    from scalebench.forecast.ledger import now_utc
     from scalebench.forecast.plan import make_plan
     from scalebench.forecast.planner import Price
-    from scalebench.forecast.text import plan_text
+    from scalebench.forecast.spent import PLANS, record_plan, spent
+    from scalebench.forecast.text import plan_text, spent_text
 
     price = None
     if args.price is not None:
@@ -106,7 +108,13 @@ def plan(args: argparse.Namespace) -> None:
     elif args.price_date:
         raise UserError("--price-date is the date of a price; give --price as well")
     evidence = evidence_of(args.campaign, args.results)
-    print(plan_text(evidence.loaded, make_plan(evidence, price, args.budget)))
+    made = make_plan(evidence, price, args.budget, args.watts)
+    folder = args.results / evidence.loaded.name / PLANS
+    print(plan_text(evidence.loaded, made))
+    result = spent(folder, evidence.runs)
+    if result:
+        print(spent_text(result))
+    record_plan(folder, evidence.loaded.name, made, now_utc())
 
 
 def frontier(args: argparse.Namespace) -> None:
@@ -235,6 +243,8 @@ def add(commands: Group) -> None:
     planned.add_argument("--price", type=_positive, metavar="X", help="of a device hour")
     planned.add_argument("--currency", default="USD", metavar="CODE", help="of the price (default: USD)")
     planned.add_argument("--price-date", metavar="DATE", help="when the price was true (default: today)")
+    text = "power of a device (default: as measured, where there is an energy counter)"
+    planned.add_argument("--watts", type=_positive, metavar="W", help=text)
     planned.add_argument("--budget", type=_positive, metavar="H", help="device hours that may be spent")
     results_option(planned)
 

@@ -92,11 +92,13 @@ def find_frontier(
         if result["nbytes"] > nbytes:  # a GPU that is shared: it ran, but not within the limit that was given
             return Trial(micro_batch, None)
         per_step = own.batch.global_ * own.workload.seq_len
-        return Trial(micro_batch, result["nbytes"], per_step / result["seconds"], int(result["retries"]))
+        rate = per_step / result["seconds"]
+        base = min(result["base"], result["nbytes"])
+        return Trial(micro_batch, result["nbytes"], rate, int(result["retries"]), base)
 
     allowed = sizes_to_try(most)
     state, per_sample = expected_bytes(cell)
-    start = int(max(nbytes / 4 - state, 0) / per_sample)
+    start = int(max(nbytes - state, 0) / per_sample / 4)
     answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
     return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
 

@@ -107,7 +107,8 @@ def frontier_text(cell: str, frontier: Frontier) -> str:
         head += {
             "ran out of memory": "; the next one ran out of memory",
             "largest allowed": "; the corpus allows no larger one",
-            "none": "; the search ended before the one above it was tried",
+            "a larger one ran out of memory": f"; {frontier.failed} ran out of memory, those between were not tried",
+            "none": "; the search ended before a larger one failed",
         }[frontier.certificate]
     if frontier.fastest is not None:
         head += f"; micro-batch {frontier.fastest} is the fastest"

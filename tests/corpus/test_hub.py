@@ -66,6 +66,9 @@ def test_a_file_is_whole_checked_and_described(server, file, target):
     }
     assert json.loads((target.parent / "data.bin.json").read_text()) == record
     assert sorted(p.name for p in target.parent.iterdir()) == [".data.bin.lock", "data.bin", "data.bin.json"]
+    assert [path for path, _ in server.seen] == [PATH, STORE], "nothing else is asked or sent"
+    callers = {headers["User-Agent"] for _, headers in server.seen}
+    assert all(caller.startswith("scalebench/") and "torch" not in caller for caller in callers)
     server.seen.clear()
     assert download_from_hub(file, target) == record
     assert server.seen == [], "an intact file is not asked for again"

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
-from huggingface_hub import HfFileMetadata, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub import HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
@@ -30,6 +30,9 @@ from scalebench.corpus.store import (
 )
 from scalebench.errors import UserError
 from scalebench.files import sha256_of
+
+# Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
+constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 class _WithoutQueries(logging.Filter):
@@ -117,7 +120,9 @@ def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
 
 def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
     # False: no token, not even one that `hf auth login` has stored.
-    metadata = get_hf_file_metadata(file.url, token=file.token or False, endpoint=file.endpoint, retry_on_errors=True)
+    metadata = get_hf_file_metadata(
+        file.url, token=file.token or False, endpoint=file.endpoint, library_name="scalebench", retry_on_errors=True
+    )
     stated = _stated_sha256(file, metadata)
     # Another version of the file has another part, so that one is never continued with the bytes of another.
     version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
@@ -157,7 +162,7 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
     `hf_hub_download` would start again from the first byte: it deletes its part when it fails.
     """
     same_host = urlsplit(metadata.location).netloc == urlsplit(file.endpoint).netloc
-    headers = build_hf_headers(token=(same_host and file.token) or False)
+    headers = build_hf_headers(token=(same_host and file.token) or False, library_name="scalebench")
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("r+b" if part.exists() else "wb", buffering=0) as out:
         have = out.seek(0, os.SEEK_END)

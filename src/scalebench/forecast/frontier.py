@@ -104,7 +104,7 @@ def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | Non
         end = _meets(known, fitting[0], limit)
         # A line that has already promised too much is not believed again: half of the way.
         return _at_most(between, max(NEAR_END * end if not failed else (low + min(failed)) / 2, between[0]))
-    end = _meets(*fitting[-2:], limit)
+    end = _meets(fitting[-2], fitting[-1], limit)
     if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
         return between[-1]
     return _at_most(between, max(end, between[0]))

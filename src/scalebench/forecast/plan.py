@@ -194,6 +194,8 @@ def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step:
 
 def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
     """Peak bytes of a device, and the verdict where the device's memory is known (GPUs)."""
+    if cell.is_open:
+        return None, "unknown"
     peaks, capacities = [], []
     for other in evidence.loaded.cells:
         for run in evidence.runs.get(other.slug, []):

@@ -16,6 +16,7 @@ PAIR_S = 0.3  # the same within the pairs of a comparison
 FORK_SERVER_S = 6.0  # imports of the process that ranks are forked from, once for each engine
 TRACE_S = 5.0  # writing and reading a trace
 REPLAY_S = 10.0  # imports and the steps of a reference
+TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
@@ -31,6 +32,7 @@ class Planned:
     traced: int
     replayed: int  # workloads whose first steps are replayed as a reference
     swept: int  # groups of devices in which collectives are timed
+    searched: int  # cells whose micro-batch is found by trials
     seconds: float
     basis: str  # what the estimate rests on
 
@@ -42,6 +44,8 @@ class Planned:
         parts += [plural(self.traced, "trace")] if self.traced else []
         parts += [plural(self.replayed, "reference")] if self.replayed else []
         parts += [plural(self.swept, "sweep of collectives", "sweeps of collectives")] if self.swept else []
+        searches = plural(self.searched, "search for a micro-batch", "searches for a micro-batch")
+        parts += [searches] if self.searched else []
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         return f"{counts}: about {duration(self.seconds)} one after the other ({self.basis})"
 
@@ -66,11 +70,13 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     forecast = campaign.forecast
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
     seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
+    searched = [cell for cell in loaded.cells if cell.searched]
+    seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
     missing = {tokens_dir(results, cell) for cell in loaded.cells}
     seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
     seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
     basis = times.basis([*timed, *arms])
-    return Planned(len(timed), len(arms), len(loaded.traced), len(workloads), swept, seconds, basis)
+    return Planned(len(timed), len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis)
 
 
 def _replay_s(path: Path) -> float:

@@ -87,8 +87,9 @@ class RunTimes:
 
     def device(self, cell: Cell) -> str:
         """cpu or cuda: where the cell runs here."""
-        wanted = cell.execution.device
-        return wanted if wanted != "auto" else "cuda" if self.gpus else "cpu"
+        if cell.execution.device == "auto":
+            return "cuda" if self.gpus else "cpu"
+        return cell.execution.device
 
     def basis(self, cells: Iterable[Cell]) -> str:
         """What the estimates of `cells` rest on, in words."""

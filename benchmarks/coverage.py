@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scalebench.analysis.confidence import Estimate, paired_ratio, rate
+from scalebench.analysis.confidence import CONFIDENCE, Estimate, paired_ratio, rate
 from scalebench.analysis.measured_cells import MeasuredCell
 from scalebench.analysis.paired_test import compare, detectable, pairs_needed
 from scalebench.analysis.recommend import SIMPLICITY, recommend
 from scalebench.analysis.simultaneous import Family, compare_all, fewest_repeats, repeats_to_resolve
+from scalebench.analysis.stopping import confidence_at, resolved
 from scalebench.audit.finding import Findings
+from scalebench.campaign.repeats import RepeatUntil
 
 Random = np.random.Generator
 Draw = Callable[[Random, int, int], np.ndarray]  # cells, repeats -> logarithms of rates, truth 0
@@ -42,11 +44,11 @@ def _small(random: Random, k: int, n: int) -> np.ndarray:
     return 0.01 * random.standard_normal((k, n))
 
 
-def family(logs: np.ndarray, matched: bool = True) -> Family:
+def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:
     """The comparison of cells with these logarithms of rates; repeats that do not match have numbers of their own."""
     offset = 0 if matched else logs.shape[1]
     rates = {str(i): {i * offset + j: math.exp(value) for j, value in enumerate(row)} for i, row in enumerate(logs)}
-    compared = compare_all(rates)
+    compared = compare_all(rates, confidence=confidence)
     assert compared is not None
     return compared
 
@@ -54,6 +56,43 @@ def family(logs: np.ndarray, matched: bool = True) -> Family:
 def false_claims(random: Random, draw: Draw, k: int, n: int, trials: int, matched: bool = True) -> float:
     """Part of campaigns of k equal cells in which any two are told apart."""
     return float(np.mean([family(draw(random, k, n), matched).differ.any() for _ in range(trials)]))
+
+
+def stopped(
+    random: Random, draw: Draw, k: int, rule: RepeatUntil, trials: int, effect: float = 0.0, naive: bool = False
+) -> dict[str, float]:
+    """Campaigns whose repeats end as `rule` says. `effect`: by which the first cell is faster, of the rate. `naive`:
+    95 % at every look.
+
+    `false`: a pair of equal cells told apart, or the wrong one of two said to be faster; `missed`: a pair whose
+    interval at the end leaves the truth out; `rates`: part of the intervals of a cell's rate that hold its truth.
+    """
+    truth = np.zeros(k)
+    truth[0] = math.log1p(effect)
+    centre = float(draw(random, 1, 200_000).mean())
+    false = missed = decided = repeats = rates = 0
+    for _ in range(trials):
+        logs = draw(random, k, rule.at_most) + truth[:, None]
+        for n in rule.looks():
+            compared = family(logs[:, :n], confidence=CONFIDENCE if naive else confidence_at(rule, n))
+            fastest = int(np.argmax(logs[:, :n].mean(axis=1)))
+            ratios = [
+                {"low": compared.low(i, fastest), "high": compared.high(i, fastest)} for i in range(k) if i != fastest
+            ]
+            done = all(resolved(ratio, rule.resolve) for ratio in ratios)
+            if done:
+                break
+        apart = truth[:, None] - truth[None, :]
+        wrong = compared.differ & (np.sign(compared.log_ratio) != np.sign(apart))
+        false += bool(wrong.any())
+        missed += bool((np.abs(compared.log_ratio - apart) > compared.half + 1e-12).any())
+        decided += done
+        repeats += n
+        cell = rate(list(np.exp(logs[-1, :n])), [1.0] * n)
+        value = math.exp(float(logs[-1, :n].mean()))
+        rates += (cell.low or 0) * value / cell.value <= math.exp(centre) <= (cell.high or 0) * value / cell.value
+    counts = {"false": false, "missed": missed, "decided": decided, "repeats": repeats, "rates": rates}
+    return {name: number / trials for name, number in counts.items()}
 
 
 def single_coverage(random: Random, draw: Draw, n: int, trials: int) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from scalebench.preflight.planned_work import duration, planned_work
 TEXT = """title: x
 work: {global_batch: 8}
 vary: {geometry: [1x1, 1x2]}
-compare: [{name: fused, b: {fused_optimizer: false}, pairs: 3, null_pairs: 2}]
+compare: [{name: fused, b: {fused_optimizer: false}, pairs: 4, null_pairs: 2}]
 trace: {cells: [ddp-n1x2]}
 repeats: 4
 """
@@ -25,15 +25,15 @@ def loaded(tmp_path, repository, monkeypatch) -> LoadedCampaign:
 
 def test_everything_that_runs_is_counted(loaded, tmp_path):
     plan = planned_work(loaded, tmp_path)
-    assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 10, 1, 1)
-    assert "8 timed runs, 10 runs in A/B pairs, 1 trace and 1 reference: about" in plan.text
+    assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 12, 1, 1)
+    assert "8 timed runs, 12 runs in A/B pairs, 1 trace and 1 reference: about" in plan.text
     assert plan.seconds > 19 * 10
 
 
 def test_finished_runs_are_a_better_estimate(loaded, tmp_path, monkeypatch):
     monkeypatch.setattr("scalebench.preflight.planned_work._finished_s", lambda *_: [100.0, 100.0, 100.0])
     plan = planned_work(loaded, Path("nowhere"))
-    assert plan.seconds == pytest.approx(19 * 100, rel=0.02)
+    assert plan.seconds == pytest.approx(21 * 100, rel=0.02)
     assert "estimated from 3 finished runs" in plan.text
 
 

@@ -25,9 +25,32 @@ def tokens_of(wildcards):
     return tokens_dir(RESULTS, cell_of(wildcards))
 
 
+def enough_repeats(wildcards):
+    """Repeats of each cell. With `repeats.resolve` every look must be there first: it says whether they go on."""
+    rule = of_campaign(wildcards).campaign.repeat_until
+    if rule is None:
+        return of_campaign(wildcards).campaign.most_repeats
+    for repeats in rule.looks()[:-1]:
+        taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
+        if not or_exit(goes_on, Path(taken)):
+            return repeats
+    return rule.at_most
+
+
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
-    return lambda wildcards: [folder / name for folder in of_campaign(wildcards).runs(RESULTS) for name in names]
+
+    def files(wildcards):
+        folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
+        return [folder / name for folder in folders for name in names]
+
+    return files
+
+
+def first_runs(wildcards):
+    """The runs that a look is taken at."""
+    folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
+    return [folder / "training_metrics.json" for folder in folders]
 
 
 def trace_files(wildcards, *names):

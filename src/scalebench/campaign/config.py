@@ -8,6 +8,7 @@ from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scalebench.campaign.question import Percent, Question
+from scalebench.campaign.repeats import RepeatUntil
 from scalebench.campaign.unmeasured import Forecasting, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
@@ -287,7 +288,13 @@ class Comparison(Section):
     )
     a: Choice = key(Choice(), "The arm that is compared with: what differs from the sections above.", "none")
     b: Choice = key(Choice(), "The arm that is asked about.", "none")
-    pairs: int = key(8, "Pairs of A and B. The interval is over pairs.", "pairs", ge=2, le=10_000)
+    pairs: int = key(
+        8,
+        "Pairs of A and B, an even number: A goes first in half of them. The interval is over pairs.",
+        "pairs",
+        ge=2,
+        le=10_000,
+    )
     null_pairs: int = key(
         4,
         "Pairs of A and A, mixed among the others: what the method sees where there is nothing to see.",
@@ -295,6 +302,15 @@ class Comparison(Section):
         ge=2,
         le=10_000,
     )
+
+    @field_validator("pairs")
+    @classmethod
+    def _balanced(cls, pairs: int) -> int:
+        if pairs % 2:
+            raise ValueError(
+                f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
+            )
+        return pairs
 
 
 class Campaign(Section):
@@ -328,14 +344,26 @@ class Campaign(Section):
         "no more is recommended. Changing it re-runs nothing.",
         "part of the tokens/s",
     )
-    repeats: int = key(
+    repeats: Annotated[int, Field(ge=1, le=10_000)] | RepeatUntil = key(
         3,
-        "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.",
+        "Runs per cell, each in fresh processes. Intervals need 2, claims 3, and 5 or more are better. Or a mapping: "
+        "repeat until the comparison is decided.",
         "runs",
-        ge=1,
-        le=10_000,
     )
     resources: Resources = key(Resources(), Resources.__doc__, "none")
+
+    @property
+    def repeat_until(self) -> RepeatUntil | None:
+        """The rule by which repeats end, if their number is not fixed."""
+        return self.repeats if isinstance(self.repeats, RepeatUntil) else None
+
+    @property
+    def fewest_repeats(self) -> int:
+        return self.repeats.at_least if isinstance(self.repeats, RepeatUntil) else self.repeats
+
+    @property
+    def most_repeats(self) -> int:
+        return self.repeats.at_most if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @field_validator("title")
     @classmethod

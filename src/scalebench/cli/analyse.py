@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalebench import __version__
-from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
+from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option
 from scalebench.errors import damaged, missing
 
 if TYPE_CHECKING:
@@ -52,8 +52,33 @@ def analyse(args: argparse.Namespace) -> None:
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
     campaign = loaded.campaign
-    report = scaling_report(loaded.name, campaign.title, runs, all_findings, campaign.margin, loaded.question)
+    report = scaling_report(
+        *(loaded.name, campaign.title, runs, all_findings),
+        margin=campaign.margin,
+        question=loaded.question,
+        repeat_until=campaign.repeat_until,
+    )
     write_json(folder / "scaling_report.json", report)
+
+
+def look(args: argparse.Namespace) -> None:
+    from scalebench.analysis.scaling import scaling_report
+    from scalebench.audit.finding import Findings
+    from scalebench.errors import UserError
+    from scalebench.files import write_json
+
+    loaded, runs = _runs(args, args.repeats)
+    rule = loaded.campaign.repeat_until
+    if rule is None:
+        raise UserError(f"{args.campaign}: repeats is a number; there is nothing to decide")
+    # Rates alone decide when repeats end: what a check finds in them is for the report.
+    unchecked = Findings(campaign=loaded.name, checks=[], findings=[])
+    report = scaling_report(
+        *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
+    )
+    write_json(args.out, report["repeats"])
+    what = "goes on" if report["repeats"]["goes_on"] else f"ends: {report['repeats']['why']}"
+    print(f"{loaded.name}: {args.repeats} repeats; {what}")
 
 
 def comparison(args: argparse.Namespace) -> None:
@@ -187,12 +212,12 @@ def compare(args: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
-def _runs(args: argparse.Namespace) -> tuple:
+def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.run import read_planned
 
     loaded = LoadedCampaign(args.campaign)
-    planned = loaded.planned(args.results)
+    planned = loaded.planned(args.results, repeats)
     return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
 
 
@@ -234,6 +259,10 @@ def add_stages(stages: Group) -> None:
         ("pdf", pdf, "report.pdf: a short paper"),
     ):
         results_option(on_campaign(stages, name, stage, doc))
+    looks = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
+    results_option(looks)
+    looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
+    looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
     tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
     tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
     tables.add_argument("folder", type=path, help="results/<campaign>")

@@ -24,7 +24,8 @@ ENOUGH = 3  # finished runs from which the others are estimated
 class Planned:
     """How many runs of each kind a campaign makes, and how long they may take."""
 
-    timed: int
+    timed: int  # with `repeats.resolve` at most
+    fewest: int  # timed runs before the first look at the results
     compared: int  # runs in the pairs of A/B comparisons
     traced: int
     replayed: int  # workloads whose first steps are replayed as a reference
@@ -35,18 +36,20 @@ class Planned:
     @property
     def text(self) -> str:
         """One sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about 15 minutes (...)"."""
-        parts = [plural(self.timed, "timed run")]
+        several = f"{self.fewest:,} to " if self.fewest < self.timed else ""
+        parts = [several + plural(self.timed, "timed run")]
         parts += [plural(self.compared, "run") + " in A/B pairs"] if self.compared else []
         parts += [plural(self.traced, "trace")] if self.traced else []
         parts += [plural(self.replayed, "reference")] if self.replayed else []
         parts += [plural(self.swept, "sweep of collectives", "sweeps of collectives")] if self.swept else []
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-        return f"{counts}: about {duration(self.seconds)} one after the other ({self.basis})"
+        most = "at most " if several else ""
+        return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis})"
 
 
 def planned_work(loaded: LoadedCampaign, results: Path) -> Planned:
     """Count the runs of a campaign and estimate their time: from its finished runs, else from its work."""
-    repeats = loaded.campaign.repeats
+    repeats = loaded.campaign.most_repeats
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     compared = sum(2 * number for number, _, _ in pairs)
     finished = _finished_s(loaded, results)
@@ -65,7 +68,8 @@ def planned_work(loaded: LoadedCampaign, results: Path) -> Planned:
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
     replayed = len({workload_name(cell.config) for cell in loaded.cells})
     seconds += START_S * (swept + replayed)
-    return Planned(timed, compared, len(loaded.traced), replayed, swept, seconds, basis)
+    fewest = len(loaded.cells) * loaded.campaign.fewest_repeats
+    return Planned(timed, fewest, compared, len(loaded.traced), replayed, swept, seconds, basis)
 
 
 def duration(seconds: float) -> str:

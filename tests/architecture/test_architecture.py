@@ -208,6 +208,17 @@ def test_no_file_does_too_much(pattern, repository):
         assert len(path.read_text().splitlines()) <= 400, path
 
 
+@pytest.mark.parametrize(
+    "pattern", ["Makefile", "Snakefile", "workflow/**/*", "config/**/*.yaml", "profiles/**/*.yaml", "envs/*.sh"]
+)
+def test_lines_end_at_120_characters(pattern, repository):
+    """ruff looks at Python; this looks at the rest that people edit. Rows of figures and patterns of data excepted."""
+    for path in repository.glob(pattern):
+        if path.is_file() and "case_studies" not in path.parts:
+            long = [i for i, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
+            assert not long, f"{path}: {long}"
+
+
 def test_every_module_says_what_it_is_for():
     for path in PACKAGE.rglob("*.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path

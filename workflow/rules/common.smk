@@ -1,4 +1,7 @@
-"""Input functions and requests that several rules share. A campaign is read when a target asks for it, so a broken one disturbs no other."""
+"""Input functions and requests that several rules share.
+
+A campaign is read when a target asks for it, so a broken one disturbs no other.
+"""
 
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 
@@ -60,7 +63,10 @@ def trace_files(wildcards, *names):
 
 
 def whole_machine(wildcards):
-    """Threads: all of this machine, as nothing else may run beside a measurement. On a cluster cpus_per_task says it."""
+    """Threads: all of this machine, as nothing else may run beside a measurement.
+
+    On a cluster cpus_per_task says how many.
+    """
     return workflow.resource_settings.cores or 1
 
 

@@ -20,7 +20,8 @@ def comparison_files(wildcards):
 
 def pairs_files(wildcards):
     """The pairs of every comparison of the campaign."""
-    return [RESULTS / wildcards.campaign / "compare" / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
+    folder = RESULTS / wildcards.campaign / "compare"
+    return [folder / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
 
 
 rule pairs:

@@ -1,4 +1,4 @@
-"""One timed run: one repeat of one cell, in fresh processes, alone on the machine or in a job of its own on a cluster."""
+"""One timed run: one repeat of one cell, alone on the machine or in a job of its own on a cluster."""
 
 
 rule train:
@@ -30,5 +30,6 @@ rule train:
     resources:
         **resources_of(job_of_run),
     shell:
-        "scalebench stage train {params.file} {wildcards.cell} --repeat {wildcards.rep} --fingerprints {params.fingerprint}"
+        "scalebench stage train {params.file} {wildcards.cell} --repeat {wildcards.rep}"
+        " --fingerprints {params.fingerprint}"
         " --tokens {params.tokens} --out results/{wildcards.campaign}/runs/{wildcards.cell}/rep{wildcards.rep}"

@@ -73,7 +73,9 @@ def explain(args: argparse.Namespace) -> None:
     elif args.code in PAGES:
         print(page_text(args.code))
     else:
-        raise UserError(f'there is no page "{args.code}".{nearest(args.code, PAGES)} Pages: {", ".join(PAGES)}')
+        raise UserError(
+            f'there is no finding "{args.code}".{nearest(args.code, PAGES)} `scalebench explain` lists them.'
+        )
 
 
 def write_case_studies(args: argparse.Namespace) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-NEAR_FULL = 0.95  # of the limit: the allocator gives back and asks again, and throughput falls
+from scalebench.audit.campaign.memory import NEAR_FULL
+
 MOST_TRIALS = 6
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
+from scalebench.audit.campaign.memory import device_bytes
 from scalebench.campaign.cells import Cell
 from scalebench.forecast.campaign_forecast import Calibration, Evidence, calibrate, rate, spread_of_runs
 from scalebench.forecast.collective import Unsupported
-from scalebench.forecast.findings import device_bytes
 from scalebench.forecast.interval import LEVEL, Interval
 from scalebench.forecast.memory import Peak, fit_memory, verdict
 from scalebench.forecast.planner import (

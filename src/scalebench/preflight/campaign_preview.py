@@ -50,8 +50,8 @@ def show(loaded: LoadedCampaign) -> str:
     tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_span(fewest, runs)} runs, "
-        f"{tokens_text} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, "
-        f"{hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
+        f"{tokens_text} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
+        f"so at most {hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
     )

@@ -9,6 +9,7 @@ from scalebench.audit.campaign import (  # noqa: F401
     convergence,
     execution,
     knobs,
+    memory,
     published,
     repeats,
     replayed,

@@ -91,6 +91,12 @@ CATALOG = {
         _sizes,
         _scaled,
     ),
+    "forecast": Chart(
+        "Forecasts",
+        "Time of a step as it was forecast before the run: the band is the interval, the line its value; the dot is "
+        "what was measured afterwards, red where it is outside.",
+        lambda loaded: loaded.campaign.forecast.enabled,
+    ),
     "step_time": Chart(
         "Step times",
         "Time of an optimizer step with all of its micro-batches on the slowest rank. All steps of all runs of a "

@@ -58,7 +58,7 @@ checkpoint look:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-        rule=lambda w: str(of_campaign(w).campaign.repeat_until),
+        until=lambda w: str(of_campaign(w).campaign.repeat_until),
         question=lambda w: of_campaign(w).question,
     shell:
         "scalebench stage look {params.file} --repeats {wildcards.repeats} --out {output} > {log} 2>&1"
@@ -85,7 +85,7 @@ rule analyse:
         target=lambda w: of_campaign(w).campaign.target_loss,
         margin=lambda w: of_campaign(w).campaign.margin,
         question=lambda w: of_campaign(w).question,
-        repeats=lambda w: str(of_campaign(w).campaign.repeat_until),
+        until=lambda w: str(of_campaign(w).campaign.repeat_until),
     shell:
         "scalebench stage analyse {params.file} > {log} 2>&1"
 

@@ -30,14 +30,14 @@ def tokens_of(wildcards):
 
 def enough_repeats(wildcards):
     """Repeats of each cell. With `repeats.resolve` every look must be there first: it says whether they go on."""
-    rule = of_campaign(wildcards).campaign.repeat_until
-    if rule is None:
+    until = of_campaign(wildcards).campaign.repeat_until
+    if until is None:
         return of_campaign(wildcards).campaign.most_repeats
-    for repeats in rule.looks()[:-1]:
+    for repeats in until.looks()[:-1]:
         taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
         if not or_exit(goes_on, Path(taken)):
             return repeats
-    return rule.at_most
+    return until.at_most
 
 
 def run_files(*names):

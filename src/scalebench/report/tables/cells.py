@@ -150,6 +150,6 @@ def _note(report: dict[str, Any]) -> str:
         f"Speed-up is relative to the same series at its smallest number of devices ({baselines}); rates are all "
         "tokens over all time of the windows. Time to loss: seconds in the window until the smoothed training loss "
         "falls to the target loss; validation follows the window. –: unknown, does not apply, or too few steps "
-        "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % for "
-        "all pairs together (3 repeats or more)."
+        "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % "
+        "for all pairs together (3 repeats or more)."
     )

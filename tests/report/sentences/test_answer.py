@@ -173,7 +173,7 @@ def test_a_difference_that_does_not_matter_is_an_answer(campaign):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.06}
     answer = conclude(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
-    assert answer.verdict == "No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.000x"
+    assert answer.verdict == "No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.00x"
     assert answer.decided
 
 

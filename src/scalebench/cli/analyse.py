@@ -189,11 +189,11 @@ def compare(args: argparse.Namespace) -> None:
 
 def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.loaded import LoadedCampaign
-    from scalebench.record.run import read_planned
+    from scalebench.record.unreadable import planned_run
 
     loaded = LoadedCampaign(args.campaign)
     planned = loaded.planned(args.results)
-    return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
+    return loaded, [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
 
 
 def _findings(folder: Path) -> "Findings":

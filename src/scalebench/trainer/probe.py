@@ -90,9 +90,9 @@ class Probe(TorchDispatchMode):
             return func(*args, **kwargs)
         with self.clock.paused():
             result = func(*args, **kwargs)
-            for part in result if isinstance(result, tuple) else (result,):
-                if isinstance(part, torch.ScriptObject):  # torch.classes.c10d.Work
-                    part.wait()
+            works: list[Any] = [part for part in _parts(result) if isinstance(part, torch.ScriptObject)]
+            for work in works:  # torch.classes.c10d.Work
+                work.wait()
         return result
 
     def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
@@ -150,6 +150,10 @@ def state_bytes(device: torch.device) -> int:
             if storage.device.type == "cpu":
                 storages[storage.data_ptr()] = storage.nbytes()
     return sum(storages.values())
+
+
+def _parts(result: object) -> tuple:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _tensors(value: object) -> list[Tensor]:

@@ -1,12 +1,13 @@
 """Are repeats runs of their own?"""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
-from scalebench.audit.external.context import AuditContext, grouped_by, of_evidence
+from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.registry import Flag
 from scalebench.audit.shared_codes import RUN_COPIED
-from scalebench.importers.reported import ReportedRun
+from scalebench.importers.reported import REPEAT, ReportedRun
 
 DIGITS = 8  # significant ones of one time, from which two measurements never agree by chance
 STEPS = 10  # of a series, and DISTINCT different times in it
@@ -16,7 +17,11 @@ DISTINCT = 5
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     """Runs whose names differ only by their repeat were measured one by one."""
-    for repeats in grouped_by(context.runs, "name_without_repeat", "format").values():
+    groups: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
+    for run in context.runs:
+        alone = REPEAT.fullmatch(run.name.lower())  # in a folder of repeats that is audited by itself
+        groups["" if alone else run.name_without_repeat, run.format].append(run)
+    for repeats in groups.values():
         for first, second in combinations(repeats, 2):
             same = same_measurement(first, second)
             if same and first.name != second.name:

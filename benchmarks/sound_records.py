@@ -20,7 +20,9 @@ from scalebench.audit.campaign.all_checks import audit
 def main() -> int:
     sets = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     began = time.perf_counter()
-    runs, accused, examples = 0, Counter[str](), {}
+    runs = 0
+    accused: Counter[str] = Counter()
+    examples: dict[str, str] = {}
     for seed in range(sets):
         with tempfile.TemporaryDirectory() as folder:
             records = random_set(Path(folder) / "results/x", seed)

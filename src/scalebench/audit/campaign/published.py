@@ -220,7 +220,7 @@ def _of_census(run: MeasuredRun) -> Figures:
 
 def _of_startup(run: MeasuredRun) -> Figures:
     """Times outside the window, from the times of day at which they began and ended."""
-    startup, ranks, rows = run.metrics.startup, run.metrics.ranks, run.steps
+    startup, ranks = run.metrics.startup, run.metrics.ranks
     began, program = startup.launcher_epoch_s, startup.program_epoch_s
     if began is None or program is None or any("ready_epoch_s" not in rank for rank in ranks):
         return
@@ -229,7 +229,7 @@ def _of_startup(run: MeasuredRun) -> Figures:
     yield "startup.launch_s", startup.launch_s, program - began
     yield "startup.setup_s", startup.setup_s, ready - program
     yield "startup.warmup_s", startup.warmup_s, warm - ready
-    first = rows["step_time_s"][rows["step"] == rows["step"].min()]
+    first = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]
     yield "startup.first_step_s", startup.first_step_s, float(first.max())
     closing = max((rank["closing_s"] for rank in ranks), default=None)
     yield "closing_s", run.metrics.closing_s, closing

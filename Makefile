@@ -25,18 +25,19 @@ gpu-check:
 	$(PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
 
 $(READY): pyproject.toml envs/requirements.lock
-	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "scalebench needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ...")'
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
+	{ echo "scalebench needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	pip install --progress-bar off --constraint envs/requirements.lock --editable '.[test]'
 	touch $@
 
-# After changing a version in pyproject.toml: resolve anew and write down everything that was installed.
+# After changing a version in pyproject.toml: resolve again and write down everything that was installed.
 lock:
 	fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && $$fresh/bin/pip install --editable '.[test]' && \
 	{ echo '# Every package of the environment, exactly; written by `make lock`.'; \
 	  $$fresh/bin/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > envs/requirements.lock && rm -rf $$fresh
 
-# After `make lock`: write envs/<stage>.yaml anew, in the environment that the lock describes.
+# After `make lock`: write envs/<stage>.yaml again, in the environment that the lock describes.
 envs: $(READY)
 	python envs/generate.py
 
@@ -58,4 +59,4 @@ picture: $(READY)
 # The faults of docs/reliability.md, one test each; the long ones start real ranks, Snakemake and a small Slurm cluster.
 .PHONY: faults
 faults: $(READY)
-	pytest $$(grep -o 'tests/[a-z_/]*\.py::test_[a-z0-9_]*' docs/reliability.md | sort -u)
+	pytest -m fault

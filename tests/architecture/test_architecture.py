@@ -135,6 +135,7 @@ RULES = [
     "trace_report",
     "trace_chart",
     "sweep",
+    "frontier",
     "forecast",
     "forecast_report",
 ]
@@ -165,7 +166,14 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "same_allocation", "pairs", "trace_capture", "sweep"):  # ranks are processes of their own
+    if rule in (
+        "train",
+        "same_allocation",
+        "pairs",
+        "trace_capture",
+        "sweep",
+        "frontier",
+    ):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
         unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
@@ -204,6 +212,17 @@ def test_the_launcher_and_the_analysis_need_no_torch():
 def test_no_file_does_too_much(pattern, repository):
     for path in repository.glob(pattern):
         assert len(path.read_text().splitlines()) <= 400, path
+
+
+@pytest.mark.parametrize(
+    "pattern", ["Makefile", "Snakefile", "workflow/**/*", "config/**/*.yaml", "profiles/**/*.yaml", "envs/*.sh"]
+)
+def test_lines_end_at_120_characters(pattern, repository):
+    """ruff looks at Python; this looks at the rest that people edit. Rows of figures and patterns of data excepted."""
+    for path in repository.glob(pattern):
+        if path.is_file() and "case_studies" not in path.parts:
+            long = [i for i, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
+            assert not long, f"{path}: {long}"
 
 
 def test_every_module_says_what_it_is_for():

@@ -9,7 +9,7 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from webserver import status
+from webserver import on_hub, status
 
 from scalebench.campaign.corpora import Corpus, Known, folder_of
 from scalebench.campaign.yaml_loader import load_corpora
@@ -52,13 +52,7 @@ def offer(server, corpus: Corpus, sentences: list[str], per_file: int = 20) -> C
     for i, name in enumerate(corpus.remote_files):
         content = file_of(corpus, name, sentences[i * per_file : (i + 1) * per_file])
         if corpus.source == "hub":
-            stated = {"X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": "c" * 40}
-            stored = f"/store/{hashlib.sha256(content).hexdigest()}"
-            server.redirects[f"/datasets/{corpus.repository}/resolve/{corpus.revision}/{name}"] = (
-                f"{server.url}{stored}?X-Signature=s3cret",
-                stated,
-            )
-            server.files[stored] = content
+            on_hub(server, corpus.repository, corpus.revision, name, content)
         else:
             server.files[f"/v1/{name}"] = content
     urls = [f"{server.url}/v1"] if corpus.source == "http" else []
@@ -153,6 +147,7 @@ def test_a_gated_corpus_without_a_token(server, remote, table, tmp_path, sentenc
         documents.fetch("oscar-2301", corpus, tmp_path / "out", Remote(remote.folder, server.url, None, remote.policy))
 
 
+@pytest.mark.fault("a proxy answers with a page of its own", "refused")
 def test_a_page_of_the_proxy_is_not_taken_for_a_corpus(server, remote, table, tmp_path, sentences):
     corpus = offer(server, table["webtext"], sentences)
     server.faults["/v1/webtext.train.jsonl"] = [status(200, b"<html>Sign in to the WiFi</html>")]
@@ -162,7 +157,7 @@ def test_a_page_of_the_proxy_is_not_taken_for_a_corpus(server, remote, table, tm
 
 def test_a_download_that_is_not_what_the_table_says(server, remote, table, tmp_path):
     corpus = table["ag_news"].model_copy(update={"known": {}})
-    server.files[f"/datasets/{corpus.repository}/resolve/{corpus.revision}/{corpus.files[0]}"] = b"not parquet"
+    on_hub(server, corpus.repository, corpus.revision, corpus.files[0], b"not parquet")
     message = r'corpus "ag_news": data/train-00000-of-00001.parquet cannot be read as parquet'
     with pytest.raises(UserError, match=message):
         documents.fetch("ag_news", corpus, tmp_path / "out", remote)

@@ -15,7 +15,7 @@ from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign
 from scalebench.files import sha256_of, write_json
 from scalebench.record.run import LAUNCHER, METRICS, METRICS_SEAL, Run, read_run
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 LIMIT_S = 120
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "context": 64}
@@ -48,15 +48,12 @@ def load() -> None:
 def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: None) -> Run:
     """The run of `c` in `out`, every rank with `patch` applied. Raises RuntimeError where it leaves no metrics."""
     out.mkdir(parents=True)
-    request = Request(
+    request = Request.of(
+        c,
+        tokens,
+        out,
         campaign="faults",
-        slug=c.slug,
-        repeat=1,
-        sections=sections_of(c),
-        tokens=str(tokens),
-        out=str(out),
         run_id=f"{out.parent.name}-{time.time_ns()}",
-        started=time.time(),
         time_limit=LIMIT_S,
         provenance=PROVENANCE | {"timestamp_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )

@@ -1,6 +1,5 @@
-"""Each finding about forecasts, links and memory fires where it should, and not beside it."""
+"""Each finding about forecasts, links fires where it should, and not beside it."""
 
-import pytest
 from synthetic import cells, write_run
 
 from scalebench.audit.forecast_codes import FORECAST_CODES
@@ -9,7 +8,6 @@ from scalebench.forecast.findings import (
     calibration_is_of_one_version,
     forecasts_hold,
     launches_of_a_sweep_agree,
-    memory_has_room,
     sweeps_reach_their_link,
 )
 from scalebench.forecast.ledger import Score
@@ -75,18 +73,6 @@ def test_a_link_below_its_figure_and_launches_that_differ():
     assert launches_of_a_sweep_agree(sweep(1.05)) == []
 
 
-@pytest.mark.parametrize(
-    ("reserved", "retries", "fires"),
-    [(79 * 2**30, 0, True), (60 * 2**30, 0, False), (60 * 2**30, 2, True), (None, None, False)],
-)
-def test_a_nearly_full_device_or_a_retry_is_near_the_cliff(tmp_path, reserved, retries, fires):
-    run = write_run(tmp_path, cells()[0])
-    memory = run.metrics.memory.model_copy(update={"max_cuda_reserved_bytes": reserved, "cuda_alloc_retries": retries})
-    run.metrics.memory = memory
-    run.metrics.hardware["gpus"] = [{"memory": "81920 MiB"}]
-    assert codes(memory_has_room(run)) == (["near-memory-cliff"] if fires else [])
-
-
 def test_runs_and_sweeps_of_two_versions_are_stale(tmp_path):
     run = write_run(tmp_path, cells()[0])
     run.metrics.env["torch_version"] = "2.13.0"
@@ -106,6 +92,5 @@ def test_every_code_has_a_page():
         "forecast-missed",
         "sweep-slower-than-link",
         "sweep-unstable",
-        "near-memory-cliff",
         "calibration-stale",
     }

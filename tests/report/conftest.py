@@ -56,6 +56,7 @@ class Results:
         runs_table, cells, _ = read_inputs(self.folder)
         lost = waterfall_report("synthetic", cells, self.report, {})["cells"]
         draw_waterfall(lost, self.folder / "charts")
+        drawn = [name for name in CATALOG if name not in ("batch_size", "seq_len", "forecast")]
         return PageInputs(
             runs=self.runs,
             runs_table=runs_table,
@@ -63,7 +64,7 @@ class Results:
             report=self.report,
             findings=self.findings,
             charts=self.folder / "charts",
-            drawn=[name for name in CATALOG if name not in ("batch_size", "seq_len")],
+            drawn=more.pop("drawn", drawn),
             campaign_file="config/campaigns/synthetic.yaml",
             comparisons=comparisons or [],
             waterfall=lost,

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.record.run import Run, read_run
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 SHARING = ["ddp", "fsdp", "zero0", "zero1", "zero2", "zero3"]
 OFFLOADING = ["zero1-offload", "zero2-offload", "zero3-offload"]
@@ -66,17 +65,9 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
         for cell in wanted:
             out = root / cell.slug
             out.mkdir()
-            request = Request(
-                campaign="matrix",
-                slug=cell.slug,
-                repeat=1,
-                sections=sections_of(cell),
-                tokens=str(folder),
-                out=str(out),
-                run_id=f"20260101T000000Z-{world:04x}{len(paths):04x}",
-                started=time.time(),
-                time_limit=120,
-                provenance=PROVENANCE,
+            run_id = f"20260101T000000Z-{world:04x}{len(paths):04x}"
+            request = Request.of(
+                cell, folder, out, campaign="matrix", run_id=run_id, time_limit=120, provenance=PROVENANCE
             )
             request.write(out / "request.json")
             paths.append(str(out / "request.json"))

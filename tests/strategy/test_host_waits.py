@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 MODEL = {"layers": 1, "width": 32, "heads": 2, "context": 32}
 EAGER = [("single", "fp32"), ("ddp", "fp32"), ("fsdp", "bf16"), ("zero1", "bf16"), ("zero2", "bf16"), ("zero3", "bf16")]
@@ -37,18 +36,7 @@ def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     paths = []
     for cell in expand(Campaign.model_validate(data)):
         path = root / f"{cell.slug}.request.json"
-        Request(
-            campaign="waits",
-            slug=cell.slug,
-            repeat=1,
-            sections=sections_of(cell),
-            tokens=str(tokens),
-            out=str(root),
-            run_id="1",
-            started=time.time(),
-            time_limit=120,
-            provenance={},
-        ).write(path)
+        Request.of(cell, tokens, root, campaign="waits", run_id="1", time_limit=120, provenance={}).write(path)
         paths.append(str(path))
     (root / "list.json").write_text(json.dumps(paths))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]

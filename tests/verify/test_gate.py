@@ -1,11 +1,16 @@
 """The gate: few false alarms, and a loss of 5 % is caught."""
 
+import json
+
 import numpy as np
 import pytest
 from synthetic import cells, write_run
 
+from scalebench.cli import parser
 from scalebench.errors import UserError
 from scalebench.verify.gate import gate, judge
+from scalebench.verify.history import history as history_of
+from scalebench.verify.history import steps_of
 
 CELLS = [f"cell{i}" for i in range(6)]
 
@@ -58,3 +63,87 @@ def test_results_are_read_and_compared(tmp_path):
     assert verdicts[0].change == pytest.approx(1 / 1.15 - 1, abs=0.02)
     with pytest.raises(UserError, match="at least 3 earlier results, not 2"):
         gate(tmp_path / "slow", earlier[:2])
+
+
+def with_steps(loss, cells=CELLS, sessions=12, after=3, trials=300):
+    """How often a history has a step, and how often one of a loss at the right place."""
+    random = np.random.default_rng(6)
+    some, right = 0, 0
+    for _ in range(trials):
+        rates = history(random, sessions)
+        for session in rates[sessions - after :]:
+            session.update({cell: session[cell] * (1 - loss) for cell in cells})
+        steps = steps_of(rates)
+        some += bool(steps)
+        right += any(s.change < 0 and abs(s.session - (sessions - after)) <= 1 for s in steps)
+    return some / trials, right / trials
+
+
+@pytest.mark.parametrize("sessions", [5, 12])
+def test_equal_histories_have_no_step_95_of_100_times(sessions):
+    assert with_steps(0.0, sessions=sessions)[0] <= 0.06
+
+
+def test_a_step_of_five_percent_is_found_where_it_is():
+    assert with_steps(0.05)[1] >= 0.95
+    assert with_steps(0.10, cells=CELLS[:1], after=4, trials=100)[1] >= 0.95
+
+
+def test_a_repaired_loss_is_two_steps_and_no_alarm():
+    level = [1.0] * 6 + [0.9] * 6 + [1.0] * 6
+    noise = np.random.default_rng(2).normal(0, 0.005, len(level))
+    steps = steps_of([{"a": 1000 * x * np.exp(e)} for x, e in zip(level, noise, strict=True)])
+    assert [(s.session, s.change < 0) for s in steps] == [(6, True), (12, False)]
+    assert steps[0].low < -0.1 < steps[0].high
+
+
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory):
+    """Six results, the last three of which are 15 % slower."""
+    root = tmp_path_factory.mktemp("history")
+    return [result(root / f"r{i}", 0.1 if i < 3 else 0.115, i) for i in range(6)]
+
+
+def test_a_history_of_results(slower, tmp_path):
+    series = history_of(slower[::-1])
+    assert [s.folder for s in series.sessions] == slower, "in the order of their dates"
+    assert series.cells == ["ddp-n1x1", "ddp-n1x2"]
+    assert {step.session for step in series.alarms} == {3}
+    assert "2 cells together" in {step.series for step in series.alarms}
+    assert history_of(slower[:3] + [result(tmp_path / f"n{i}", 0.1, 9 + i) for i in range(3)]).alarms == []
+    with pytest.raises(UserError, match="at least 5 results, not 4"):
+        history_of(slower[:4])
+    with pytest.raises(UserError, match='no cell "zero2"'):
+        history_of(slower, "zero2")
+
+
+def test_other_machines_are_left_out_of_a_history(slower, tmp_path):
+    other = result(tmp_path / "other", 0.1, 7)
+    for path in other.rglob("training_metrics.json"):
+        data = json.loads(path.read_text())
+        data["hardware"]["cpu_model"] = "another"
+        data["timestamp_utc"] = "2020-01-01T00:00:00Z"
+        path.write_text(json.dumps(data))
+    series = history_of([*slower, other])
+    assert [line.split(": ", 1)[1] for line in series.left_out] == [
+        f"{cell} is incomparable with the newest: processor" for cell in series.cells
+    ]
+    assert {step.session for step in series.alarms} == {4}, "the other one is the oldest and has no place in it"
+
+
+def test_the_console_and_the_chart_of_a_history(slower, tmp_path, capsys):
+    out = tmp_path / "history.svg"
+    words = ["gate", "--history", *map(str, slower), "--chart", str(out)]
+    args = parser().parse_args(words)
+    with pytest.raises(SystemExit) as ended:
+        args.run(args)
+    assert ended.value.code == 1
+    text = capsys.readouterr().out
+    assert "FAIL  2 cells together: -1" in text
+    assert f"since {slower[3]}" in text
+    assert out.read_text().count("tokens/s,") == 12, "every result of every cell has its value on hover"
+    assert "0000000 2026-01-01" in out.read_text()
+    for wrong, message in ((["gate"], "give RESULTS"), (["gate", "x", "--history", "y"], "takes all results")):
+        args = parser().parse_args(wrong)
+        with pytest.raises(UserError, match=message):
+            args.run(args)

@@ -17,7 +17,8 @@ def folder(tmp_path_factory):
 
 def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
     out = publish(folder, tmp_path, Publication(("Jane Doe",), notes="loopback"), "0")
-    assert out.name == "synthetic_cpu-cpu_2026-01-01"
+    metrics = json.loads((folder / "runs/ddp-n1x1/rep1/training_metrics.json").read_text())
+    assert out.name == f"synthetic_cpu-cpu_{metrics['timestamp_utc'][:10]}"
     assert verify(out)[0] == []
     assert "| Notes (interconnect, what is special) | loopback |" in (out / "README.md").read_text()
     assert 'name: "Jane Doe"' in (out / "CITATION.cff").read_text()

@@ -27,7 +27,8 @@ rule findings:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         pairs=lambda w: pairs_files(w),
         references=reference_files,
-        code=sources("analysis/campaign_findings.py", "files.py"),
+        forecast=lambda w: forecast_of(w),
+        code=sources("analysis/campaign_findings.py", "report/read_results.py", "files.py"),
     output:
         "results/{campaign}/findings.json",
     log:

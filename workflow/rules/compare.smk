@@ -20,7 +20,8 @@ def comparison_files(wildcards):
 
 def pairs_files(wildcards):
     """The pairs of every comparison of the campaign."""
-    return [RESULTS / wildcards.campaign / "compare" / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
+    folder = RESULTS / wildcards.campaign / "compare"
+    return [folder / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
 
 
 rule pairs:
@@ -39,7 +40,7 @@ rule pairs:
         "../../envs/train.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-        fingerprints=lambda w: [cell.fingerprint for cell in arms_of(w)[1:]],
+        fingerprints=lambda w: [cell.planned_fingerprint for cell in arms_of(w)[1:]],
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
     priority: 0 # after all first repeats of cells

@@ -9,6 +9,13 @@ def drawn_by(wildcards):
     return sources("report/charts/__init__.py", "report/read_results.py")
 
 
+def forecast_of(wildcards, *charts):
+    """forecast.json of a campaign that has forecasts; of a chart only where forecasts stand in it."""
+    if charts and wildcards.chart not in charts:
+        return []
+    return [RESULTS / wildcards.campaign / "forecast.json"] if of_campaign(wildcards).campaign.forecast.enabled else []
+
+
 rule table:
     message:
         "Write the table {wildcards.table} of {wildcards.campaign}"
@@ -45,6 +52,7 @@ rule chart:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
+        forecast=lambda w: forecast_of(w, "throughput", "speedup"),
         code=drawn_by,
     output:
         svg=report(
@@ -58,8 +66,10 @@ rule chart:
         "results/{campaign}/logs/chart-{chart}.log",
     conda:
         "../../envs/report.yaml"
+    params:
+        forecast=lambda w, input: [f"--forecast {path}" for path in input.forecast],
     shell:
-        "scalebench stage chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+        "scalebench stage chart {wildcards.chart} results/{wildcards.campaign} {params.forecast} > {log} 2>&1"
 
 
 rule loss_chart:
@@ -103,6 +113,7 @@ rule report:
         waterfall=lambda w: [
             f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
         ],
+        forecast=lambda w: forecast_of(w),
         code=sources(
             "report/page.py",
             "report/read_results.py",
@@ -147,6 +158,7 @@ rule pdf:
         waterfall=lambda w: [
             f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
         ],
+        forecast=lambda w: forecast_of(w),
         code=sources("report/paper.py", "report/read_results.py", "report/templates/paper.typ"),
     output:
         report(

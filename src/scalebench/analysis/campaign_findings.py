@@ -1,12 +1,14 @@
 """findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from scalebench.analysis.ab_comparison import Pair, runs_of
 from scalebench.analysis.scaling import scaling_series
 from scalebench.audit.campaign.all_checks import audit_campaign
 from scalebench.audit.campaign.traces import traced_cells
-from scalebench.audit.finding import Findings
+from scalebench.audit.finding import Finding, Findings
+from scalebench.audit.registry import by_severity
 from scalebench.record.run import Run, measured
 from scalebench.trace.profile_schema import Profile
 
@@ -20,3 +22,15 @@ def campaign_findings(
     """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs."""
     pairs = {name: runs_of(of_name) for name, of_name in (comparisons or {}).items()}
     return audit_campaign(campaign, runs, scaling_series(runs), traced_cells(profiles, measured(runs)), pairs)
+
+
+def with_forecasts(findings: Findings, forecast: dict[str, Any]) -> Findings:
+    """The findings with those about forecasts and sweeps, from forecast.json."""
+    own = [Finding.model_validate(finding) for finding in forecast["findings"]]
+    checks = [*findings.checks, *forecast["checks"]]
+    return Findings(
+        campaign=findings.campaign,
+        rules_version=findings.rules_version,
+        checks=checks,
+        findings=by_severity([*findings.findings, *own]),
+    )

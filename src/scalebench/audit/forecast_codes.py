@@ -1,4 +1,4 @@
-"""Pages of the findings about forecasts, links and memory; their checks are in `forecast/findings.py`."""
+"""Pages of the findings about forecasts and links; their checks are in `forecast/findings.py`."""
 
 from scalebench.audit.registry import Code
 
@@ -33,16 +33,6 @@ SWEEP_UNSTABLE = Code(
     repair="Make more launches (forecast.launches), or measure on a machine that nobody else uses.",
 )
 
-NEAR_MEMORY_CLIFF = Code(
-    "near-memory-cliff",
-    "note",
-    what="The allocator holds nearly all of the device, or had to give memory back and ask again: throughput falls "
-    "there, and a slightly longer sample is out of memory.",
-    detected="Reserved memory above 95 % of the device, or retries of the allocator.",
-    seen="OpenTau pull request 273: 7.0 to 4.9 samples/s at 97-98 % reserved; fms-fsdp issue 63.",
-    repair="Take a smaller micro-batch: scalebench frontier says which is the largest and which the fastest.",
-)
-
 CALIBRATION_STALE = Code(
     "calibration-stale",
     "suspect",
@@ -54,6 +44,5 @@ CALIBRATION_STALE = Code(
 )
 
 FORECAST_CODES = {
-    code.name: code
-    for code in (FORECAST_MISSED, SWEEP_SLOWER_THAN_LINK, SWEEP_UNSTABLE, NEAR_MEMORY_CLIFF, CALIBRATION_STALE)
+    code.name: code for code in (FORECAST_MISSED, SWEEP_SLOWER_THAN_LINK, SWEEP_UNSTABLE, CALIBRATION_STALE)
 }

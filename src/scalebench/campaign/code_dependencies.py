@@ -35,7 +35,10 @@ def sources(*entries: str) -> str:
     results re-runs no more than it would with the source files themselves as inputs.
     """
     paths = closure(*entries)
+    n_known = len(_known_hashes())
     content = "".join(f"{code_hash(Path(path))}  {_package_path(path)}\n" for path in paths)
+    if len(_known_hashes()) > n_known:
+        _keep_hashes()
     name = hashlib.sha256(" ".join(entries).encode()).hexdigest()[:8]
     summary = SUMMARIES / f"code-{Path(entries[0]).stem}-{name}.txt"
     if not summary.is_file() or summary.read_text() != content:
@@ -88,10 +91,6 @@ def code_hash(path: Path) -> str:
     known, key = _known_hashes(), f"{sys.version_info.minor}:{digest}"
     if key not in known:
         known[key] = hashlib.sha256(ast.dump(_without_docstrings(ast.parse(data))).encode()).hexdigest()
-        # Parsing everything takes most of a second, and each job of a cluster reads the Snakefile again.
-        if SUMMARIES.parent.is_dir():  # not where somebody calls one command by hand
-            with contextlib.suppress(OSError):
-                write_atomic(SUMMARIES / "hashes.json", json.dumps(known))
     return known[key]
 
 
@@ -101,6 +100,13 @@ def _known_hashes() -> dict[str, str]:
         return json.loads((SUMMARIES / "hashes.json").read_text())
     except (OSError, ValueError):
         return {}
+
+
+def _keep_hashes() -> None:
+    """For the next process: parsing all takes most of a second, and each job of a cluster reads the Snakefile."""
+    if SUMMARIES.parent.is_dir():  # not where somebody calls one command by hand
+        with contextlib.suppress(OSError):
+            write_atomic(SUMMARIES / "hashes.json", json.dumps(_known_hashes()))
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:

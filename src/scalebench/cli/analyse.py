@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scalebench import __version__
 from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
@@ -24,7 +24,7 @@ def collect(args: argparse.Namespace) -> None:
 
 def findings(args: argparse.Namespace) -> None:
     from scalebench.analysis.ab_comparison import read_pairs
-    from scalebench.analysis.campaign_findings import campaign_findings
+    from scalebench.analysis.campaign_findings import campaign_findings, with_forecasts
     from scalebench.files import write_json
     from scalebench.trace.profile_schema import PROFILE, read_profile
 
@@ -33,6 +33,8 @@ def findings(args: argparse.Namespace) -> None:
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
     all_findings = campaign_findings(loaded.name, runs, profiles, pairs)
+    if loaded.campaign.forecast.enabled:
+        all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
     for f in all_findings.findings:
         print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
@@ -63,7 +65,7 @@ def comparison(args: argparse.Namespace) -> None:
     from scalebench.report.charts import draw_comparison
     from scalebench.report.tables.comparison import write_comparison
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
@@ -81,7 +83,7 @@ def waterfall(args: argparse.Namespace) -> None:
     from scalebench.report.read_results import read_inputs, read_profiles
     from scalebench.report.tables.waterfall import write_waterfall
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     _, cells, scaling = read_inputs(folder)
     report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
@@ -109,7 +111,8 @@ def chart(args: argparse.Namespace) -> None:
 
     if args.chart not in CHARTS:
         raise unknown_chart(args.chart, CHARTS)
-    draw(args.chart, *read_inputs(args.folder), args.folder / "charts")
+    forecasts = _forecast(args.forecast)["forecasts"] if args.forecast else []
+    draw(args.chart, *read_inputs(args.folder), args.folder / "charts", forecasts)
 
 
 def loss_chart(args: argparse.Namespace) -> None:
@@ -127,7 +130,7 @@ def report(args: argparse.Namespace) -> None:
     folder, inputs = _page_inputs(args)
     write_page(inputs, folder / "report.html")
     write_manifest(folder, __version__)
-    print(conclude(inputs.report, list(inputs.comparisons)).text)
+    print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 
 
 def pdf(args: argparse.Namespace) -> None:
@@ -160,6 +163,7 @@ def _page_inputs(args: argparse.Namespace) -> tuple:
         traces=read_traces(folder)[0] if loaded.traced else None,
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
+        forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
     )
 
 
@@ -191,9 +195,15 @@ def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.unreadable import planned_run
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     planned = loaded.planned(args.results)
     return loaded, [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
+
+
+def _forecast(path: Path) -> dict[str, Any]:
+    from scalebench.report.read_results import read_json
+
+    return read_json(path, "forecasts", "what_if", "checks", "findings", "coverage")
 
 
 def _findings(folder: Path) -> "Findings":
@@ -240,6 +250,7 @@ def add_stages(stages: Group) -> None:
     charts = command(stages, "chart", chart, "one chart as SVG and PNG")
     charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
     charts.add_argument("folder", type=path, help="results/<campaign>")
+    charts.add_argument("--forecast", type=path, metavar="FILE", help="forecast.json: its forecasts are drawn as bands")
     losses = command(stages, "loss_chart", loss_chart, "the training loss of all cells as SVG and PNG")
     losses.add_argument("against", choices=("step", "seconds"), help="the horizontal axis")
     losses.add_argument("folder", type=path, help="results/<campaign>")

@@ -73,7 +73,9 @@ def explain(args: argparse.Namespace) -> None:
     elif args.code in PAGES:
         print(page_text(args.code))
     else:
-        raise UserError(f'there is no page "{args.code}".{nearest(args.code, PAGES)} Pages: {", ".join(PAGES)}')
+        raise UserError(
+            f'there is no finding "{args.code}".{nearest(args.code, PAGES)} `scalebench explain` lists them.'
+        )
 
 
 def write_case_studies(args: argparse.Namespace) -> None:
@@ -100,7 +102,10 @@ def _given(key: str, text: str) -> tuple[str, int]:
 
 
 def add(commands: Group) -> None:
-    doc = "name what is wrong with a benchmark, ours or anybody's; exit code 0 (nothing) or 1 (findings)"
+    doc = (
+        "name what is wrong with a benchmark, ours or anybody's; "
+        "exit code 0 (nothing above note), 1 (findings) or 2 (unreadable)"
+    )
     example = (
         "scalebench audit results/demo\n"
         "scalebench audit ~/somebody/logs --world-size 8 --html audit.html\n"

@@ -2,8 +2,12 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, command, path
+
+if TYPE_CHECKING:
+    from scalebench.verify.history import History
 
 # Packages are imported inside the commands: others must not wait for them.
 
@@ -41,6 +45,17 @@ def publish(args: argparse.Namespace) -> None:
 
 
 def gate(args: argparse.Namespace) -> None:
+    from scalebench.errors import UserError
+
+    if args.history:
+        _history(args)
+        return
+    if not args.results or not args.baseline:
+        raise UserError(
+            "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
+        )
+    if args.cell or args.chart:
+        raise UserError("--cell and --chart belong to --history")
     from scalebench.verify.gate import gate
 
     verdicts, left_out = gate(args.results, args.baseline)
@@ -50,6 +65,46 @@ def gate(args: argparse.Namespace) -> None:
         print(verdict)
     if any(verdict.worse for verdict in verdicts):
         raise SystemExit(1)
+
+
+def _history(args: argparse.Namespace) -> None:
+    """Steps over a history, printed and drawn; exit code 1 where the latest step of a series is a loss."""
+    from scalebench.errors import UserError
+    from scalebench.verify.history import history
+
+    if args.results or args.baseline:
+        raise UserError("--history takes all results, the newest too; RESULTS and --baseline are for one new result")
+    series = history(args.history, args.cell)
+    for line in series.left_out:
+        print(f"left out  {line}")
+    for step in series.steps:
+        word = "FAIL" if step in series.alarms else "step"
+        since = series.sessions[step.session]
+        interval = f"95 % CI {100 * step.low:+.2f} to {100 * step.high:+.2f} %"
+        print(f"{word}  {step.series}: {100 * step.change:+.2f} % ({interval}) since {since.folder}, {since.date[:10]}")
+    cells = f"{len(series.cells)} cell{'s' if len(series.cells) != 1 else ''}"
+    steps = f"{len(series.steps)} step{'s' if len(series.steps) != 1 else ''}"
+    print(f"{'FAIL' if series.alarms else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
+    if args.chart:
+        _draw_history(series, args.chart)
+    if series.alarms:
+        raise SystemExit(1)
+
+
+def _draw_history(series: "History", out: Path) -> None:
+    from scalebench.errors import UserError
+    from scalebench.report.charts.history import draw_history
+
+    if out.suffix != ".svg":
+        raise UserError(f"--chart {out}: the name must end in .svg; a .png is written beside it")
+    tracks = {
+        cell: {i: session.rates[cell] for i, session in enumerate(series.sessions) if cell in session.rates}
+        for cell in series.cells
+    }
+    labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
+    places = {step.series: [s.session for s in series.steps if s.series == step.series] for step in series.steps}
+    draw_history(tracks, labels, places, out.with_suffix(""))
+    print(f"{out}: tokens/s over commits")
 
 
 def index(args: argparse.Namespace) -> None:
@@ -78,11 +133,17 @@ def add(commands: Group) -> None:
     made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
     made.add_argument("--anonymous", action="store_true", help="without host names")
     made.add_argument("--out", type=path, default=Path("results/published"), help="default: results/published")
-    doc = "compare throughput with at least three earlier results; exit code 1 where it became worse"
-    example = "scalebench gate results/demo --baseline results/published/demo_*"
+    doc = "has throughput become worse than in earlier results, or at some step of their history? exit code 1 if so"
+    example = (
+        "scalebench gate results/demo --baseline results/published/demo_*\n"
+        "scalebench gate --history results/published/demo_* --chart history.svg"
+    )
     guard = command(commands, "gate", gate, doc, example)
-    guard.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
-    guard.add_argument("--baseline", type=path, nargs="+", required=True, help="folders of earlier results")
+    guard.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
+    guard.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
+    guard.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
+    guard.add_argument("--cell", metavar="CELL", help="of a history: this cell alone")
+    guard.add_argument("--chart", type=path, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scalebench index")
     listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")

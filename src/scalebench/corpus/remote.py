@@ -48,16 +48,14 @@ class Remote:
         known = corpus.known.get(name, Known())
         version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":
-            repository = f"{self.endpoint.rstrip('/')}/datasets/{corpus.repository}"
-            urls = [f"{repository}/resolve/{version}/{quote(name)}"]
-            path = self.folder / "hub" / str(corpus.repository) / version / name
-            terms = repository if corpus.gated else None
-        else:
-            urls = [f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls]
-            first = urlsplit(corpus.urls[0])
-            place = f"{first.hostname}/{first.path.strip('/')}"
-            path = self.folder / place / version / name
-            terms = None
-        token = self.token if corpus.gated else None
-        remote_file = RemoteFile(tuple(urls), known.size, known.sha256, token, terms)
-        return path, download(remote_file, path, self.policy)
+            from scalebench.corpus.hub import HubFile, download_from_hub  # half a second that only the hub needs
+
+            repository, endpoint = str(corpus.repository), self.endpoint.rstrip("/")
+            token = self.token if corpus.gated else None
+            file = HubFile(repository, version, name, endpoint, known.size, known.sha256, token, gated=corpus.gated)
+            path = self.folder / "hub" / repository / version / name
+            return path, download_from_hub(file, path)
+        urls = tuple(f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls)
+        first = urlsplit(corpus.urls[0])
+        path = self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name
+        return path, download(RemoteFile(urls, known.size, known.sha256), path, self.policy)

@@ -2,29 +2,23 @@
 
 import contextlib
 import email.utils
-import errno
-import json
 import re
-import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
 import urllib3
 
-from scalebench.errors import UserError
+from scalebench.corpus.store import FULL, disk_full, read_json, room_for, sibling_path
 from scalebench.files import write_json
 from scalebench.progress import meter
 
 CHUNK = 1 << 20  # bytes at most in memory
-SHA256 = re.compile(r"[0-9a-f]{64}")
 AGAIN = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
-FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True)
@@ -47,8 +41,6 @@ class RemoteFile:
     urls: tuple[str, ...]  # the first, and others that are tried where it fails
     size: int | None = None
     sha256: str | None = None
-    token: str | None = field(default=None, repr=False)  # sent to the host of the address, to no other
-    terms: str | None = None  # the page where access is granted, where the file is not free for all
 
 
 class Refused(Exception):
@@ -63,12 +55,10 @@ class Interrupted(Exception):
         self.wait = wait
 
 
-def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
+def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
     """Bring `target`.part to its full length, from where it ends if the server still has the same file.
 
-    Returns what the server said of the file: `etag`, and where it is a hub `sha256` and `commit`. Raises Refused or
-    Interrupted;
-    UserError where the disk is full. What came stays in the part.
+    Raises Refused or Interrupted; UserError where the disk is full. What came stays in the part.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}
@@ -78,17 +68,17 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
         headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
     try:
         with requests.get(
-            url, headers=headers, auth=_Bearer(remote_file.token), stream=True, timeout=(policy.connect, policy.stall)
+            url, headers=headers, auth=_no_password, stream=True, timeout=(policy.connect, policy.stall)
         ) as answer:
             if answer.status_code == 416 and _total(answer) == have:
-                return known  # the last transfer brought everything, and was killed before it could say so
+                return  # the last transfer brought everything, and was killed before it could say so
             if have and not _continues(answer, have, known):
-                note.unlink()  # the next try begins anew
+                note.unlink()  # the next try starts from the first byte
                 raise Interrupted("the file there is another one than before")
-            total, stated = _accepted(answer, remote_file)
+            total = _accepted(answer, remote_file)
             have = have if answer.status_code == 206 else 0
-            _room_for(target, total, have)
-            write_json(note, {"url": public_url(url), **stated})
+            room_for(target, total, have)
+            write_json(note, {"url": public_url(url), "etag": _validator(answer)})
             _receive(answer, part, total, have, policy, target.name)
     except requests.TooManyRedirects:
         raise Refused("the server redirects in a circle") from None
@@ -106,7 +96,6 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
     if total is not None and part.stat().st_size > total:
         part.unlink()
         raise Interrupted(f"more than the {total:,} bytes of the file came")
-    return stated
 
 
 def _continues(answer: requests.Response, have: int, known: dict) -> bool:
@@ -122,14 +111,11 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
     return same and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
 
 
-def _accepted(answer: requests.Response, remote_file: RemoteFile) -> tuple[int | None, dict[str, Any]]:
-    """The file's length and what the server says of it.
-
-    Raises where this is no answer, or the answer to something else.
-    """
+def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
+    """The file's length, if known. Raises where this is no answer, or the answer to something else."""
     code = answer.status_code
     if code in (401, 403):
-        raise Refused(f"access denied (HTTP {code}){_advice(remote_file)}")
+        raise Refused(f"access denied (HTTP {code})")
     if code in (404, 410):
         raise Refused(f"no such file there (HTTP {code})")
     if code in AGAIN:
@@ -147,16 +133,7 @@ def _accepted(answer: requests.Response, remote_file: RemoteFile) -> tuple[int |
         )
     if total == 0:
         raise Refused("an empty file")
-    stated: dict[str, Any] = {"etag": _validator(answer)}
-    for step in (*answer.history, answer):  # the hub says what the file is, then sends to where it is stored
-        linked = step.headers.get("X-Linked-Etag", "").strip('"')
-        if SHA256.fullmatch(linked):
-            stated["sha256"] = linked
-        if "X-Repo-Commit" in step.headers:
-            stated["commit"] = step.headers["X-Repo-Commit"]
-    if remote_file.sha256 and stated.get("sha256", remote_file.sha256) != remote_file.sha256:
-        raise Refused(f"the hub has sha256 {stated['sha256'][:12]}..., expected {remote_file.sha256[:12]}...")
-    return total, stated
+    return total
 
 
 def _receive(
@@ -194,19 +171,7 @@ def _write(file: RawIOBase, data: bytes, part: Path) -> None:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise UserError(
-            f"the disk of {part.parent} is full; {part.stat().st_size:,} bytes are kept, and the next run goes on "
-            "from there"
-        ) from None
-
-
-def _room_for(target: Path, total: int | None, have: int) -> None:
-    free = shutil.disk_usage(target.parent).free
-    if total is not None and total - have > free:
-        raise UserError(
-            f"{target.name} needs {total - have:,} bytes more, and the disk of {target.parent} has {free:,} free; "
-            f"make room, or let {target.parent} be a link to a larger disk"
-        )
+        raise disk_full(part) from None
 
 
 def _total(answer: requests.Response) -> int | None:
@@ -233,40 +198,12 @@ def _asked_to_wait(answer: requests.Response) -> float | None:
     return None
 
 
-def _advice(remote_file: RemoteFile) -> str:
-    if not remote_file.terms:
-        return ""
-    if remote_file.token:
-        return f"; the owner of the token in HF_TOKEN must accept the terms at {remote_file.terms} first"
-    return f"; accept the terms at {remote_file.terms}, make a token there, and `export HF_TOKEN=...`"
-
-
-class _Bearer(requests.auth.AuthBase):
-    """A token of ours or none: without this, requests would take a password from ~/.netrc."""
-
-    def __init__(self, token: str | None) -> None:
-        self.token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if self.token:
-            request.headers["Authorization"] = f"Bearer {self.token}"
-        return request
+def _no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Without this, requests would send a password from ~/.netrc."""
+    return request
 
 
 def public_url(url: str) -> str:
     """An address as it may be printed: without user, password, and the query, where signatures stand."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def sibling_path(target: Path, ending: str) -> Path:
-    return target.with_name(target.name + ending)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """What a note holds; nothing where there is none, or half of one."""
-    try:
-        note = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return note if isinstance(note, dict) else {}

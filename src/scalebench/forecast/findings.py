@@ -1,4 +1,4 @@
-"""Findings about forecasts, links and memory, through the register of all checks."""
+"""Findings about forecasts and links, through the register of all checks."""
 
 from collections.abc import Iterator
 
@@ -6,20 +6,16 @@ from scalebench.audit.finding import Finding
 from scalebench.audit.forecast_codes import (
     CALIBRATION_STALE,
     FORECAST_MISSED,
-    NEAR_MEMORY_CLIFF,
     SWEEP_SLOWER_THAN_LINK,
     SWEEP_UNSTABLE,
 )
 from scalebench.audit.registry import Flag, Register, by_severity
 from scalebench.forecast.campaign_forecast import Evidence
-from scalebench.forecast.frontier import NEAR_FULL
 from scalebench.forecast.ledger import Score
 from scalebench.forecast.sweep_file import Sweep, unstable_rows, weak_rows
-from scalebench.record.run import MeasuredRun
 
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
-of_memory: Register[MeasuredRun] = Register(lambda run: [run])
 of_calibration: Register[Evidence] = Register(lambda evidence: [evidence.loaded.name])
 
 
@@ -53,20 +49,6 @@ def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
         yield Flag(f"launches of {name} differ by up to {100 * max(spreads):.0f} %, at {len(spreads)} of its sizes")
 
 
-@of_memory.check(NEAR_MEMORY_CLIFF)
-def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
-    """Reserved memory is below 95 % of the device and the allocator did not retry."""
-    memory = run.metrics.memory
-    if memory.cuda_alloc_retries:
-        yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
-        return
-    totals = [device_bytes(gpu.get("memory", "")) for gpu in run.metrics.hardware.get("gpus") or []]
-    known = [total for total in totals if total]
-    reserved = memory.max_cuda_reserved_bytes
-    if reserved is not None and known and reserved > NEAR_FULL * min(known):
-        yield Flag(f"{100 * reserved / min(known):.1f} % of the device were reserved")
-
-
 @of_calibration.check(CALIBRATION_STALE)
 def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
     """Runs and sweeps are of one version of torch."""
@@ -84,20 +66,15 @@ def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
         yield Flag(f"torch differs: {'; '.join(sorted(parts))}")
 
 
+CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
+
+
 def findings_of(evidence: Evidence, scores: list[Score]) -> list[Finding]:
-    """All findings about the forecasts, sweeps and memory of a campaign, the most severe first."""
-    runs = [run for each in evidence.runs.values() for run in each]
+    """All findings about the forecasts and sweeps of a campaign, the most severe first."""
     return by_severity(
         [
             *of_forecasts.findings(scores),
             *of_sweeps.findings(evidence.sweeps),
-            *of_memory.findings(runs),
             *of_calibration.findings([evidence]),
         ]
     )
-
-
-def device_bytes(text: str) -> float:
-    """The memory of a GPU as nvidia-smi prints it, "81559 MiB", in bytes; 0 where it is something else."""
-    number, _, unit = text.partition(" ")
-    return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0

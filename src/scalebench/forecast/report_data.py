@@ -7,7 +7,7 @@ from typing import Any
 from scalebench.campaign.cells import Cell
 from scalebench.forecast.campaign_forecast import Calibration, Evidence, calibrate, cells_of, outcomes
 from scalebench.forecast.collective import Network, Table, Unsupported
-from scalebench.forecast.findings import findings_of
+from scalebench.forecast.findings import CHECKS, findings_of
 from scalebench.forecast.interval import Interval, leave_largest_out
 from scalebench.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scalebench.forecast.settings import DDP_BUCKET, measured_of, series_key, target_of
@@ -43,7 +43,9 @@ def report_of(evidence: Evidence, folder: Path) -> dict[str, Any]:
             entry.model_dump(mode="json")
             | {
                 "made_utc": made,
-                "tokens_per_step": cell.batch.global_ * cell.workload.seq_len,
+                "tokens_per_step": _tokens_per_step(cell),
+                "relatives": [c.slug for c in evidence.loaded.cells if series_key(c) == series_key(cell)],
+                "wide": entry.interval is not None and entry.interval.wide,
                 "measured_s": measured.get(cell.slug, (None, ""))[0],
                 "inside": score.inside if score else None,
                 "error": score.error if score else None,
@@ -70,9 +72,15 @@ def report_of(evidence: Evidence, folder: Path) -> dict[str, Any]:
             }
             for sweep in evidence.sweeps
         ],
+        "checks": [check.name for check in CHECKS],
         "findings": [finding.model_dump(mode="json") for finding in findings_of(evidence, scores)],
         "coverage": coverage(evidence.ledger) | {"here": coverage(scores)},
     }
+
+
+def _tokens_per_step(cell: Cell) -> int | None:
+    """Tokens that a step trains on; None where padding is among them and the rate counts none of it."""
+    return cell.batch.global_ * cell.workload.seq_len if cell.workload.task == "language-modelling" else None
 
 
 def _newest(made: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.supervise import Outcome, Remote, run_watched
 from scalebench.machine.gpus import cuda_devices
 from scalebench.machine.slurm import Allocation, signal_steps
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 REQUEST = "request.json"  # in the attempt's folder
 
@@ -49,15 +48,13 @@ def write_request(
     provenance: dict[str, Any],
 ) -> Request:
     """The request of an attempt, written into its folder for the ranks. `time_limit` in seconds."""
-    request = Request(
+    request = Request.of(
+        cell,
+        tokens,
+        attempt,
         campaign=campaign,
-        slug=cell.slug,
         repeat=repeat,
-        sections=sections_of(cell),
-        tokens=str(tokens),
-        out=str(attempt),
         run_id=run_id,
-        started=time.time(),
         time_limit=time_limit,
         hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
         provenance=provenance,

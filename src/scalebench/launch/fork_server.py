@@ -22,7 +22,8 @@ import threading
 import time
 from pathlib import Path
 
-from scalebench.launch.forked import HEADER, START_VARIABLE, ForkRequest, receive
+from scalebench.launch.forked import HEADER, ForkRequest, receive
+from scalebench.trainer import START_VARIABLE
 
 IDLE_LIMIT_S = 60.0  # without a request for so long, the server ends
 GRACE_S = 5.0  # between asking ranks to end and ending them

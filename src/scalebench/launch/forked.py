@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HEADER = struct.Struct("!q")
-START_VARIABLE = "SCALEBENCH_START"  # of a rank: how its process was made
 START_LIMIT_S = 120.0  # for the server's imports
 SERVER = "scalebench.launch.fork_server"
 

@@ -22,7 +22,7 @@ def show(loaded: LoadedCampaign) -> str:
         rows.append(
             [
                 cell.slug,
-                str(batch),
+                cell.planned_batch if cell.is_open else str(batch),
                 batch.global_ * seq_len,
                 cell.work.warmup_steps,
                 cell.work.steps,
@@ -47,8 +47,8 @@ def show(loaded: LoadedCampaign) -> str:
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; at most {campaign.resources.time_limit:g} minutes a run, "
-        f"{hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
+        f"{total * campaign.repeats:,} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
+        f"so at most {hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
     )

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from scalebench.model.traffic import fits, moved_bytes, step_traffic
 from scalebench.preflight.doctor import Verdict, judged
 from scalebench.preflight.doctor_ranks import CELLS, RESULT
 from scalebench.preflight.random_tokens import write_random_tokens
-from scalebench.trainer.request import Request, sections_of
+from scalebench.trainer.request import Request
 
 STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
 CLOCKS = 0.02  # by which steps and wall-clock time may differ
@@ -72,19 +71,8 @@ def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list
     paths = []
     for cell in chosen:
         path = root / f"{cell.slug}.json"
-        Request(
-            campaign="doctor",
-            slug=cell.slug,
-            repeat=1,
-            sections=sections_of(cell),
-            tokens=str(tokens),
-            out=str(root),
-            run_id="doctor",
-            started=time.time(),
-            time_limit=LIMIT_S,
-            provenance={},
-            gpus=gpus,
-        ).write(path)
+        names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
+        Request.of(cell, tokens, root, provenance={}, **names).write(path)
         paths.append(str(path))
     (root / CELLS).write_text(json.dumps(paths))
     heartbeat = root / "heartbeat"

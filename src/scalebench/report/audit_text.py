@@ -154,4 +154,5 @@ def explained() -> str:
 
 def page_text(code: str) -> str:
     page = PAGES[code]
-    return f"## {code}\n\n{page.what}\n\n- Detected: {page.detected}\n- Seen: {page.seen}\n- Repair: {page.repair}\n"
+    seen = f"- Seen in: {page.seen}\n" if page.seen else ""
+    return f"## {code}\n\n{page.what}\n\n- Detected by: {page.detected}\n{seen}- What to do: {page.repair}\n"

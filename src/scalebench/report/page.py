@@ -15,12 +15,14 @@ from scalebench.report.page_facts import environment_facts, machine, protocol, w
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
 from scalebench.report.sentences.answer import conclude
+from scalebench.report.sentences.forecast import forecast_sentences, what_if_rows
 from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
 from scalebench.report.sentences.waterfall import loss_sentence
 from scalebench.report.tables.columns import DEFINITIONS, HUMAN
 from scalebench.report.tables.comparison import comparison_rows
+from scalebench.report.tables.forecast import forecast_human
 from scalebench.report.tables.scaling import KINDS
 from scalebench.report.tables.traces import trace_rows
 
@@ -50,7 +52,7 @@ class FindingGroup:
 def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`; links in it are relative to its folder."""
     report, comparisons = inputs.report, list(inputs.comparisons)
-    conclusion = conclude(report, comparisons)
+    conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
     context = {
         "report": report,
@@ -66,6 +68,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
         "compared": [ab_sentence(c) for c in comparisons],
         "comparison_rows": comparison_rows({"comparisons": comparisons}).to_dict("records"),
+        "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
         "charts": _charts(inputs),
         "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
         "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
@@ -91,6 +94,16 @@ def _tables(inputs: PageInputs) -> dict[str, Table]:
     return {"cells": cells_view(inputs.cells, inputs.report)} | series
 
 
+def _forecast(forecast: dict[str, Any]) -> dict[str, Any]:
+    """The section about forecasts: sentences, the table, and what would have to change."""
+    rows = forecast["forecasts"]
+    return {
+        "sentences": forecast_sentences(forecast),
+        "rows": forecast_human(rows).to_dict("records") if rows else [],
+        "what_if": what_if_rows(forecast),
+    }
+
+
 def _without_baseline(report: dict[str, Any]) -> list[str]:
     """Series of one size beside others that have several: they have no speed-up of their own."""
     if not any(s["kind"] for s in report["series"]):
@@ -109,6 +122,8 @@ def _charts(inputs: PageInputs) -> list[Drawing]:
     chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
     if not any(_is_known(entry) for entry in inputs.waterfall):
         chosen.pop("waterfall", None)
+    if not any(row["value"] is not None for row in (inputs.forecast or {"forecasts": []})["forecasts"]):
+        chosen.pop("forecast", None)
     if any(c["estimate"] for c in inputs.comparisons):
         chosen["comparison"] = COMPARISON
     return [_drawing(inputs, name, chart.title, chart.caption) for name, chart in chosen.items()]

@@ -28,3 +28,4 @@ class PageInputs:
     traces: dict[str, Any] | None = None  # traces.json
     profiles: Sequence[Profile] = ()
     waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json
+    forecast: dict[str, Any] | None = None  # forecast.json

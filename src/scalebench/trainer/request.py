@@ -1,6 +1,7 @@
 """What the launcher hands to every rank. Imports no torch."""
 
 import json
+import time
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +32,19 @@ class Request:
     provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
     gpus: int = 0  # CUDA devices that the launcher saw on its node
+
+    @classmethod
+    def of(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
+        """The request for one run of `cell` that starts now. `names`: the other fields; the repeat is the first."""
+        return cls(
+            slug=cell.slug,
+            sections=_sections_of(cell),
+            tokens=str(tokens),
+            out=str(out),
+            started=time.time(),
+            provenance=provenance,
+            **{"repeat": 1} | names,
+        )
 
     @cached_property
     def cell(self) -> Cell:
@@ -97,7 +111,7 @@ class Request:
         return cls(**json.loads(path.read_text()))
 
 
-def sections_of(cell: Cell) -> dict[str, Any]:
+def _sections_of(cell: Cell) -> dict[str, Any]:
     """A cell's sections as JSON; `Request.cell` reads them back."""
     sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}
     sections["execution"]["geometry"] = str(cell.execution.geometry)

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from scalebench.campaign.cells import Cell
 from scalebench.machine.applicable import arch_problem
 from scalebench.machine.gpus import cores_near
+from scalebench.trainer import START_VARIABLE
 from scalebench.trainer.world import NotApplicable, WrongWorld, check
 
 SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
@@ -105,7 +106,7 @@ class Session:
             "near_cores": self.near_cores,
             "threads": torch.get_num_threads(),
             "backend": dist.get_backend(),
-            "start": os.environ.get("SCALEBENCH_START", "fresh"),
+            "start": os.environ.get(START_VARIABLE, "fresh"),
             "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpus else "GLOO_SOCKET_IFNAME"),
         }
 

@@ -78,7 +78,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> tuple[list[Verdict], list[
     for cell, (_, circumstances) in new.items():
         missing = sum(cell not in session for session in earlier)
         differing = sorted(
-            {key for session in earlier if cell in session for key in _differences(circumstances, session[cell][1])}
+            {key for session in earlier if cell in session for key in differing_keys(circumstances, session[cell][1])}
         )
         if missing:
             left_out.append(f"{cell}: not in {missing} of {len(earlier)} earlier results")
@@ -96,15 +96,16 @@ def _cells(results: Path) -> dict[str, tuple[float, dict[str, Any]]]:
     """Cell -> its rate, and what must be equal for a comparison."""
     groups = by_cell(read_runs(folder_of(results))[0])
     measured = {cell: [run for run in runs if run.ok] for cell, runs in groups.items()}
-    return {cell: (_rate(runs), _circumstances(runs[0])) for cell, runs in measured.items() if runs}
+    return {cell: (rate_of(runs), circumstances(runs[0])) for cell, runs in measured.items() if runs}
 
 
-def _rate(runs: list[RawRun]) -> float:
+def rate_of(runs: list[RawRun]) -> float:
+    """tokens/s: all tokens of the windows over all their time."""
     seconds = math.fsum(run.metrics["window"]["wall_time_sec"] for run in runs)
     return sum(step.tokens for run in runs for step in run.window) / seconds
 
 
-def _circumstances(run: RawRun) -> dict[str, Any]:
+def circumstances(run: RawRun) -> dict[str, Any]:
     """The configuration and the class of the machine; not versions, whose effect a gate is there to see."""
     metrics = run.metrics
     return {
@@ -115,5 +116,6 @@ def _circumstances(run: RawRun) -> dict[str, Any]:
     }
 
 
-def _differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+def differing_keys(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    """What forbids a comparison of two cells' circumstances; empty where nothing does."""
     return [key for key in a if a[key] != b[key]]

@@ -11,6 +11,7 @@ from scalebench.audit.campaign import (  # noqa: F401
     cpu_time,
     execution,
     knobs,
+    memory,
     published,
     repeats,
     replayed,

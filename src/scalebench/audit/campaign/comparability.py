@@ -32,7 +32,7 @@ CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
     Code(
         "losses-differ",
         "invalid",
-        what="Runs that must do the same work have other losses: they did not.",
+        what="Runs that must do the same work have different losses, so they did not do it.",
         detected="The loss of every step of runs with one workload, global batch and seed, within the tolerance of "
         "their precision.",
         seen="Ranks that do not exchange gradients; a sampler that differs.",

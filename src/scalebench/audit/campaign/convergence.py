@@ -39,8 +39,8 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     Code(
         "learns-differently",
         "suspect",
-        what="A cell ends with another validation loss than others that did the same work: it may be fast because it "
-        "learns less.",
+        what="A cell ends with a different validation loss from others that did the same work: it may be fast because "
+        "it learns less.",
         detected="Validation losses after the last step, within the tolerance of the precision.",
         seen="Reduced precision without master weights; gradients that are summed where they should be averaged.",
         repair="Find the difference before quoting its speed; until then compare time to loss, not tokens/s.",

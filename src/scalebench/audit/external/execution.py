@@ -20,7 +20,7 @@ NOT_FINITE = Code(
     "invalid",
     what="NaN or infinity in the figures of a run.",
     detected="Values that are not finite.",
-    seen="none yet",
+    seen="",
     repair="Find the step at which it began; a run without finite losses did not do the work.",
 )
 MFU_IMPOSSIBLE = Code(
@@ -120,7 +120,7 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
         "suspect",
         what="A field does not hold what its name says; it was left out of all checks.",
         detected="Text where a number belongs, times and rates of 0 or below, broken rows.",
-        seen="none yet",
+        seen="",
         repair="Write null for unknown, and numbers as numbers.",
     ),
     Code(
@@ -297,7 +297,7 @@ FILE_UNREADABLE = Code(
     "note",
     what="A file was not read; what it says is in no check.",
     detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema.",
-    seen="none yet",
+    seen="",
     repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
 )
 
@@ -316,7 +316,7 @@ def files_were_read(context: AuditContext) -> Iterator[Flag]:
         "note",
         what="A run without numbers.",
         detected="Its status says so.",
-        seen="none yet",
+        seen="",
         repair="See its reason; keep it as a row of the table.",
     )
 )

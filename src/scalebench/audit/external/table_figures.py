@@ -23,7 +23,7 @@ DIGITS = 10  # significant digits that two rows do not share by chance
         "invalid",
         what="A share above 100 %.",
         detected="Utilization, share of communication or of memory above 1, whatever the rounding.",
-        seen="none yet",
+        seen="",
         repair="Look at what the figure is a share of.",
     ),
 )

@@ -282,7 +282,7 @@ def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
         what="Two files of one run state different figures; one of them is of another run.",
         detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
         "more than 0.1 %.",
-        seen="none yet",
+        seen="",
         repair="Write every run into a folder of its own, and the completion marker last.",
     )
 )

@@ -1,6 +1,6 @@
 """The charts, and drawing one: `draw`, `draw_comparison`, `draw_losses`, `draw_waterfall`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from scalebench.report.charts.style import MOST_ROWS, write_chart
 from scalebench.report.charts.waterfall import height, waterfall
 
 # A chart fills one pair of axes; those of PANELS, a list of so many.
-CHARTS: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame, dict], None]] = {
+CHARTS: dict[str, Callable[..., None]] = {
     "ranking": scaling.ranking,
     "throughput": scaling.throughput,
     "speedup": scaling.speedup,
@@ -27,6 +27,7 @@ CHARTS: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame, dict], None]] = {
     "batch_size": sweeps.batch_size,
     "seq_len": sweeps.seq_len,
 }
+BANDED = ("throughput", "speedup")  # where forecasts stand beside what was measured
 PANELS = {"batch_size": 2, "seq_len": 2}
 ROW = {
     "ranking": 0.3,
@@ -38,11 +39,21 @@ ROW = {
 }  # inches a cell
 
 
-def draw(name: str, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
-    """Write `folder`/`name`.svg and .png; the same data makes the same bytes."""
+def draw(
+    name: str,
+    runs: pd.DataFrame,
+    cells: pd.DataFrame,
+    report: dict[str, Any],
+    folder: Path,
+    forecasts: Sequence[dict[str, Any]] = (),
+) -> None:
+    """Write `folder`/`name`.svg and .png; the same data makes the same bytes. `forecasts`: of forecast.json."""
+    more = {"forecasts": forecasts} if name in BANDED else {}
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
     inches = 1.4 + ROW[name] * rows if name in ROW else 4.0
-    write_chart(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report), PANELS.get(name, 1))
+    write_chart(
+        folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report, **more), PANELS.get(name, 1)
+    )
 
 
 def draw_comparison(entries: list[dict[str, Any]], folder: Path) -> None:

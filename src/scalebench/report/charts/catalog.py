@@ -28,7 +28,7 @@ def _values(loaded: LoadedCampaign, *keys: str) -> int:
 
 
 def _of(cell: Any, key: str) -> Any:
-    places = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.batch.micro}
+    places = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
     return places[key] if key in places else getattr(cell.workload, key)
 
 
@@ -90,6 +90,12 @@ CATALOG = {
         "timed step.",
         _sizes,
         _scaled,
+    ),
+    "forecast": Chart(
+        "Forecasts",
+        "Time of a step as it was forecast before the run: the band is the interval, the line its value; the dot is "
+        "what was measured afterwards, red where it is outside.",
+        lambda loaded: loaded.campaign.forecast.enabled,
     ),
     "step_time": Chart(
         "Step times",

@@ -1,11 +1,12 @@
 """Charts of scaling: against the number of devices, and cells beside each other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
+from scalebench.report.charts.bands import Band, bands_of, draw_bands
 from scalebench.report.charts.style import (
     DOT,
     HEADROOM,
@@ -29,8 +30,16 @@ from scalebench.report.charts.style import (
 DOTS_BESIDE = 0.014  # runs beside their interval, in parts of the axis' doubling
 
 
-def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
-    """tokens/s against devices: each run as a dot, each cell with its interval, the ideal from the best baseline."""
+Forecasts = Sequence[dict[str, Any]]  # entries of forecast.json
+
+
+def throughput(
+    axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], forecasts: Forecasts = ()
+) -> None:
+    """tokens/s against devices: each run as a dot, each cell with its interval, the ideal from the best baseline.
+
+    Forecasts stand as bands beside them.
+    """
     if not report["series"]:
         empty(axes, "no measured runs")
         return
@@ -43,9 +52,10 @@ def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
         for point, x in zip(points, at, strict=True):
             values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
+    bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
     first = [next(iter(s["runs"].values())) for s in every]
     best = max(p[key]["value"] / p["devices"] for p in first)
-    devices = devices_of(every)
+    devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     ideal(axes, devices, [best * d for d in devices])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({title})")
@@ -55,12 +65,14 @@ def throughput(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict
         mark_clipped(axes, at, points, key, shade)
 
 
-def speedup(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def speedup(
+    axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], forecasts: Forecasts = ()
+) -> None:
     """Speed-up of each series over itself at its smallest world size, with the ideal line."""
     smallest = min((s["baseline_devices"] for s in report["series"] if s["kind"]), default=1)
     kinds = " and ".join(sorted({s["kind"] for s in report["series"] if s["kind"]})).capitalize()
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
-    _against_baseline(axes, cells, report, "speedup", f"{kinds} scaling", lambda devices: devices / smallest)
+    _against_baseline(axes, cells, report, "speedup", f"{kinds} scaling", lambda devices: devices / smallest, forecasts)
 
 
 def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
@@ -103,20 +115,45 @@ def _ranked(axes: Axes, i: int, row: dict[str, Any], runs: pd.DataFrame, most: f
         tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {value:,.4g} tokens/s")
 
 
+def _baseline_rate(series: dict[str, Any]) -> float:
+    """tokens/s of a series at its smallest number of devices."""
+    return float(next(iter(series["runs"].values()))["tokens_per_sec_global"]["value"])
+
+
+def _bands(
+    axes: Axes, every: list[dict], forecasts: Forecasts, unit: str, base: Callable[[dict[str, Any]], float]
+) -> list[Band]:
+    """The forecasts of each series as bands, in parts of its `base`."""
+    drawn = []
+    for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
+        bands = bands_of(series, forecasts)
+        draw_bands(axes, i - (len(every) - 1) / 2, look["color"], bands, unit, base(series))
+        drawn += bands
+    return drawn
+
+
 def _against_baseline(
-    axes: Axes, cells: pd.DataFrame, report: dict[str, Any], key: str, title: str, best: Callable[[int], float]
+    axes: Axes,
+    cells: pd.DataFrame,
+    report: dict[str, Any],
+    key: str,
+    title: str,
+    best: Callable[[int], float],
+    forecasts: Forecasts = (),
 ) -> None:
     """One line per series through its points that have a ratio, beside the `best` one; a baseline has no interval."""
     if not (scaled := [s for s in report["series"] if s["kind"]]):
         empty(axes, "no series with more than one size")
         return
     every, count = fastest_series(scaled, cells)
-    base, devices = {"value": 1.0, "low": None, "high": None, "n": 0}, devices_of(every)
+    base = {"value": 1.0, "low": None, "high": None, "n": 0}
     drawn = []
     for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
         points = [p | {key: p[key] or base} for p in series["runs"].values() if not p["incomparable"]]
         at = line(axes, i - (len(every) - 1) / 2, look, series["name"], points, key)
         drawn.append((at, points, look["color"]))
+    bands = _bands(axes, every, forecasts, "times the baseline", _baseline_rate)
+    devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     ideal(axes, devices, [best(d) for d in devices])
     axes.set_title(f"{title}; bars: 95 % interval ({count})")
     device_axis(axes, devices)

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from scalebench.report.number_format import number
+from scalebench.report.sentences.forecast import answer_sentence
 from scalebench.report.sentences.ratios import ab_sentence, interval_text, runs_text
 
 MOST_NAMED = 5  # cells that are named; of more, their number
-Topic = Literal["reservation", "incomparable", "question", "fastest", "scaling", "recommended", "comparison"]
+Topic = Literal[
+    "reservation", "incomparable", "question", "fastest", "scaling", "recommended", "comparison", "forecast"
+]
 Entry = dict[str, Any]  # of scaling_report.json
 
 
@@ -45,8 +48,11 @@ class Answer:
         return "\n".join([self.verdict, *(f"  - {bullet.text}{bullet.basis}" for bullet in self.bullets)])
 
 
-def conclude(report: Entry, comparisons: list[Entry] | None = None) -> Answer:
-    """The answer to the campaign's question. `report`: scaling_report.json; `comparisons`: of comparison.json."""
+def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: Entry | None = None) -> Answer:
+    """The answer to the campaign's question.
+
+    `report`: scaling_report.json; `comparisons`: of comparison.json; `forecast`: forecast.json where there is one.
+    """
     reservations = _reservations(report)
     if report["status"] == "invalid_comparison":
         codes = ", ".join(report["mismatches"])
@@ -61,6 +67,7 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None) -> Answer:
         *(_fastest(group) if group else ()),
         *(bullet for series in _leading(report) for bullet in _scaling(series)),
         *(_recommended(group) if group else ()),
+        *(_forecast(forecast) if forecast else ()),
     ]
     if not group and not any(len(s["runs"]) > 1 for s in report["series"]):
         bullets += [Bullet("comparison", ab_sentence(c), cells=(c["name"],)) for c in comparisons or ()]
@@ -264,6 +271,12 @@ def _incomparable(report: Entry, group: Entry) -> list[Bullet]:
         for entry in group["cells"]
         if entry["incomparable"]
     ]
+
+
+def _forecast(forecast: Entry) -> list[Bullet]:
+    """What was forecast of cells that have not run, or how the forecasts of the others turned out."""
+    text, cells = answer_sentence(forecast)
+    return [Bullet("forecast", text, cells=cells)] if text else []
 
 
 def _against_single(report: Entry, cell: str) -> Entry | None:

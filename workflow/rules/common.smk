@@ -40,6 +40,11 @@ def enough_repeats(wildcards):
     return until.at_most
 
 
+def frontier_of_cell(wildcards):
+    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
+
+
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
 

@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, Strict, create_model, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
 from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.optimizer import Optimizer, Schedule
 from scalebench.campaign.question import Percent, Question
 from scalebench.campaign.repeats import RepeatUntil
-from scalebench.campaign.unmeasured import Forecasting, Tracing
+from scalebench.campaign.unmeasured import Forecasting, Frontier, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
+MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
     "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
@@ -76,30 +78,6 @@ class Workload(Section):
     )
 
 
-Decay = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Optimizer(Section):
-    """AdamW; the learning rate is the peak of the schedule."""
-
-    name: Literal["adamw"] = key("adamw", "Update rule.", "none")
-    learning_rate: float = key(1e-3, "Peak learning rate.", "none", gt=0, le=1000)
-    betas: Annotated[tuple[Decay, Decay], Strict(False)] = key(
-        (0.9, 0.95), "Decay of the first and second moment.", "none"
-    )
-    eps: float = key(1e-8, "Added to the root of the second moment.", "none", gt=0, le=1)
-    weight_decay: float = key(0.1, "Decoupled weight decay.", "none", ge=0, le=1000)
-    max_grad_norm: float = key(1.0, "Clip the global gradient norm at this value; 0 does not clip.", "none", ge=0)
-
-
-class Schedule(Section):
-    """Learning rate against step, over warm-up and window together."""
-
-    name: Literal["constant", "linear", "cosine"] = key("constant", "Shape of the decay after the ramp.", "none")
-    ramp_steps: int = key(0, "Steps over which the rate rises linearly from 0.", "optimizer steps", ge=0, le=2 * 10**7)
-    final_fraction: float = key(0.1, "Where linear and cosine end, as a part of the peak.", "none", ge=0, le=1)
-
-
 class Work(Section):
     """How much is done. global_batch = micro_batch x accumulation x world size is checked for every cell."""
 
@@ -109,7 +87,13 @@ class Work(Section):
         "samples",
         axis="gb",
     )
-    micro_batch: Derivable = key("derive", "Samples per device in one forward and backward pass.", "samples", axis="mb")
+    micro_batch: MicroBatch = key(
+        "derive",
+        "Samples per device in one forward and backward pass. largest, fastest: found by a few short trials before the "
+        "run (`frontier`), among those that divide global_batch / devices; accumulation follows.",
+        "samples",
+        axis="mb",
+    )
     accumulation: Derivable = key(
         "derive",
         "Micro-batches per optimizer step (gradient accumulation); 1 where nothing else fixes it.",
@@ -331,6 +315,7 @@ class Campaign(Section):
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
     forecast: Forecasting = key(Forecasting(), Forecasting.__doc__, "none")
+    frontier: Frontier = key(Frontier(), Frontier.__doc__, "none")
     target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
         "derive",
         "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "

@@ -24,7 +24,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(planned_work(loaded, args.results).text)
+    print(planned_work(loaded, args.results, _drawn(loaded)).text)
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -33,7 +33,14 @@ def campaign_show(args: argparse.Namespace) -> None:
 
     loaded = _checked(args.campaign)
     print(show(loaded))
-    print(f"\n{planned_work(loaded, args.results).text}")
+    print(f"\n{planned_work(loaded, args.results, _drawn(loaded)).text}")
+
+
+def _drawn(loaded: "LoadedCampaign") -> int:
+    """How many tables and charts the report has."""
+    from scalebench.report.charts.catalog import charts_of, tables_of
+
+    return len(charts_of(loaded)) + len(tables_of(loaded)) + 4 * bool(loaded.traced)
 
 
 def _checked(campaign: Path) -> "LoadedCampaign":

@@ -94,8 +94,13 @@ def _verdict(compared: Sequence[Compared], claims: list[str]) -> str:
 
 def _cell(one: Compared, a: Side, b: Side) -> str:
     """The cell's name, or both where they differ."""
-    first, second = (text.removeprefix(side.path).strip() or Path(text).name for text, side in ((one.a, a), (one.b, b)))
+    first = _cell_of(one.a, a)
+    second = _cell_of(one.b, b)
     return first if first == second else f"{second} against {first}"
+
+
+def _cell_of(text: str, side: Side) -> str:
+    return text.removeprefix(side.path).strip() or Path(text).name
 
 
 def _row(one: Compared, name: str, supported: str) -> dict[str, str]:

@@ -40,6 +40,8 @@ class LoadedCampaign:
             for cell in self._all_cells:
                 _check_labels(cell)
         except UserError as error:
+            if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
+                raise
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
 

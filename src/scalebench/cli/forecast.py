@@ -199,8 +199,8 @@ def add(commands: Group) -> None:
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
         "scalebench sweep config/campaigns/demo.yaml\n"
-        "scalebench sweep config/campaigns/nodes.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
-        "scalebench sweep config/campaigns/nodes.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
+        "scalebench sweep config/campaigns/mine.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
+        "scalebench sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
     made = on_campaign(commands, "sweep", sweep_groups, doc, example)
     made.add_argument("--group", metavar="KxG", help="only this group, as a cell's geometry is written (2x8)")
@@ -229,7 +229,8 @@ def add(commands: Group) -> None:
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
         "scalebench plan config/campaigns/demo.yaml\n"
-        "scalebench plan config/campaigns/h100.yaml --price 2.5 --currency EUR --price-date 2026-11-01 --budget 40"
+        "scalebench plan config/campaigns/h100_speed.yaml --price 2.5 --currency EUR "
+        "--price-date 2026-11-01 --budget 40"
     )
     planned = on_campaign(commands, "plan", plan, doc, example)
     planned.add_argument("--price", type=_positive, metavar="X", help="of a device hour")

@@ -131,7 +131,7 @@ def _step(
     if runs:
         return measured_step(cell, runs), "measured", None, None
     if calibration is None:
-        return None, "nothing-measured", "nothing is measured", "run one repeat: snakemake, then plan again"
+        return None, "nothing-measured", "nothing is measured", "run one repeat of the campaign, then plan again"
     entry = calibration.entry(cell)
     if entry.interval is None:
         return None, entry.refusal or "", entry.reason, entry.measure

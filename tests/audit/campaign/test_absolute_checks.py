@@ -248,6 +248,7 @@ def test_losses_are_held_against_the_replay(sound):
     assert "from step 7 of 35 on" in findings[0].evidence
 
 
+@pytest.mark.fault("a run's folder is copied to another repeat", "a finding; it does not count twice")
 def test_a_copy_is_named(sound):
     copied = rewrite(sound[2], lambda d: None)
     data = json.loads((sound[1].folder / METRICS).read_text()) | {"repeat": 3}
@@ -259,11 +260,13 @@ def test_a_copy_is_named(sound):
     assert names["run-copied"] == "invalid"
 
 
+@pytest.mark.fault("a finished run's metrics are edited", "a finding `invalid`")
 def test_an_edit_without_the_seal_is_named(sound):
     sound[-1] = rewrite(sound[-1], lambda d: d["startup"].update(first_step_sec=0.7))
     assert codes(sound) == {"record-edited": "invalid"}
 
 
+@pytest.mark.fault("two runs at the same time on one machine", "a finding on both")
 def test_runs_at_the_same_time_are_named(sound):
     start = sound[0].metrics.ranks[0]["window_start_epoch_s"] + 0.5
     for number in (0, 1):
@@ -289,6 +292,7 @@ def test_a_key_without_a_trace_is_named(tmp_path):
     assert "knob-without-trace" not in codes(runs)
 
 
+@pytest.mark.fault("one record is damaged", "named; all others are still checked")
 def test_a_record_that_cannot_be_checked_silences_no_other(sound):
     sound[0] = sealed(sound[0], rank(0, cores=None))
     (sound[1].folder / "steps.csv").write_text("damaged")
@@ -305,6 +309,7 @@ def test_launchers_thread_variables_are_not_compared(sound):
     assert codes(sound) == {}
 
 
+@pytest.mark.fault("a step stalls, or every n-th step is slow", "findings")
 def test_a_stall_and_a_period_are_named(tmp_path):
     cell = cells()[0]
 

@@ -46,9 +46,9 @@ class Reading(BaseModel):
 
 
 def readings(context: AuditContext, findings: list[Finding]) -> list[Reading]:
-    """Runs first, then tables in the order of the files."""
+    """Runs first, then tables in the order of the files; sentences where there is nothing else."""
     about = _by_subject(findings)
-    return [*_runs(context, about), *_rows(context, about)]
+    return [*_runs(context, about), *_rows(context, about)] or list(_sentences(context, about))
 
 
 Subjects = dict[str, list[Finding]]
@@ -108,6 +108,21 @@ def _rows(context: AuditContext, about: Subjects) -> Iterator[Reading]:
         series = {id(row): s for s in series_of(table) for row in s.rows}
         for row in table.rows[:PER_TABLE]:
             yield _row(table, row, series.get(id(row)), about[place(row)])
+
+
+def _sentences(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+    measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
+    for stated in measured[:PER_TABLE]:
+        ratio = stated.kind in ("speedup", "change", "efficiency")
+        yield Reading(
+            name=f"“{stated.sentence[:60]}”",
+            place=stated.source,
+            devices=stated.devices,
+            work=", ".join(stated.words[word] for word in WORDS if word in stated.words),
+            rate="" if ratio else stated.printed,
+            published=stated.printed if ratio else "",
+            mark=_mark(about[stated.source]),
+        )
 
 
 def _row(table: ReportedTable, row: ReportedRow, series: Series | None, findings: list[Finding]) -> Reading:

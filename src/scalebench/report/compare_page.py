@@ -17,7 +17,10 @@ from scalebench.report.number_format import estimate, number
 from scalebench.report.page_facts import environment_facts, protocol, when
 from scalebench.report.sentences.ratios import compared_sentence
 
-FASTER, SLOWER, UNDECIDED, NO_INTERVAL = "faster", "slower", "cannot be told apart", "no interval"
+FASTER = "faster"
+SLOWER = "slower"
+UNDECIDED = "cannot be told apart"
+NO_INTERVAL = "no interval"
 CONFIDENCE = 0.95
 
 

@@ -11,7 +11,7 @@ from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.loaded import corpus_in, frontier_file, in_one_allocation, load_named, tokens_dir
 from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources

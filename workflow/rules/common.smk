@@ -28,6 +28,11 @@ def tokens_of(wildcards):
     return tokens_dir(RESULTS, cell_of(wildcards))
 
 
+def frontier_of_cell(wildcards):
+    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
+
+
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
     return lambda wildcards: [folder / name for folder in of_campaign(wildcards).runs(RESULTS) for name in names]

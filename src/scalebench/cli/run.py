@@ -51,7 +51,7 @@ def train(args: argparse.Namespace) -> None:
 
 def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:
     """Refuse cells other than those of the workflow's plan: the campaign was edited while the job waited."""
-    if args.fingerprints and args.fingerprints != [cell.fingerprint for cell in cells]:
+    if args.fingerprints and args.fingerprints != [cell.planned_fingerprint for cell in cells]:
         raise UserError(f"{args.campaign}: {what} was changed while the workflow ran; start snakemake again")
 
 

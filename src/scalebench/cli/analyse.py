@@ -1,6 +1,7 @@
 """From runs to conclusions: the tables of runs and cells, findings, charts, the report."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from scalebench.cli.arguments import Group, command, count, on_campaign, path, r
 from scalebench.errors import damaged, missing
 
 if TYPE_CHECKING:
+    from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
@@ -212,8 +214,28 @@ def compare(args: argparse.Namespace) -> None:
             print(compared_sentence(one))
         if alone:
             print(f"on one side alone: {', '.join(alone)}")
+    if args.html:
+        _compare_page(args, compared, alone)
     if all(one.why for one in compared):
         raise SystemExit(1)
+
+
+def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
+    import shlex
+
+    from scalebench.analysis.compare_runs import all_own, measured_runs
+    from scalebench.files import write_atomic
+    from scalebench.report.compare_page import Side, compare_page
+
+    own = all_own(args.a, args.b)
+    a, b = (
+        Side(str(path), [run for runs in measured_runs(path).values() for run in runs] if own else [])
+        for path in (args.a, args.b)
+    )
+    vary = ["--vary", *args.vary] if args.vary else []
+    words = ["scalebench", "compare", str(args.a), str(args.b), *vary, "--html", str(args.html)]
+    write_atomic(args.html, compare_page(compared, alone, a, b, shlex.join(words)))
+    print(f"{args.html}: the comparison as a page", file=sys.stderr)
 
 
 def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
@@ -247,7 +269,8 @@ def add(commands: Group) -> None:
     doc = "compare any two results, ours or anybody's; exit code 1 where they are not comparable"
     example = (
         "scalebench compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --vary strategy\n"
-        "scalebench compare before/metrics.json after/metrics.json --json"
+        "scalebench compare before/metrics.json after/metrics.json --json\n"
+        "scalebench compare results/published/demo_a results/demo --html compare.html"
     )
     two = command(commands, "compare", compare, doc, example)
     two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
@@ -256,6 +279,7 @@ def add(commands: Group) -> None:
     two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help=text)
     two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    two.add_argument("--html", type=path, metavar="FILE", help="write a page: cells, chart, both machines side by side")
 
 
 def add_stages(stages: Group) -> None:

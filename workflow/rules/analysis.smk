@@ -49,7 +49,7 @@ checkpoint look:
         "Look at {wildcards.repeats} repeats of {wildcards.campaign}: is its comparison decided?"
     input:
         metrics=first_runs,
-        code=sources("analysis/scaling.py", "files.py"),
+        code=sources("analysis/scaling.py", "record/unreadable.py", "files.py"),
     output:
         "results/{campaign}/looks/{repeats}.json",
     log:

@@ -1,5 +1,7 @@
 """Published tables: every form gives the same typed figures, and what is not understood is left alone."""
 
+import json
+
 import pytest
 
 from scalebench.importers.cells import figures_of, is_european

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from statistics import median_high
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -95,7 +96,9 @@ def _work_of_run(run: ReportedRun) -> str:
 def _rate_of_run(run: ReportedRun) -> str:
     rate = speed(run)
     if rate is None:
-        return ""
+        # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
+        samples = [s.samples_per_s for s in (*run.timed_spans, *run.logged_steps) if s.samples_per_s]
+        return f"{median_high(samples):,.5g} samples/s" if samples else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":

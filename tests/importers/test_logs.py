@@ -172,7 +172,7 @@ def test_hugging_face_console(tmp_path):
 
 TF_CNN = """TensorFlow:  1.15
 Model:       resnet50
-Dataset:     imagenet (synthetic)
+Dataset:     imagenet
 Batch size:  256 global
              64 per device
 Num batches: 100
@@ -190,13 +190,15 @@ total images/sec: 1203.02
 def test_tf_cnn_benchmarks(tmp_path):
     run = one(tmp_path, TF_CNN)
     assert (run.format, run.model, run.world_size) == ("tf_cnn_benchmarks log", "resnet50", 4)
-    assert (run.global_batch, run.micro_batch, run.dataset) == (256, 64, "imagenet (synthetic)")
+    assert (run.global_batch, run.micro_batch, run.dataset) == (256, 64, "imagenet")
     assert [(s.step, s.samples_per_s, s.loss) for s in run.logged_steps] == [
         (1, 1190.1, 8.169),
         (10, 1205.7, 7.593),
         (100, 1203.4, None),
     ]
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([100], 1203.02)
+    synthetic = one(tmp_path, TF_CNN.replace("imagenet", "imagenet (synthetic)"))
+    assert (synthetic.nan_steps, {s.loss for s in synthetic.logged_steps}) == ([], {None})
 
 
 def test_dllogger(tmp_path):

@@ -97,7 +97,8 @@ def _rate_of_run(run: ReportedRun) -> str:
     rate = speed(run)
     if rate is None:
         # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
-        samples = [s.samples_per_s for s in (*run.timed_spans, *run.logged_steps) if s.samples_per_s]
+        samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+        samples = samples or [step.samples_per_s for step in run.logged_steps if step.samples_per_s]
         return f"{median_high(samples):,.5g} samples/s" if samples else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"

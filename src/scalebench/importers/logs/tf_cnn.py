@@ -11,7 +11,8 @@ from scalebench.importers.reported import LoggedStep, TimedSpan
 class TfCnnBenchmarks(LogReader):
     """`10  images/sec: 307.5 +/- 0.4 (jitter = 1.2)  8.2`: the mean rate of all devices over all steps so far.
 
-    The result is `total images/sec: 307.54`, of the steps after the warm-up.
+    The result is `total images/sec: 307.54`, of the steps after the warm-up. On synthetic data losses mean nothing,
+    and often are NaN: they are left out.
     """
 
     mark = r"images/sec: [\d.]+ \+/- [\d.]+ \(jitter = "
@@ -23,9 +24,10 @@ class TfCnnBenchmarks(LogReader):
 
     def feed(self, number: int, line: str) -> None:
         if m := self._step.search(line):
-            step = LoggedStep(int(m[1]), None, figure(m[5]) if m[5] else None, line=number)
+            loss = None if "synthetic" in (self.run.dataset or "") else m[5]
+            step = LoggedStep(int(m[1]), None, figure(loss), line=number)
             step.samples_per_s = figure(m[2])
-            self.step(step, m[5])
+            self.step(step, loss)
         elif m := re.match(rf"total images/sec: {N}", line):
             span = TimedSpan(samples_per_s=figure(m[1]), optimizer_steps=self.run.details.get("total_steps"))
             self.run.timed_spans = [span]

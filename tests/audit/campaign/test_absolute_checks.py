@@ -157,6 +157,23 @@ def use_of_cores(*shares):
     return change
 
 
+def test_a_busy_machine_is_worth_a_note_where_the_ranks_have_cores_of_their_own(sound):
+    def others(of_rank_1):
+        def change(data):
+            data["ranks"][0]["machine_busy_s"] += 8
+            data["ranks"][1]["cores_busy_s"] += of_rank_1
+            data["ranks"][1]["run_delay_s"] += of_rank_1
+
+        return change
+
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.0))]) == {"machine-busy": "note"}
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.3))]) == {"machine-busy": "suspect"}
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.6))]) == {
+        "machine-busy": "suspect",
+        "process-starved": "suspect",
+    }
+
+
 def test_idle_cores_are_named(sound):
     assert codes([*sound[:-1], sealed(sound[-1], use_of_cores(0.4, 0.3))]) == {"process-idle": "suspect"}
     assert codes([*sound[:-1], sealed(sound[-1], use_of_cores(0.4, 0.9))]) == {}

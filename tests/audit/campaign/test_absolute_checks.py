@@ -130,6 +130,8 @@ FAULTS = {
     "state": (scaled("memory", "state_bytes_predicted"), "figure-not-reproduced"),
     "memory": (lambda d: d["memory"].update(state_bytes=9 * d["memory"]["state_bytes"]), "state-differs"),
     "configuration": (lambda d: d["config"]["workload"].update(seq_len=99), "record-edited"),
+    "strategy": (lambda d: d["training_config"].update(strategy="single"), "figure-not-reproduced"),
+    "dtype": (lambda d: d["dtypes"].update(reduced="bfloat16"), "figure-not-reproduced"),
     "commit": (lambda d: d.update(git_dirty=True), "code-uncommitted"),
     "host": (lambda d: d["host"].update(hostname="other"), "hosts-differ"),
     "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), None),

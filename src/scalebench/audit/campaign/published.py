@@ -63,8 +63,9 @@ def figures(run: MeasuredRun) -> Figures:
 def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     """Settings that the record states twice, and differently: name, value, where it stands otherwise, and how."""
     metrics = run.metrics
-    training, execution, work = metrics.training_config, metrics.config["execution"], metrics.config["work"]
-    pairs = [
+    training, config = metrics.training_config, metrics.config
+    execution, work = config["execution"], config["work"]
+    pairs: list[tuple[str, Any, str, Any]] = [
         ("training_config.strategy", training.strategy, "config", execution["strategy"]),
         ("training_config.precision", training.precision, "config", execution["precision"]),
         ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),

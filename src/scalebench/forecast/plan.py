@@ -89,7 +89,7 @@ def make_plan(
         plan = None
         duration = _duration(cell, runs, evidence, step) if step else None
         if duration:
-            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.repeats, duration)
+            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, duration)
         used, fits = _memory(cell, evidence)
         tokens = rate(cell, step) if step else None
         size, power = group_of(cell).size, _power(cell, evidence, watts)

@@ -14,8 +14,10 @@ from scalebench.importers.table_cells import RESULTS, Place
 from scalebench.importers.tables import read_table
 
 DEEPEST, MOST_RECORDS = 8, 5_000
+MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}
 STRONG = RESULTS - WEAK
+OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 MOST_KEYS, MOST_NAMED = 400, 200  # of a file; one with more is a catalogue of something else
 DIFFERENT = 24  # sets of keys; a file with more is a catalogue of something else
@@ -36,7 +38,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
     of the weaker kinds.
     """
-    if len(set(KEY.findall(text))) > MOST_KEYS:
+    if _parts(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None  # a catalogue: keys that are not names of figures
     records = _records(data, "", {}, 0)[:MOST_RECORDS]
     if sum(bool(record.name) for record in records) > MOST_NAMED:
@@ -55,6 +57,17 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
         return None
     kinds = table.kinds()
     return table if kinds & STRONG or len(kinds & WEAK) >= 2 else None
+
+
+def _parts(data: Any, left: int) -> int:
+    """How many of `left` parts remain when those of a value are taken away; 0 or less where it has too many."""
+    entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    for entry in entries:
+        if left <= 0:
+            return left
+        if isinstance(entry, dict | list):
+            left = _parts(entry, left - 1)
+    return left
 
 
 def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> list[Record]:
@@ -83,11 +96,15 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> lis
                 if isinstance(v, str | int | float) and not isinstance(v, bool)
             }
     for key, child in children.items():
+        if _is_record(own) and OF_RANKS.search(key):
+            continue
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
             below += _records(child, key if isinstance(child, dict) else "", shared, depth + 1)
     if below:
         return below
-    return [Record(name, shared)] if _understood(shared) else []
+    # A part without a figure of its own is not a result, although the figures around it hold for it, too.
+    printed = {k: v for k, v in shared.items() if k not in inherited or k in own}
+    return [Record(name, shared)] if _understood(printed) else []
 
 
 def _is_leaf(data: dict[str, Any]) -> bool:

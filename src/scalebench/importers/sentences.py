@@ -114,6 +114,8 @@ def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
             continue
         hypothetical = bool(paragraph.sections and HYPOTHETICAL.search(paragraph.sections[-1]))
         for start, sentence in _sentences(paragraph.text):
+            if not DIGIT.search(sentence) or not WORTH.search(sentence):
+                continue
             figures += _figures(sentence, start, paragraph, file, hypothetical)
     return figures
 

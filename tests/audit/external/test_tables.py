@@ -221,6 +221,17 @@ INNOCENT = {
         "1 | 8192 | 1.0 | 16 | 512",
         "4 | 7450 | 0.275 | 16 | 512",
     ),
+    "steps fall with the devices": rows(
+        "GPUs | Batch size | Steps | Runtime (s) | Speedup",
+        "1 | 64 | 938 | 100.0 | 1.00",
+        "2 | 64 | 469 | 52.0 | 1.92",
+        "4 | 64 | 235 | 27.0 | 3.70",
+    ),
+    "steps of an unknown batch": rows(
+        "GPUs | Batch size | Steps | Runtime (s) | Speedup",
+        "1 | 64 | 938 | 100.0 | 1.00",
+        "2 | 64 | 625 | 52.0 | 1.92",
+    ),
     "evaluation in the total": rows(
         "GPUs | Epochs | Epoch time (s) | Total time (s)",
         "1 | 3 | 100 | 390",

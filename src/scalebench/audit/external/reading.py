@@ -19,7 +19,7 @@ from scalebench.audit.external.table_rows import (
     series_of,
     speed_ratios,
 )
-from scalebench.audit.finding import Correction, Finding
+from scalebench.audit.finding import Finding
 from scalebench.importers.reported import ReportedRun
 from scalebench.importers.reported_tables import ReportedRow, ReportedTable
 
@@ -168,7 +168,7 @@ def _corrected(findings: list[Finding], name: str) -> str:
     corrections = [
         finding.corrected
         for finding in findings
-        if isinstance(finding.corrected, Correction) and finding.runs[0] == name and finding.severity != "note"
+        if finding.corrected and finding.runs[0] == name and finding.severity != "note"
     ]
     figures = [c.figure for unit in CORRECTED_UNITS for c in corrections if c.unit == unit]
     return figures[0] if figures else ""

@@ -59,4 +59,4 @@ picture: $(READY)
 # The faults of docs/reliability.md, one test each; the long ones start real ranks, Snakemake and a small Slurm cluster.
 .PHONY: faults
 faults: $(READY)
-	pytest $$(grep -o 'tests/[a-z_/]*\.py::test_[a-z0-9_]*' docs/reliability.md | sort -u)
+	pytest -m fault

@@ -11,19 +11,23 @@ from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.loaded import corpus_in, frontier_file, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.campaign.targets import check_targets
 from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest
+from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
 from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
 from scalebench.record.failed_runs import failed_runs_text
+from scalebench.record.lost_results import lost_results, lost_text
 from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
+become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
 
 RESULTS = Path("results")
 # Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.
@@ -109,12 +113,14 @@ onerror:
     say_failed_runs()
 
 
-# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException.
-if any(word.startswith("results") for word in sys.argv[1:]):
-    TARGETS = [t for t in sorted(parse_args(sys.argv[1:])[1].targets) if t.startswith("results")]
+# A target that no rule makes is answered with the nearest one, instead of Snakemake's MissingRuleException. And what is
+# missing behind a report that is there becomes a target, too: Snakemake alone would not look for it.
+if workflow.is_main_process:
+    TARGETS = demanded()
     or_exit(
         check_targets,
         {target: any(r.is_producer(target) for r in workflow.rules) for target in TARGETS},
         [str(output) for r in workflow.rules for output in r.output],
         {"chart": [*CATALOG, *TRACE_CHARTS], "table": ["scaling", "strong", "weak"], "against": ["step", "seconds"]},
     )
+    demand_lost(TARGETS)

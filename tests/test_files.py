@@ -14,6 +14,7 @@ def write_half(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.fault("the disk is full when a result is written", "the part is removed, the target named")
 def test_a_full_disk_leaves_no_part_and_is_named(tmp_path):
     with pytest.raises(OSError, match="No space left") as error:
         write_half(tmp_path / "out.txt")
@@ -21,6 +22,7 @@ def test_a_full_disk_leaves_no_part_and_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("a killed process left a part of a file", "removed by the next writer")
 def test_a_stale_part_is_removed(tmp_path):
     stale, fresh = tmp_path / ".out.txt.1.part", tmp_path / ".out.txt.2.part"
     for part in (stale, fresh):

@@ -135,6 +135,7 @@ RULES = [
     "trace_report",
     "trace_chart",
     "sweep",
+    "frontier",
     "forecast",
     "forecast_report",
 ]
@@ -165,7 +166,14 @@ def test_a_rule_lists_the_code_that_its_command_runs(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
-    if rule in ("train", "same_allocation", "pairs", "trace_capture", "sweep"):  # ranks are processes of their own
+    if rule in (
+        "train",
+        "same_allocation",
+        "pairs",
+        "trace_capture",
+        "sweep",
+        "frontier",
+    ):  # ranks are processes of their own
         rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
         unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"

@@ -363,6 +363,7 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("title: x\nwork: {optimizer: {betas: [0.9]}}\n", "a list of 2"),
     ],
 )
+@pytest.mark.fault("alias bombs, depth, size, absurd numbers in a campaign", "one message, exit code 2")
 def test_known_faults(place, text, message):
     path = place / "config/campaigns/mine.yaml"
     path.write_text(text)
@@ -371,6 +372,7 @@ def test_known_faults(place, text, message):
     assert message in done.stderr
 
 
+@pytest.mark.fault("a pipe in place of a file", "refused, not waited for")
 def test_a_pipe_is_not_waited_for(place, records):
     os.mkfifo(place / "config/campaigns/pipe.yaml")
     assert "not a regular file" in answered("campaign", "validate", "config/campaigns/pipe.yaml", cwd=place).stderr

@@ -54,6 +54,7 @@ def test_jsonl_and_parquet_give_the_same_documents(tmp_path):
     assert lines[0]["empty_documents"] == 1
 
 
+@pytest.mark.fault("bytes that are not UTF-8", "replaced and counted")
 def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"good \xff\xfe bad")
     found, texts = fetch(tmp_path, source="text", files=[str(tmp_path / "a.txt")])

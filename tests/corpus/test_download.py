@@ -108,6 +108,7 @@ def test_a_part_that_is_complete_needs_no_byte_more(server, url, target, policy)
 
 
 @pytest.mark.parametrize("honest", [True, False], ids=["If-Range", "without If-Range"])
+@pytest.mark.fault("the file on the server changes between two parts", "fetched from the beginning")
 def test_a_file_that_changed_meanwhile_is_not_glued_to_the_old_part(server, url, target, policy, honest):
     other = bytes(reversed(CONTENT))
 
@@ -129,6 +130,7 @@ def test_a_server_that_cannot_resume(server, url, target, policy):
     assert target.read_bytes() == CONTENT
 
 
+@pytest.mark.fault("a server always cuts at the same place", "ends with one message")
 def test_a_server_that_always_cuts_at_the_same_place_ends(server, url, target, policy, waits):
     server.ranges = False
     server.faults["/data.bin"] = [cut(100_000)] * 99
@@ -209,6 +211,7 @@ def test_an_address_that_is_none(target, policy):
     refused(target, "not an address of a web server", RemoteFile(("ftp://x/y",)), policy)
 
 
+@pytest.mark.fault("a server falls silent", "asked again; then one message")
 def test_a_server_that_falls_silent(server, url, target, policy):
     server.faults["/data.bin"] = [silent(1.0)]
     download(RemoteFile((url,)), target, policy)
@@ -234,6 +237,7 @@ def test_a_wrong_checksum(server, url, target, policy):
     assert len(server.seen) == 2, "once more from the start, then no more"
 
 
+@pytest.mark.fault("one bit is lost in a download", "noticed by its checksum")
 def test_one_bit_lost_on_the_way(server, url, target, policy):
     server.faults["/data.bin"] = [status(200, b"\x00" + CONTENT[1:])]
     download(RemoteFile((url,), sha256=SHA), target, policy)
@@ -255,11 +259,13 @@ def test_the_message_names_every_address(server, target, policy):
     assert "SECRET" not in str(error.value)
 
 
+@pytest.mark.fault("the disk is too small for a download", "said before")
 def test_a_disk_that_is_too_small_is_seen_before(server, url, target, policy, monkeypatch):
     monkeypatch.setattr(store.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     refused(target, r"needs 300,000 bytes more.*has 1,000 free", RemoteFile((url,)), policy)
 
 
+@pytest.mark.fault("the disk fills up during a download", "named; nothing has the file's name")
 def test_a_disk_that_fills_up(server, url, tmp_path, policy):
     """A real file system of 128 KiB, where mounting is allowed; else the error that it gives."""
     disk = tmp_path / "disk"
@@ -279,6 +285,7 @@ def test_a_folder_that_cannot_be_written_is_not_called_full(server, url, target,
         download(RemoteFile((url,)), target, policy)
 
 
+@pytest.mark.fault("two processes fetch one file", "it is fetched once")
 def test_two_processes_fetch_a_file_once(server, url, target, policy):
     records = []
     threads = [
@@ -292,6 +299,7 @@ def test_two_processes_fetch_a_file_once(server, url, target, policy):
     assert len(server.seen) == 1
 
 
+@pytest.mark.fault("a download is killed", "continued where it ended")
 def test_a_killed_download_is_continued(server, url, target, policy):
     """kill -9 while bytes come in."""
     server.faults["/data.bin"] = [silent(5.0)]

@@ -147,6 +147,7 @@ def test_a_gated_corpus_without_a_token(server, remote, table, tmp_path, sentenc
         documents.fetch("oscar-2301", corpus, tmp_path / "out", Remote(remote.folder, server.url, None, remote.policy))
 
 
+@pytest.mark.fault("a proxy answers with a page of its own", "refused")
 def test_a_page_of_the_proxy_is_not_taken_for_a_corpus(server, remote, table, tmp_path, sentences):
     corpus = offer(server, table["webtext"], sentences)
     server.faults["/v1/webtext.train.jsonl"] = [status(200, b"<html>Sign in to the WiFi</html>")]

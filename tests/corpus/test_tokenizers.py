@@ -181,6 +181,7 @@ def started(corpus, out):
     return process
 
 
+@pytest.mark.fault("tokenising is killed", "finished shards are kept; the same bytes")
 def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, capsys, monkeypatch):
     assert len(encode.documents_by_group(corpus / "documents.parquet")) > 64, "several shards of several groups"
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -222,6 +223,7 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.fault("the system kills a tokenising process", "said, with the way out")
 def test_a_process_that_the_system_kills_is_said(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(encode, "encode_shard", die)
     with pytest.raises(UserError, match=r"a tokenising process was killed .*finished shards are kept"):

@@ -17,8 +17,9 @@ from scalebench.forecast.plan import make_plan
 from scalebench.forecast.planner import Price
 from scalebench.forecast.report_data import report_of
 from scalebench.forecast.settings import layers_of, series_key
+from scalebench.forecast.spent import record_plan, spent
 from scalebench.forecast.sweep_file import Calls, Launch, Sweep
-from scalebench.forecast.text import forecasts_text, plan_text
+from scalebench.forecast.text import forecasts_text, plan_text, spent_text
 from scalebench.model.counts import count
 from scalebench.record.run import METRICS
 from scalebench.report.tables.forecast import forecast_human
@@ -194,6 +195,44 @@ def test_a_plan_says_time_cost_and_what_is_not_known(tmp_path):
     nothing = make_plan(evidence(made, tmp_path / "empty"))
     assert {row.basis for row in nothing.rows} == {"nothing-measured"}
     assert "not in these totals" in plan_text(made, nothing)
+
+
+def test_energy_is_given_measured_or_unknown(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    assert make_plan(known).kwh is None
+    assert "energy: unknown" in plan_text(made, make_plan(known))
+    given = make_plan(known, watts=500.0)
+    assert given.kwh == pytest.approx(0.5 * given.device_hours)
+    assert "500 W each, given" in plan_text(made, given)
+    for run in known.runs["ddp-n1x2"]:
+        joules = 300.0 * run.n_devices * run.metrics.window.wall_time_s
+        run.metrics.energy = run.metrics.energy.model_copy(update={"joules": joules})
+    powers = {row.cell: row.power for row in make_plan(known).rows}
+    assert powers["ddp-n1x2"].watts == pytest.approx(300.0)
+    assert powers["ddp-n1x2"].basis == "measured"
+    assert powers["ddp-n1x4"].basis == "measured in other cells"
+
+
+def test_a_plan_is_held_against_what_its_runs_took(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    plan = make_plan(known)
+    assert spent(tmp_path / "plans", known.runs) is None
+    path = record_plan(tmp_path / "plans", "weak", plan, "2020-01-01T00:00:00Z")
+    assert set(json.loads(path.read_text())["cells"]) == {"ddp-n1x4", "fsdp-n1x4"}
+    assert spent(tmp_path / "plans", known.runs) is None, "no run of these cells yet"
+    make_runs(made, tmp_path, sizes=(4,))
+    after = evidence(made, tmp_path)
+    result = spent(tmp_path / "plans", after.runs)
+    assert result.runs == 4
+    took = sum(run.metrics.total_wall_time_s for cell in ("ddp-n1x4", "fsdp-n1x4") for run in after.runs[cell])
+    assert result.spent_s == pytest.approx(took)
+    assert result.spent_device_hours == pytest.approx(4 * took / 3600)
+    assert "4 runs in" in spent_text(result)
+    assert record_plan(tmp_path / "plans", "weak", make_plan(after), "2030-01-01T00:00:00Z") is None, "nothing is left"
 
 
 def test_a_wide_forecast_leaves_nothing_out(tmp_path):

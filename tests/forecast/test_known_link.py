@@ -100,11 +100,13 @@ def test_a_step_of_sleeping_layers_on_a_limited_link(tmp_path):
     group = Group(1, ranks)
     table = Table("all_reduce", group, sizes, tuple(seen["sweep"].values()))
     ideal = 2 * (ranks - 1) / ranks * 2**22 / (MEGABITS * 1e6 / 8)
-    if min(seen["alone"]) > 1.03 * LAYERS * (FORWARD_S + BACKWARD_S) or table.at(2**22) > 1.1 * ideal:
+    forward_and_backward = min(
+        seen["alone"]
+    )  # as a forecast has it: measured; sleeping takes a little longer than said
+    if forward_and_backward > 1.1 * LAYERS * (FORWARD_S + BACKWARD_S) or table.at(2**22) > 1.15 * ideal:
         pytest.skip(f"this machine is too busy: neither sleep nor link take what they should ({seen})")
     assert table.at(2**22) >= ideal * 0.95
     link = Network((table,))
-    forward_and_backward = LAYERS * (FORWARD_S + BACKWARD_S)
     model = Layers(
         tuple(Layer(BYTES // 4, 1 / LAYERS) for _ in range(LAYERS)), Layer(0, 0.0), FORWARD_S / (FORWARD_S + BACKWARD_S)
     )

@@ -176,6 +176,10 @@ def test_scripts_that_may_all_have_written_a_file_say_nothing(tmp_path):
         ("It runs at 18,147 tokens/sec on 4 GPUs", "rate", 18147, 4, None),
         ("MFU of 41.2 % on 8 GPUs", "mfu", 0.412, 8, None),
         ("The peak memory is 9.5 GB.", "memory", 9.5 * 2**30, None, None),
+        ("DDP is 71 % faster than DP on 4 GPUs.", "change", 0.71, 4, None),
+        ("A step takes 19–21 ms per step on 2 GPUs.", "time", 0.020, 2, None),
+        ("It reaches 12,000 to 13,000 tokens/s on 8 GPUs.", "rate", 12_500, 8, None),
+        ("Training took 4.5 hours on 8 A100s.", "time", 16_200, 8, None),
     ],
 )
 def test_sentences_that_state_a_figure(sentence, kind, value, devices, over):
@@ -192,6 +196,7 @@ def test_sentences_that_state_a_figure(sentence, kind, value, devices, over):
         "A range of 5-10% improvement",
         "~3-4x faster",
         "50% dropout",
+        "GPT-2 350 tokens/s",
         "See table 3.",
     ],
 )

@@ -11,6 +11,7 @@ class StillWaiting(Exception):
     pass
 
 
+@pytest.mark.fault("two snakemakes on one machine", "the second run waits, and says for whom")
 def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys):
     pauses = []
 

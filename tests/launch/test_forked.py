@@ -48,6 +48,7 @@ def test_only_runs_on_this_machines_cpu_are_forked():
     assert not may_fork(cell(), gpus=0)
 
 
+@pytest.mark.fault("the server that forks ranks cannot start", "said, with its reason")
 def test_a_server_that_cannot_start_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

@@ -51,6 +51,7 @@ def test_each_pair_runs_both_arms_and_a_null_pair_runs_a_twice(tmp_path):
         assert {slug for slug, _ in mine} == ({a.slug} if entry["null"] else {a.slug, b.slug})
 
 
+@pytest.mark.fault("an A/B comparison is interrupted", "whole pairs are kept")
 def test_whole_pairs_of_an_interrupted_comparison_are_kept(tmp_path):
     given, comparison = loaded_campaign(pairs=2, null_pairs=2)
     a, b = arms(given, comparison)

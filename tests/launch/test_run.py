@@ -1,6 +1,8 @@
 """Publishing: a run is there as a whole or not at all."""
 
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ from scalebench.launch import run as launch
 from scalebench.launch.attempt import begin_attempt
 from scalebench.launch.supervise import Interrupted
 from scalebench.machine import slurm
+from scalebench.machine.network import loopback_problem
 from scalebench.machine.slurm import Allocation
 from scalebench.record.run import read_run
 
@@ -20,6 +23,7 @@ def cell():
     return cells(workload={"tokenizer": "bpe-512", "seq_len": 32})[0]
 
 
+@pytest.mark.fault("a run is interrupted", "its folder holds the log only")
 def test_an_interrupted_run_publishes_nothing(monkeypatch, tmp_path, tokens, cell):
     def interrupted(*arguments):
         raise Interrupted("stopped by SIGTERM", 143)
@@ -46,6 +50,9 @@ def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
     )
 
 
+@pytest.mark.fault(
+    "a node is lost in a job of several runs", "a row for this run; the others are left to the next job", cluster=True
+)
 def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeypatch, tmp_path, tokens):
     """They would be made on what is left, or be called not applicable."""
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
@@ -59,6 +66,7 @@ def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeyp
     assert found.scheduler["elapsed"] == "00:01:02"
 
 
+@pytest.mark.fault("fewer nodes in the job than the cell has", "a row `wrong_world`", cluster=True)
 def test_a_job_with_fewer_nodes_than_the_cell_is_the_wrong_world(monkeypatch, tmp_path, tokens):
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
     in_job(monkeypatch, "n1")
@@ -66,6 +74,9 @@ def test_a_job_with_fewer_nodes_than_the_cell_is_the_wrong_world(monkeypatch, tm
     assert (failure.failure_class, failure.reason) == ("wrong_world", "2 nodes were asked for, job 5 has 1: n1")
 
 
+@pytest.mark.fault(
+    "a GPU that Slurm gave does not answer", "a row `wrong_world`; it is not measured on the CPU", cluster=True
+)
 def test_devices_that_were_given_and_do_not_answer_are_the_wrong_world(monkeypatch, tmp_path, tokens, cell):
     """`device: auto` would make the run on the CPU."""
     in_job(monkeypatch, "n1", devices=1)
@@ -91,6 +102,7 @@ def test_a_new_attempt_clears_what_an_old_one_left(monkeypatch, tmp_path, tokens
     assert "old" not in (out / "training_metrics.json").read_text()[:10]
 
 
+@pytest.mark.fault("the run's folder is taken away during the run", "nothing is published")
 def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_path, tokens, cell):
     """A launcher that was given up on, and comes to its end later than the one that replaced it."""
     out = tmp_path / "rep1"
@@ -105,6 +117,7 @@ def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_
     assert [p.name for p in out.iterdir()] == [".attempt-the-next-attempt"]
 
 
+@pytest.mark.fault("too few tokens for the run", "said before anything starts")
 def test_too_few_tokens_are_said_before_anything_starts(tmp_path, tokens):
     large = cells(workload={"tokenizer": "bpe-512", "seq_len": 1024}, work={"global_batch": 4096})[0]
     with pytest.raises(UserError, match="fewer than one global batch of 4096"):
@@ -119,3 +132,22 @@ def test_world_size_in_what_is_published_counts_ranks(tmp_path):
     assert " world_size=1 " in (tmp_path / "RUN_COMPLETE.txt").read_text()
     assert json.loads((tmp_path / "launcher_metadata.json").read_text())["world_size"] == 1
     assert (dp.world_size, dp.batch.n_devices) == (1, 2)
+
+
+@pytest.mark.fault("the loopback interface is down", "said at once, before ranks start")
+def test_without_a_loopback_interface_nothing_starts(monkeypatch, tmp_path, tokens):
+    """Ranks would look for each other for two minutes, and say nothing of the network."""
+    two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["1x2"]})[0]
+    monkeypatch.setattr(launch, "loopback_problem", lambda: "127.0.0.1 cannot be reached")
+    with pytest.raises(UserError, match=r"2 ranks cannot meet: 127\.0\.0\.1 cannot be reached"):
+        launch.run_cell(two, "c", 1, tokens, tmp_path / "rep1", 60)
+    assert not (tmp_path / "rep1/training_metrics.json").exists()
+
+
+def test_a_loopback_interface_that_is_down_is_noticed():
+    assert loopback_problem() is None
+    code = "from scalebench.machine.network import loopback_problem; print(loopback_problem())"
+    done = subprocess.run(["unshare", "--net", sys.executable, "-c", code], capture_output=True, text=True)
+    if "unshare" in done.stderr:
+        pytest.skip("this machine gives no network namespaces")
+    assert "127.0.0.1 cannot be reached" in done.stdout

@@ -98,6 +98,7 @@ def test_srun_assumes_nothing_from_the_job(monkeypatch, tmp_path):
     assert found == {"SLURM_JOB_ID"}
 
 
+@pytest.mark.fault("the port of the rendezvous is taken", "the next free one")
 def test_a_port_that_is_taken_is_passed_over():
     port = slurm_command.free_port("12003")
     assert port == 20_003

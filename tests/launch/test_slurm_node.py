@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from scalebench.launch import slurm_node
 
 
@@ -11,6 +13,7 @@ def test_a_daemon_that_answers(monkeypatch):
         assert slurm_node.answers("127.0.0.1")
 
 
+@pytest.mark.fault("the first node of a run is lost", "another node notices, and cancels the job")
 def test_a_node_that_is_gone(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -69,6 +69,7 @@ def wait_for(path, text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.fault("Ctrl-C or SIGTERM in a run", "nothing is published, nothing is left running")
 def test_a_signal_stops_the_run_and_leaves_nothing_running(tmp_path, number):
     log, marker = tmp_path / "log", f"signal-{number}"
     code = LAUNCHER.format(marker=marker, log=str(log))
@@ -80,6 +81,7 @@ def test_a_signal_stops_the_run_and_leaves_nothing_running(tmp_path, number):
     assert gone(marker, 1)
 
 
+@pytest.mark.fault("the launcher's parent is killed", "the run ends with it")
 def test_a_driver_that_is_killed_takes_its_run_along(tmp_path):
     """SIGKILL tells nobody; the launcher notices that the Snakemake above it is gone."""
     log, marker = tmp_path / "log", "orphan-run"

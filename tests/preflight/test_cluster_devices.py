@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scalebench.campaign.site import Site
 from scalebench.machine.gpus import Gpu
 from scalebench.preflight import cluster_check, compute_node
 
@@ -41,8 +42,8 @@ def test_without_devices_nothing_is_said_of_them(tmp_path):
     assert len(cluster_check._of(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
 
 
-@pytest.mark.parametrize(("devices", "asked"), [(True, True), (False, False)])
-def test_a_gpu_is_asked_for_where_trainings_ask_for_one(monkeypatch, tmp_path, devices, asked):
+@pytest.mark.parametrize("gpu", [["--gres=gpu:h100:1"], ["--gpus-per-node=1"], []])
+def test_a_gpu_is_asked_for_as_trainings_do(monkeypatch, tmp_path, gpu):
     commands = []
 
     def run(command, **options):
@@ -50,8 +51,21 @@ def test_a_gpu_is_asked_for_where_trainings_ask_for_one(monkeypatch, tmp_path, d
         return SimpleNamespace(stdout="", stderr="nothing")
 
     monkeypatch.setattr(cluster_check.subprocess, "run", run)
-    cluster_check._nodes("gpu", "", 2, tmp_path, devices)
-    assert ("--gres=gpu:1" in commands[0]) == asked
+    cluster_check._nodes("gpu", "", 2, tmp_path, gpu)
+    assert [word for word in commands[0] if word.startswith(("--gres", "--gpus"))] == gpu
+
+
+@pytest.mark.parametrize(
+    ("site", "gres", "options"),
+    [
+        (Site(), "", ["--gres=gpu:1"]),
+        (Site(), "gpu:h100:4", ["--gres=gpu:h100:1"]),
+        (Site(gpu_type="a100"), "", ["--gres=gpu:a100:1"]),
+        (Site(gpu_option="gpus-per-node", gpu_type="a100"), "", ["--gpus-per-node=a100:1"]),
+    ],
+)
+def test_the_type_that_the_profile_names_is_asked_for(site, gres, options):
+    assert cluster_check.gpu_options(site, gres) == options
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """What `campaign validate` counts, and how long it says that it takes."""
 
+import statistics
 from pathlib import Path
 
 import pytest
+from synthetic import write_run
 
+from scalebench.campaign.cells import Cell
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.preflight.planned_work import duration, planned_work
+from scalebench.preflight.requirements import counts_of
+from scalebench.preflight.run_times import run_times
 
 TEXT = """title: x
 work: {global_batch: 8}
@@ -30,11 +35,65 @@ def test_everything_that_runs_is_counted(loaded, tmp_path):
     assert plan.seconds > 19 * 10
 
 
-def test_finished_runs_are_a_better_estimate(loaded, tmp_path, monkeypatch):
-    monkeypatch.setattr("scalebench.preflight.planned_work._finished_s", lambda *_: [100.0, 100.0, 100.0])
-    plan = planned_work(loaded, Path("nowhere"))
-    assert plan.seconds == pytest.approx(19 * 100, rel=0.02)
-    assert "estimated from 3 finished runs" in plan.text
+def made(loaded, results, campaign: str, step: float = 0.1) -> None:
+    """A run of each cell and of each arm of the comparison, with steps of `step` seconds."""
+    (_, a, b) = next(iter(loaded.comparisons.values()))
+    for cell in (*loaded.cells, a, b):
+        write_run(results / campaign / "runs", cell, 1, step_time=step)
+
+
+def test_a_cell_that_ran_takes_as_long_again(loaded, tmp_path):
+    made(loaded, tmp_path, "demo")
+    times = run_times(tmp_path, "synthetic")
+    cell = loaded.cells[1]
+    (own,) = (run for run in times.past if run.fingerprint == cell.fingerprint)
+    assert times.seconds(cell) == own.total_s
+    assert times.basis(loaded.cells) == "estimated from 4 earlier runs of this machine"
+
+
+def test_runs_of_another_machine_are_no_basis(loaded, tmp_path, monkeypatch):
+    made(loaded, tmp_path, "other")
+    assert run_times(tmp_path, "mine").past == ()
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    assert len(run_times(tmp_path, "mine").past) == 4
+
+
+def test_steps_of_other_work_follow_from_the_rate(loaded, tmp_path):
+    made(loaded, tmp_path, "synthetic")
+    (cell, *_) = loaded.cells
+    longer = Cell(cell.slug, cell.workload, cell.work.model_copy(update={"steps": 300}), cell.execution)
+    times = run_times(tmp_path, "synthetic")
+    flops = statistics.median(run.flops for run in times.past)
+    tokens = (300 + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
+    expected = times.outside(cell) + counts_of(cell).flops_per_token * tokens / flops
+    assert times.seconds(longer) == pytest.approx(expected)
+
+
+def test_a_damaged_file_is_left_to_others(loaded, tmp_path):
+    made(loaded, tmp_path, "synthetic")
+    for text in ("{", "[]", '{"status": "ok"}'):
+        min(tmp_path.glob("synthetic/runs/*/rep1/training_metrics.json")).write_text(text)
+        assert len(run_times(tmp_path, "synthetic").past) == 3
+
+
+def test_a_gpu_that_is_not_here_is_taken_for_a_usual_one(tmp_path, repository, monkeypatch):
+    """With 2e13 FLOP/s for any GPU that is not visible this was 7.8 hours."""
+    monkeypatch.chdir(repository)
+    plan = planned_work(LoadedCampaign(Path("config/campaigns/h100_speed.yaml")), tmp_path)
+    assert 10 * 60 < plan.seconds < 60 * 60
+    assert "as on an A100" in plan.text
+
+
+def test_the_demo_takes_a_few_minutes(tmp_path, repository, monkeypatch):
+    """Without any earlier run: the sum of what its parts take on two quiet cores."""
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("scalebench.preflight.planned_work.available_cores", lambda: 2)
+    demo = LoadedCampaign(Path("config/campaigns/demo.yaml"))
+    assert 200 < planned_work(demo, tmp_path, drawn=20).seconds < 270
+    forked = Path("config/campaigns/demo.yaml").read_text().replace("start: forked", "start: fresh")
+    (tmp_path / "demo.yaml").write_text(forked)
+    fresh = planned_work(LoadedCampaign(tmp_path / "demo.yaml"), tmp_path, drawn=20).seconds
+    assert fresh > 1.4 * planned_work(demo, tmp_path, drawn=20).seconds
 
 
 @pytest.mark.parametrize(

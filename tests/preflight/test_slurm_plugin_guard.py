@@ -17,7 +17,7 @@ from scalebench.preflight import slurm_plugin_guard
         ("squeue", 30, 300, False, True, None),
         ("squeue", 101, 300, False, True, "to 100 or less"),
         ("squeue", 40, None, False, True, "unknown"),
-        ("sacct", 40, 300, False, True, "wait for its jobs for ever; write `slurm-status-command: squeue`"),
+        ("sacct", 40, 300, False, True, "wait for its jobs forever; write `slurm-status-command: squeue`"),
         (None, 40, 300, False, True, "write `slurm-status-command: squeue`"),
         (None, 40, 300, False, False, None),
     ],
@@ -44,6 +44,8 @@ def plugin(monkeypatch):
     import snakemake_executor_plugin_slurm as plugin
 
     monkeypatch.setattr(plugin, "query_job_status", plugin.query_job_status)
+    monkeypatch.setattr(plugin, "get_submit_command", plugin.get_submit_command)
+    monkeypatch.setattr(plugin.Executor, "run_jobs", plugin.Executor.run_jobs)
     return plugin
 
 
@@ -66,11 +68,13 @@ def test_jobs_are_not_forgotten_while_the_controller_is_away():
     assert heard([None, running, None, ended]) == [{}, running, running, ended]
 
 
+@pytest.mark.fault("a job is preempted and Slurm does not requeue it", "it is sent again")
 def test_a_preempted_job_is_sent_again_unless_slurm_does():
     assert heard([{"7": "PREEMPTED"}]) == [{"7": "CANCELLED"}]
     assert heard([{"7": "PREEMPTED"}], requeue=True) == [{"7": "PREEMPTED"}]
 
 
+@pytest.mark.fault("the cluster forgets a job before anybody looked", "its files decide")
 def test_the_end_of_a_job_that_the_cluster_has_forgotten_is_heard_of():
     assert heard([{"7": "RUNNING", "8": "RUNNING"}, None, {"8": "RUNNING"}])[-1] == {"7": "UNKNOWN", "8": "RUNNING"}
 
@@ -108,6 +112,14 @@ def test_the_guard_leaves_other_executors_alone(monkeypatch):
     assert slurm_plugin_guard.os.environ["HF_TOKEN"] == "secret"
 
 
+def test_a_submit_command_gets_no_secrets_either(monkeypatch):
+    """The command of cluster-generic inherits the environment, and many schedulers send all of it."""
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    slurm_plugin_guard.guard(SimpleNamespace(submit_cmd="qsub"))
+    assert "HF_TOKEN" not in slurm_plugin_guard.os.environ
+
+
+@pytest.mark.fault("secrets in the environment of the login node", "not sent along")
 def test_what_looks_like_a_secret_is_not_sent():
     kept = {"PATH": "x", "NCCL_DEBUG": "INFO", "TOKENIZERS_PARALLELISM": "false", "KEYBOARD": "us", "SLURM_CONF": "y"}
     secret = dict.fromkeys(

@@ -20,11 +20,14 @@ def profile(folder, text: str) -> SnakemakeProfile:
     return SnakemakeProfile(folder)
 
 
-def loaded_campaign(**parts) -> SimpleNamespace:
+def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
     given = campaign(compare=COMPARE, **parts)
     own = cells(**parts)
     return SimpleNamespace(
-        campaign=given, cells=own, comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))}
+        campaign=given,
+        cells=own,
+        comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))},
+        traced=own[:1] if traced else [],
     )
 
 
@@ -33,7 +36,7 @@ def loaded_campaign(**parts) -> SimpleNamespace:
 )
 def test_the_question_holds_what_the_profile_says(tmp_path, changed):
     site = profile(tmp_path, f"default-resources: {{slurm_partition: gpu, constraint: ib, mem_mb: 1}}\n{changed}")
-    (_, request, _), *_ = slurm_test_only.requests(loaded_campaign(vary={"geometry": ["2x1"]}))
+    (_, request, *_), *_ = slurm_test_only.requests(loaded_campaign(vary={"geometry": ["2x1"]}))
     line = slurm_test_only.command(slurm_test_only.as_sent(request, site.replaced("train")), site.resources("train"))
     assert line == [
         *(
@@ -51,7 +54,7 @@ def test_the_question_holds_what_the_profile_says(tmp_path, changed):
 
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
     site = profile(tmp_path, "set-resources: {train: {gres: \"''\"}}")
-    (_, request, _), *_ = slurm_test_only.requests(loaded_campaign())
+    (_, request, *_), *_ = slurm_test_only.requests(loaded_campaign())
     sent = slurm_test_only.as_sent(request, site.replaced("train"))
     assert not [word for word in slurm_test_only.command(sent, site.resources("train")) if word.startswith("--gres")]
     assert slurm_test_only.describe_request(sent) == "1 node with 4 cores, 8000 MB for 17 minutes"
@@ -69,13 +72,43 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
         )
 
     monkeypatch.setattr(slurm_test_only.subprocess, "run", answer)
-    found = list(
-        slurm_test_only.refusals(loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]}), site)
-    )
+    loaded = loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]})
+    first, second = slurm_test_only.queue_requests(loaded, site)
+    answers = [slurm_test_only.refusal(request, site) for request in (first, second)]
     assert len(asked) == 2
-    assert found[0][1:] == ("ddp-fp32-n1x1 and 1 more", None)
-    assert found[1][1:] == ("the 4 pairs of fused", "Requested time limit is invalid")
-    assert found[1][0].endswith("for 136 minutes")
+    assert (first.who, first.jobs, answers[0]) == ("ddp-fp32-n1x1 and 1 more", 6, None)
+    assert (second.who, second.jobs, answers[1]) == ("the 4 pairs of fused", 1, "Requested time limit is invalid")
+    assert slurm_test_only.describe_request(second.job).endswith("for 136 minutes")
+    assert first.node_hours == pytest.approx(6 * 17 / 60)
+
+
+def test_a_trace_is_a_job_too(tmp_path):
+    rules = [rule for rule, *_ in slurm_test_only.requests(loaded_campaign(traced=True))]
+    assert rules.count("trace_capture") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        ("{}", ["--gres=gpu:1", "--no-kill", "--exclusive"]),
+        ("{gpu_type: h100}", ["--gres=gpu:h100:1", "--no-kill", "--exclusive"]),
+        ("{gpu_option: gpus-per-node}", ["--no-kill", "--exclusive", "--gpus-per-node=1"]),
+        ("{gpu_option: gpus-per-node, gpu_type: h100}", ["--no-kill", "--exclusive", "--gpus-per-node=h100:1"]),
+        ("{gpu_option: none}", ["--no-kill", "--exclusive"]),
+        ("{exclusive: false}", ["--gres=gpu:1", "--no-kill"]),
+        ("[exclusive=false, gpu_type=h100]", ["--gres=gpu:h100:1", "--no-kill"]),
+    ],
+)
+def test_a_site_s_way_of_asking(tmp_path, config, options):
+    """The options are those that the rules' resources give to the plugin as well."""
+    site = profile(tmp_path, f"config: {config}\n")
+    request, *_ = slurm_test_only.queue_requests(loaded_campaign(), site)
+    line = slurm_test_only.command(request.job, site.resources("train"))
+    known = ("--gres", "--gpus", "--no-kill", "--exclusive")
+    assert [word for word in line if word.startswith(known)] == options
+    (_, plain, *_), *_ = slurm_test_only.requests(loaded_campaign())
+    sent = site.site.resources(plain)
+    assert (sent["gres"], sent["slurm_extra"]) == (request.job.gres, request.job.options)
 
 
 def test_partitions_that_rules_are_sent_to(tmp_path):

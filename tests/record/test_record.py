@@ -57,6 +57,7 @@ def test_steps_keep_their_digits(tmp_path):
         (lambda text: text[:200], "not a metrics file"),
     ],
 )
+@pytest.mark.fault("training_metrics.json is damaged", "one message with the file and the field")
 def test_a_damaged_metrics_file(tmp_path, change, message):
     run = write_run(tmp_path, cells()[0])
     path = run.folder / "training_metrics.json"
@@ -70,6 +71,7 @@ def test_no_run_in_the_folder(tmp_path):
         read_run(tmp_path)
 
 
+@pytest.mark.fault("a write fails half-way", "the old file stays")
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, {"a": 1})
@@ -97,6 +99,7 @@ def test_a_run_that_was_not_planned_there_is_refused(tmp_path):
         read_planned(run.folder, one.slug, 1, "0")
 
 
+@pytest.mark.fault("a damaged run is to be repeated", "`scalebench retry` removes it")
 def test_damaged_runs_are_taken_away_too(tmp_path):
     runs = [write_run(tmp_path / "runs", cells()[0], k) for k in (1, 2, 3)]
     (runs[0].folder / "training_metrics.json").write_text("{")
@@ -118,6 +121,7 @@ def test_a_home_that_is_a_link_is_scrubbed_under_both_names(tmp_path, monkeypatc
     assert scrub(f"{tmp_path}/home/alice/x {tmp_path}/gpfs/alice/y") == "~/x ~/y"
 
 
+@pytest.mark.fault("a trace failed", "`scalebench retry` removes it; sound ones stay")
 def test_a_trace_that_failed_is_taken_away_and_a_sound_one_stays(tmp_path):
     import json
 

@@ -90,12 +90,14 @@ def test_nothing_of_this_machine_or_its_user_is_in_the_record(made):
         assert str(Path.home()) + "/" not in text
 
 
+@pytest.mark.fault("a run is slower than its limit", "a row `timeout`")
 def test_a_run_that_is_too_slow_is_a_row(made):
     failure = metrics(made, SLOW_RUN)["failure"]
     assert failure["class"] == "timeout"
     assert "time limit of 0.4 minutes" in failure["reason"]
 
 
+@pytest.mark.fault("a rank fails on another node", "a row with the rank's last lines")
 def test_a_run_that_fails_on_a_node_is_a_row_with_the_rank_s_last_lines(made):
     failure = metrics(made, BROKEN_RUN)["failure"]
     assert failure["class"] == "nan"
@@ -103,6 +105,7 @@ def test_a_run_that_fails_on_a_node_is_a_row_with_the_rank_s_last_lines(made):
     assert any("NotFinite" in line for line in failure["log_tail"])
 
 
+@pytest.mark.fault("more memory is used than asked for", "a row `host_oom` with Slurm's reason")
 def test_a_run_that_takes_more_memory_than_it_asked_for_is_a_row_with_slurm_s_reason(made):
     failure = metrics(made, GREEDY_RUN)["failure"]
     assert failure["class"] == "host_oom"
@@ -122,6 +125,7 @@ def test_nothing_is_left_running(made):
     assert made.cluster.run("squeue", "--noheader").stdout == ""
 
 
+@pytest.mark.fault("a node is lost during a run", "a row `node_fail` with the node")
 def test_a_node_that_is_lost_is_a_row(made):
     """Power cut of the second node in the middle of a run; it comes back afterwards."""
     made.campaign("lost", ENDLESS)

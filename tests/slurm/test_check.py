@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from workflow_texts import COMPARE, TINY
 
 
@@ -33,6 +34,7 @@ def test_a_sound_cluster(checkout):
     assert list((checkout.root / "results").glob(".cluster-check*")) == []
 
 
+@pytest.mark.fault("a partition that does not exist", "`cluster check` names those that do")
 def test_a_partition_that_is_not_there(checkout):
     profile = edited(checkout, "no-partition", r"^  slurm_partition: gpu", "  slurm_partition: a100")
     done = checkout.run("scalebench", "cluster", "check", "--profile", profile)
@@ -48,6 +50,7 @@ def test_a_cluster_without_accounting_is_noticed(checkout):
     assert "write `slurm-status-command: squeue`" in done.stdout
 
 
+@pytest.mark.fault("no accounting, but the profile says `sacct`", "nothing is submitted; says which line to change")
 def test_snakemake_does_not_wait_for_ever_without_accounting(checkout):
     """The plugin would, without a word."""
     checkout.campaign("silent")
@@ -60,6 +63,7 @@ def test_snakemake_does_not_wait_for_ever_without_accounting(checkout):
     assert checkout.cluster.run("squeue", "--noheader").stdout == ""
 
 
+@pytest.mark.fault("a job asks for more than the partition has", "`cluster check` says so in Slurm's words")
 def test_a_campaign_whose_jobs_the_cluster_would_refuse(checkout):
     """Twenty-four runs after each other ask for more time than the partition gives."""
     checkout.campaign("long", TINY.replace("[1x1, 1x2]", "[1x1, 4x1]") + COMPARE.replace("pairs: 2", "pairs: 6"))
@@ -71,6 +75,7 @@ def test_a_campaign_whose_jobs_the_cluster_would_refuse(checkout):
     assert "for 408 minutes: Requested time limit is invalid" in done.stdout
 
 
+@pytest.mark.fault("jobs of a dead snakemake are still in the queue", "nothing is submitted; says which to end")
 def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):
     """One of them, started late, would take away what its successor has made."""
     checkout.campaign("after")

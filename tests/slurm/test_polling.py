@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 # On the login node: a job that runs, the controller away, the controller back, the job preempted by one of partition
 # "urgent".
 STORY = """
@@ -41,6 +43,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.fault("the controller is away; a job is preempted", "jobs go on; a preempted one is sent again")
 def test_an_absent_controller_and_a_preemption(checkout):
     done = checkout.run(sys.executable, "-c", STORY, limit=60)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """Trainers broken on purpose: the checks speak, and failed runs are rows with a class and a reason."""
 
+import shutil
 import time
 
 import pytest
@@ -49,6 +50,7 @@ def test_low_precision_that_is_silently_fp32_is_found(run_tiny):
     assert "products ran in float32" in found["precision-differs"].evidence
 
 
+@pytest.mark.fault("a rank hangs", "a row `hang`, with the rank and what it was doing")
 def test_a_rank_that_hangs_is_named_with_what_it_was_doing(run_tiny):
     run = run_tiny("fault_hang", limit=30, execution={"geometry": "1x2"})
     failure = run.metrics.failure
@@ -56,6 +58,7 @@ def test_a_rank_that_hangs_is_named_with_what_it_was_doing(run_tiny):
     assert any("stuck_for_ever" in line for line in failure.log_tail)
 
 
+@pytest.mark.fault("fewer ranks come up than asked for", "a row `wrong_world`; nothing is timed")
 def test_ranks_that_see_another_world_are_not_timed(run_tiny):
     run = run_tiny("fault_world", execution={"geometry": "1x2"})
     assert run.metrics.failure.failure_class == "wrong_world"
@@ -72,6 +75,10 @@ def test_ranks_that_see_another_world_are_not_timed(run_tiny):
         ("killed", "crash", "rank 1 was ended by SIGKILL"),
     ],
 )
+@pytest.mark.fault(
+    "a rank raises, runs out of memory, or is killed (SIGTERM, SIGKILL)",
+    "a row with class, rank and reason; the others are ended",
+)
 def test_a_rank_that_fails(run_tiny, monkeypatch, fault, kind, reason):
     monkeypatch.setenv("FAULT", fault)
     began = time.monotonic()
@@ -86,6 +93,7 @@ def test_a_rank_that_fails(run_tiny, monkeypatch, fault, kind, reason):
     assert len(run.steps) == 0
 
 
+@pytest.mark.fault("all ranks hang", "stopped at `resources.time_limit`: a row `timeout`")
 def test_a_run_that_hangs_is_stopped_at_its_limit(run_tiny, monkeypatch):
     monkeypatch.setenv("FAULT", "hang")
     run = run_tiny("fault_crash", limit=8, execution={"geometry": "1x2"})
@@ -93,11 +101,31 @@ def test_a_run_that_hangs_is_stopped_at_its_limit(run_tiny, monkeypatch):
     assert "time limit" in run.metrics.failure.reason
 
 
+@pytest.mark.fault("a loss that is not a number", "a row `nan`, with the step")
 def test_a_loss_that_is_not_a_number(run_tiny):
     run = run_tiny("fault_nan")
     assert run.metrics.failure.failure_class == "nan"
     assert "step 0" in run.metrics.failure.reason
     assert any("NotFinite" in line for line in run.metrics.failure.log_tail)
+
+
+@pytest.mark.fault("a rank is stopped (SIGSTOP) inside the window", "the finding `step-stalled`")
+def test_a_rank_that_is_stopped_in_the_window_is_named(run_tiny):
+    """SIGSTOP, as of a debugger or a suspended job: the numbers are wrong, and no longer pass."""
+    run = run_tiny("fault_stopped")
+    assert run.metrics.window.wall_time_s > 1
+    assert "step-stalled" in {f.code for f in audit("tiny", [run]).findings}
+
+
+@pytest.mark.fault("the token files are deleted during a run", "the run is right; the next snakemake makes them again")
+def test_tokens_that_are_deleted_in_a_run_change_nothing_in_it(run_tiny, one, tokens, tmp_path):
+    """The file stays open; the next Snakemake makes it again."""
+    copy = tmp_path / "tokens"
+    shutil.copytree(tokens, copy)
+    run = run_tiny("fault_tokens_deleted", tokens=copy)
+    assert not (copy / "train.bin").exists()
+    assert run.ok
+    assert run.steps["loss"].tolist() == one.steps["loss"].tolist()
 
 
 def test_what_one_machine_cannot_do_is_not_tried(run_tiny):

@@ -60,6 +60,7 @@ def mutated(text: str, chance: random.Random) -> str:
     return "".join([*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]])
 
 
+@pytest.mark.fault("a finished campaign is edited anywhere", "`scalebench verify` finds it")
 def test_sixty_random_edits_are_all_found(folder):
     chance = random.Random(20)
     files = [p for p in sorted(folder.rglob("*")) if p.suffix in (".csv", ".json", ".md", ".tex", ".svg", ".html")]
@@ -119,6 +120,7 @@ def test_a_forged_run_is_found_even_with_new_hashes(folder):
     assert any("window.tokens_per_sec_global" in p and "steps.csv gives" in p for p in problems)
 
 
+@pytest.mark.fault("a run vanishes, or appears later", "`scalebench verify` finds it")
 def test_a_run_that_vanished_or_came_later_is_found(folder):
     run = folder / "runs/ddp-n1x4/rep3"
     aside = folder / "aside"

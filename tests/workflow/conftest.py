@@ -5,18 +5,21 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from workflow.snakemake_server import Server
 from workflow_texts import TINY
 
 
 class Copy:
     """A checkout of its own: its files, its Snakemake, its campaigns."""
 
-    def __init__(self, root: Path, repository: Path, sentences: list[str]) -> None:
+    def __init__(self, root: Path, repository: Path, sentences: list[str], server: Server) -> None:
         self.root = root
+        self.server = server
         for name in ("src", "workflow", "config", "profiles", "envs"):
             shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         shutil.copy(repository / "Snakefile", root)
@@ -36,7 +39,9 @@ class Copy:
         return subprocess.run(arguments, cwd=self.root, env=self.env, capture_output=True, text=True)
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
-        return self.command("snakemake", "--cores", "2", *arguments)
+        words = ["--cores", "2", *arguments]
+        with tempfile.TemporaryDirectory() as scratch:
+            return subprocess.CompletedProcess(words, *self.server.run(words, self.root, self.env, Path(scratch)))
 
     def build(self, *targets: str) -> str:
         """Run Snakemake and return what it said."""
@@ -60,9 +65,16 @@ class Copy:
 
 
 @pytest.fixture(scope="package")
-def make_copy(tmp_path_factory, sentences):
+def server():
+    server = Server(dict(os.environ))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="package")
+def make_copy(tmp_path_factory, sentences, server):
     def make() -> Copy:
-        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences)
+        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, server)
 
     return make
 

@@ -31,6 +31,7 @@ def test_a_cell_that_does_not_exist(built):
     assert "Cells: ddp-n1x1, ddp-n1x2" in said(done)
 
 
+@pytest.mark.fault("a broken campaign file", "one message with file and line; other campaigns go on")
 def test_a_broken_campaign_is_named_and_disturbs_no_other(built):
     path = built.campaign("broken", "title: x\nwork: {stepz: 4}\n")
     try:
@@ -62,6 +63,7 @@ def test_an_unknown_corpus(built):
         "stage same_allocation config/campaigns/tiny.yaml --fingerprints 0 1 --out y",
     ],
 )
+@pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")
 def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built, command):
     done = built.command("scalebench", *command.split())
     assert done.returncode == 2
@@ -84,6 +86,7 @@ def test_a_failed_cell_is_a_row_and_the_campaign_goes_on(built):
     assert "ddp-n1x1/rep1" in page
 
 
+@pytest.mark.fault("failed runs are to be repeated", "`scalebench retry`, then snakemake")
 def test_failed_runs_are_repeated_on_request(built):
     """`retry` takes the failed runs away and nothing else; the next Snakemake makes them again."""
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
@@ -99,6 +102,7 @@ def test_failed_runs_are_repeated_on_request(built):
     assert built.planned(report)["train"] == 2
 
 
+@pytest.mark.fault("a run fails, the report is made", "a row; said at the end; exit code 3")
 def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     """A run that is stopped by its time limit is a row of the report; the console and the exit code say so, too."""
     text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x1]")
@@ -121,6 +125,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace this cell"),
     ],
 )
+@pytest.mark.fault("a wrong target on snakemake's command line", "the nearest right one")
 def test_a_target_that_is_not_made_is_answered_with_the_nearest(built, target, meant):
     done = built.snakemake(target)
     assert done.returncode == 2
@@ -146,6 +151,10 @@ def test_a_comparison_is_made_in_pairs_and_told(built):
     assert "train" not in planned
 
 
+@pytest.mark.fault(
+    "snakemake is killed (`kill -9`) during a training",
+    "the run's processes end; no finished run is lost; after `--unlock` the next snakemake goes on",
+)
 def test_killing_the_driver_loses_no_finished_run(make_copy):
     copy = make_copy()
     driver = subprocess.Popen(

@@ -161,6 +161,7 @@ def test_a_changed_corpus_re_runs_everything(built, edit):
     )
 
 
+@pytest.mark.fault("a derived file is deleted", "it is made again alone")
 def test_a_lost_file_is_rebuilt_alone(built):
     path = built.root / "results/tiny/charts/speedup.svg"
     content = path.read_bytes()
@@ -169,6 +170,25 @@ def test_a_lost_file_is_rebuilt_alone(built):
         assert built.planned("results/tiny/charts/speedup.svg") == Counter(chart=1)
     finally:
         path.write_bytes(content)
+
+
+@pytest.mark.fault("steps.csv of a finished run is deleted", "that run is measured again, and no other")
+def test_what_was_deleted_behind_a_report_is_made_again(built):
+    """A run's numbers are recomputed from its raw series: without it, the run is measured again, and only that one."""
+    lost = [built.root / "results/tiny" / name for name in ("runs/ddp-n1x2/rep1/steps.csv", "tables/weak.md")]
+    contents = [(path, path.read_bytes()) for path in lost if path.is_file()]
+    for path, _ in contents:
+        path.unlink()
+    try:
+        said = built.dry(REPORT)
+        assert "results/tiny/runs/ddp-n1x2/rep1 is no longer complete and will be measured again" in said
+        assert "Train tiny ddp-n1x2, repeat 1" in said
+        assert "Train tiny ddp-n1x1" not in said
+        assert "Write the report of tiny" in said
+    finally:
+        for path, content in contents:
+            path.write_bytes(content)
+            path.touch()
 
 
 def test_a_target_builds_only_what_it_needs(make_copy):

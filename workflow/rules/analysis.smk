@@ -6,7 +6,7 @@ rule collect:
         "Gather the runs of {wildcards.campaign}"
     input:
         metrics=run_files("training_metrics.json"),
-        code=sources("analysis/run_tables.py"),
+        code=sources("analysis/run_tables.py", "record/unreadable.py"),
     output:
         "results/{campaign}/runs.csv",
     log:
@@ -47,7 +47,7 @@ rule analyse:
     input:
         runs=run_files("training_metrics.json", "steps.csv"),
         findings="results/{campaign}/findings.json",
-        code=sources("analysis/run_tables.py", "analysis/scaling.py"),
+        code=sources("analysis/run_tables.py", "analysis/scaling.py", "record/unreadable.py"),
     output:
         cells="results/{campaign}/cells.csv",
         losses="results/{campaign}/losses.csv",

@@ -28,6 +28,11 @@ def tokens_of(wildcards):
     return tokens_dir(RESULTS, cell_of(wildcards))
 
 
+def frontier_of_cell(wildcards):
+    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
+
+
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
     return lambda wildcards: [folder / name for folder in of_campaign(wildcards).runs(RESULTS) for name in names]
@@ -39,6 +44,10 @@ def trace_files(wildcards, *names):
     return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
 
 
+# How the cluster of this profile wants to be asked; `config` of a profile says it.
+SITE = or_exit(Site.of, config)
+
+
 def whole_machine(wildcards):
     """Threads: all of this machine, as nothing else may run beside a measurement.
 
@@ -48,17 +57,18 @@ def whole_machine(wildcards):
 
 
 def resources_of(job_of):
-    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. None of it counts on a single machine.
-
-    One launcher per node is one task per node. tasks_per_gpu=0 keeps the plugin from asking for tasks per GPU as well.
-    """
+    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. One machine uses none of it."""
 
     def part(name):
-        return lambda wildcards: getattr(job_of(wildcards), name)
+        return lambda wildcards: resources_of_job(job_of(wildcards))[name]
 
-    names = {"nodes": "nodes", "tasks": "nodes", "slurm_extra": "options"}
-    names |= {name: name for name in ("mpi", "gres", "cpus_per_task", "mem_mb", "runtime")}
-    return {"tasks_per_gpu": 0} | {resource: part(name) for resource, name in names.items()}
+    return {name: part(name) for name in SITE.resource_names}
+
+
+@lru_cache
+def resources_of_job(request):
+    """The request in the words of the scheduler, of which each resource is a part."""
+    return SITE.resources(request)
 
 
 def job_of_run(wildcards):
@@ -79,3 +89,29 @@ def say_failed_runs():
     texts = [failed_runs_text(load_named(c), RESULTS) for c in sorted(campaigns) if (CAMPAIGNS / f"{c}.yaml").is_file()]
     print(*("\n" + text for text in texts if text), sep="\n", file=sys.stderr)
     return FAILED_RUNS if any(texts) else 0
+
+
+CONCLUSION = re.compile(r"results/([^/]+)/(?:[^/]+|(?:tables|charts)/[^/]+)")  # made from all runs of a campaign
+
+
+def demanded():
+    """The targets below results/ on the command line; without any target, the default one."""
+    words = sys.argv[1:]
+    if not any(word.startswith("results") for word in words):
+        targets = parse_args(words)[1].targets
+        return [] if targets else ["results/demo/report.html"]
+    return [target for target in sorted(parse_args(words)[1].targets) if target.startswith("results")]
+
+
+def demand_lost(targets):
+    """Start again with what a report was made from and is missing now as further targets, if anything is."""
+    campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
+    lost = []
+    for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
+        lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
+    added = [str(path) for path in lost if str(path) not in targets]
+    if added:
+        print(lost_text(lost), file=sys.stderr, flush=True)
+        every = sorted({*targets, *parse_args(sys.argv[1:])[1].targets})
+        options = [word for word in sys.argv[1:] if word not in ("--", *every)]
+        os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

@@ -40,7 +40,7 @@ rule pairs:
         "../../envs/train.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-        fingerprints=lambda w: [cell.fingerprint for cell in arms_of(w)[1:]],
+        fingerprints=lambda w: [cell.planned_fingerprint for cell in arms_of(w)[1:]],
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
     priority: 0 # after all first repeats of cells

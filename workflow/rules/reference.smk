@@ -16,6 +16,10 @@ def reference_files(wildcards):
     return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
 
 
+def job_of_replay(wildcards):
+    return job(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
+
+
 rule reference:
     message:
         "Replay the first steps of {wildcards.campaign}: {wildcards.workload}"
@@ -36,6 +40,6 @@ rule reference:
         tokens=lambda w: tokens_dir(RESULTS, replayed_cell(w)),
     threads: whole_machine
     resources:
-        **resources_of(lambda w: job(replayed_cell(w), of_campaign(w).campaign.resources)),
+        **resources_of(job_of_replay),
     shell:
         "scalebench stage reference {params.file} {params.cell} --tokens {params.tokens} --out {output} > {log} 2>&1"

@@ -33,7 +33,7 @@ rule same_allocation:
         "../../envs/train.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-        fingerprints=lambda w: [c.fingerprint for c in of_campaign(w).cells],
+        fingerprints=lambda w: [c.planned_fingerprint for c in of_campaign(w).cells],
     priority: lambda w: -int(w.rep)
     threads: whole_machine
     resources:

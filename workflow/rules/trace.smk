@@ -15,6 +15,7 @@ rule trace_capture:
     input:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
+        frontier=frontier_of_cell,
         code=sources(
             "trace/capture/capture.py",
             "trace/capture/rank_program.py",
@@ -30,7 +31,7 @@ rule trace_capture:
         "../../envs/trace.yaml"
     params:
         file=lambda w: of_campaign(w).path,
-        fingerprint=lambda w: cell_of(w).fingerprint,
+        fingerprint=lambda w: cell_of(w).planned_fingerprint,
         trace=lambda w: of_campaign(w).campaign.trace.model_dump_json(exclude={"cells"}),
         tokens=tokens_of,
     priority: -1 # after all timed runs
@@ -66,7 +67,7 @@ rule trace_report:
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
-        code=sources("analysis/traces.py", "files.py"),
+        code=sources("analysis/traces.py", "files.py", "record/unreadable.py"),
     output:
         "results/{campaign}/traces.json",
     log:

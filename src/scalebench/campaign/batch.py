@@ -6,6 +6,7 @@ from scalebench.campaign.config import Work
 from scalebench.errors import UserError
 
 KEY = ("work", "global_batch")
+SEARCHED = ("largest", "fastest")  # values of micro_batch that trials find
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,13 @@ class Batch:
 def resolve(work: Work, n_devices: int) -> Batch:
     """Fill in what the campaign leaves to be derived.
 
-    Raises UserError, with the arithmetic, where the three given numbers disagree or do not divide.
+    A micro-batch that is still to be found stands as 1. Raises UserError, with the arithmetic, where the three given
+    numbers disagree or do not divide.
     """
+    if work.micro_batch in SEARCHED:
+        return _before_the_search(work, n_devices)
     given = {"global_batch": work.global_batch, "micro_batch": work.micro_batch, "accumulation": work.accumulation}
-    total, micro, accumulation = (None if v == "derive" else v for v in given.values())
+    total, micro, accumulation = (v if isinstance(v, int) else None for v in given.values())
     if total is None and micro is None:
         raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
     if accumulation is None:
@@ -44,6 +48,22 @@ def resolve(work: Work, n_devices: int) -> Batch:
             KEY,
         )
     return Batch(micro, accumulation, n_devices, total)
+
+
+def _before_the_search(work: Work, n_devices: int) -> Batch:
+    if work.global_batch == "derive" or work.accumulation != "derive":
+        raise UserError(
+            f"work.micro_batch: {work.micro_batch} needs a number for work.global_batch and `derive` for "
+            "work.accumulation, which follows from both",
+            ("work", "micro_batch"),
+        )
+    return Batch(1, _divide("accumulation", work.global_batch, 1, n_devices), n_devices, work.global_batch)
+
+
+def candidates(work: Work, n_devices: int) -> list[int]:
+    """The micro-batches that divide the samples of a device's step, the smallest first."""
+    share = resolve(work, n_devices).global_ // n_devices
+    return [size for size in range(1, share + 1) if share % size == 0]
 
 
 def _divide(what: str, total: int, other: int, n_devices: int) -> int:

@@ -5,11 +5,11 @@ import itertools
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from scalebench.campaign.batch import Batch, resolve
+from scalebench.campaign.batch import SEARCHED, Batch, resolve
 from scalebench.campaign.config import (
     AXES,
     SECTIONS,
@@ -41,6 +41,16 @@ class Cell:
     workload: Workload
     work: Work
     execution: Execution
+    searched: Literal["largest", "fastest"] | None = None  # its micro-batch was, or is to be, found by trials
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its micro-batch is still to be found."""
+        return self.work.micro_batch in SEARCHED
+
+    def resolved(self, micro_batch: int) -> "Cell":
+        """The cell with the micro-batch that trials have found; its name and its plan stay."""
+        return replace(self, work=self.work.model_copy(update={"micro_batch": micro_batch}))
 
     @cached_property
     def batch(self) -> Batch:
@@ -80,8 +90,25 @@ class Cell:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the effective configuration: two cells with the same one do the same work in the same way."""
-        text = json.dumps(self.config, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _digest(self.config)
+
+    @cached_property
+    def planned_fingerprint(self) -> str:
+        """The same before and after a search for its micro-batch: what the workflow plans by."""
+        if self.searched is None:
+            return self.fingerprint
+        unknown = {"micro_batch": self.searched, "accumulation": "derive"}
+        return _digest(self.config | {"work": self.config["work"] | unknown})
+
+    @property
+    def planned_batch(self) -> str:
+        """The arithmetic of its batch in words, the same before and after a search."""
+        return f"{self.batch.global_} ({self.searched} micro-batch)" if self.searched else str(self.batch)
+
+
+def _digest(config: dict[str, Any]) -> str:
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def expand(campaign: Campaign) -> list[Cell]:
@@ -161,6 +188,10 @@ def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
     a, b = (_cell(campaign, choice, named) for choice in choices)
     place = ("compare", campaign.compare.index(comparison))
+    if a.searched or b.searched:
+        raise UserError(
+            f"compare: {comparison.name} needs numbers for micro_batch; {a.searched or b.searched} is for cells", place
+        )
     if a.fingerprint == b.fingerprint:
         raise UserError(
             f"compare: the arms of {comparison.name} are the same cell, {a.slug}; give `a` or `b` a key", place
@@ -212,7 +243,8 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
         raise UserError(
             f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
         )
-    cell = Cell(slug, **sections)
+    micro = sections["work"].micro_batch
+    cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None)
     try:
         _check(cell)
     except UserError as error:

@@ -8,9 +8,10 @@ from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scalebench.campaign.question import Percent, Question
-from scalebench.campaign.unmeasured import Forecasting, Tracing
+from scalebench.campaign.unmeasured import Forecasting, Frontier, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
+MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
     "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
@@ -108,7 +109,13 @@ class Work(Section):
         "samples",
         axis="gb",
     )
-    micro_batch: Derivable = key("derive", "Samples per device in one forward and backward pass.", "samples", axis="mb")
+    micro_batch: MicroBatch = key(
+        "derive",
+        "Samples per device in one forward and backward pass. largest, fastest: found by a few short trials before the "
+        "run (`frontier`), among those that divide global_batch / devices; accumulation follows.",
+        "samples",
+        axis="mb",
+    )
     accumulation: Derivable = key(
         "derive",
         "Micro-batches per optimizer step (gradient accumulation); 1 where nothing else fixes it.",
@@ -315,6 +322,7 @@ class Campaign(Section):
     compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
     trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
     forecast: Forecasting = key(Forecasting(), Forecasting.__doc__, "none")
+    frontier: Frontier = key(Frontier(), Frontier.__doc__, "none")
     target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
         "derive",
         "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "

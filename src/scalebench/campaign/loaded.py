@@ -1,5 +1,6 @@
 """What the Snakefile asks of a campaign: its cells and the paths of its results."""
 
+import json
 import random
 import re
 from functools import cached_property, lru_cache
@@ -10,8 +11,9 @@ from scalebench.campaign.config import Comparison
 from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
 from scalebench.campaign.question import Question
 from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, damaged, nearest
 
+RESULTS = Path("results")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
 RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "forecasts")
@@ -20,8 +22,8 @@ RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "
 class LoadedCampaign:
     """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises UserError naming file and line."""
+    def __init__(self, path: Path, results: Path = RESULTS) -> None:
+        """`results`: where answers of trials for micro-batches are looked up. Raises UserError naming file and line."""
         self.path, self.name = path, path.stem
         if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
             raise UserError(
@@ -30,16 +32,19 @@ class LoadedCampaign:
             )
         self.campaign, lines = load_campaign(path)
         try:
-            self.cells: list[Cell] = expand(self.campaign)
+            self.cells: list[Cell] = [self._resolved(cell, results) for cell in expand(self.campaign)]
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
             self._check_forecast()
+            self._check_search()
             self.question = cells_of_question(self.campaign.question, self.cells)
             for corpus in self._corpora:
                 corpus_called(corpus)
             for cell in self._all_cells:
                 _check_labels(cell)
         except UserError as error:
+            if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
+                raise
             last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
 
@@ -58,6 +63,28 @@ class LoadedCampaign:
                     key=("trace", "cells", place),
                 )
         return [cell for cell in self.cells if cell.slug in selection]
+
+    def _resolved(self, cell: Cell, results: Path) -> Cell:
+        """The cell with the micro-batch that its trials have found; as it is where they are still to be made."""
+        path = frontier_file(results, self.name, cell.slug)
+        if cell.searched is None or not path.is_file():
+            return cell
+        try:
+            answer = json.loads(path.read_text())
+            if answer["planned_fingerprint"] != cell.planned_fingerprint:
+                return cell  # of an older campaign file: the trials will be made again
+            return cell.resolved(int(answer["micro_batch"]))
+        except (ValueError, LookupError, TypeError) as error:
+            raise damaged(path, str(error)[:100]) from None
+
+    def _check_search(self) -> None:
+        searched = [cell.slug for cell in self.cells if cell.searched]
+        if searched and self.campaign.resources.same_allocation:
+            raise UserError(
+                f"work.micro_batch of {searched[0]}: with resources.same_allocation all cells run in one job, and none "
+                "after trials; give a number",
+                ("resources", "same_allocation"),
+            )
 
     def _check_forecast(self) -> None:
         """Geometries of `forecast` are those of cells, on one side of the forecast each."""
@@ -222,6 +249,11 @@ def corpus_in(folder: str) -> tuple[str, Corpus]:
 @lru_cache
 def _corpora() -> CorpusTable:
     return load_corpora(CORPORA)
+
+
+def frontier_file(results: Path, campaign: str, cell: str) -> Path:
+    """The answer of the trials that look for a cell's micro-batch."""
+    return results / campaign / "frontier" / cell / "frontier.json"
 
 
 def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:

@@ -8,6 +8,7 @@ from scalebench.campaign.config import Resources
 
 # A lost node ends the run's processes, not the job: the launcher lives to write down what happened.
 ALWAYS = "--no-kill"
+EXCLUSIVE = "--exclusive"
 SPARE_MINUTES = 2  # the launcher's own time limit comes first, so that a run that is too slow ends as a row
 CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
 
@@ -22,6 +23,11 @@ class Job:
     mem_mb: int  # per node
     runtime: int  # minutes
     options: str  # further ones of sbatch
+
+    @property
+    def devices_per_node(self) -> int:
+        """GPUs on each node; 0 on the CPU."""
+        return int(self.gres.rpartition(":")[2] or 0)
 
     @property
     def mpi(self) -> str:
@@ -50,7 +56,7 @@ def job(cell: Cell, resources: Resources) -> Job:
         cpus_per_task=cores * geometry.devices_per_node,
         mem_mb=round(resources.memory_per_device * 1000) * geometry.devices_per_node,
         runtime=int(resources.time_limit) + SPARE_MINUTES,
-        options=f"{ALWAYS} --exclusive" if resources.exclusive else ALWAYS,
+        options=f"{ALWAYS} {EXCLUSIVE}" if resources.exclusive else ALWAYS,
     )
 
 
@@ -59,7 +65,7 @@ def job_together(cells: Sequence[Cell], resources: Resources) -> Job:
     jobs = [job(cell, resources) for cell in cells]
     return Job(
         nodes=max(j.nodes for j in jobs),
-        gres=max((j.gres for j in jobs), key=lambda gres: int(gres.rpartition(":")[2] or 0)),
+        gres=max(jobs, key=lambda request: request.devices_per_node).gres,
         cpus_per_task=max(j.cpus_per_task for j in jobs),
         mem_mb=max(j.mem_mb for j in jobs),
         runtime=sum(j.runtime for j in jobs),

@@ -1,4 +1,4 @@
-"""Keys of what is made beside the timed runs: traces and forecasts. Changing them re-runs no timed run."""
+"""Keys of what is made beside the timed runs: traces, forecasts, trials. Changing them re-runs no timed run."""
 
 from typing import Any, Literal
 
@@ -57,3 +57,15 @@ class Forecasting(Section):
     def enabled(self) -> bool:
         """Whether the campaign has forecasts."""
         return bool(self.from_ or self.hold_out)
+
+
+class Frontier(Section):
+    """The search for the micro-batch of cells that say `largest` or `fastest`. Another limit searches again."""
+
+    limit_gb: float | None = key(
+        None,
+        "Memory of a device that may be used. Empty: all of the smallest GPU's; a CPU needs one.",
+        "GB of 10^9 bytes",
+        gt=0,
+        le=10**6,
+    )

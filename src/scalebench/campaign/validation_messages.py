@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scalebench.errors import SYNONYMS, nearest, nearest_name, shortened
+from scalebench.errors import SYNONYMS, nearest, nearest_name, plural, shortened
 
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
@@ -35,6 +35,8 @@ class Lines(dict[tuple, int]):
 def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
     """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
     faults = {_place(e["loc"], data): e for e in reversed(error.errors())}
+    # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
+    faults = {p: e for p, e in faults.items() if not _known_to_another(p, e, schema)} or faults
     deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
     deepest.sort(key=lambda place: lines.get(place, 0))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
@@ -59,6 +61,10 @@ def _place(loc: tuple, data: Any) -> tuple:
             data = data[step]
             place += (step,)
     return place
+
+
+def _known_to_another(place: tuple, error: Any, schema: dict) -> bool:
+    return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
 
 
 def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
@@ -93,7 +99,10 @@ def _missing(place: tuple, name: Any, schema: dict) -> str:
         number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
     whole = place if place[-1:] == (name,) else (*place, name)
-    about = _node(schema, whole).get("description")
+    node = _node(schema, whole)
+    if _choices(node, schema):
+        return f"{dotted(whole)} is missing; allowed: {_allowed(node, schema)}"
+    about = node.get("description")
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
 
 
@@ -177,6 +186,11 @@ def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
     options = _alternatives(node, schema)
     if not isinstance(value, list | dict) and value is not None and options[0].get("type") == "array":
         hint = f" Write [{shortened(value, 40)}]."
+    if isinstance(value, list) and len(value) == 1 and not any(o.get("type") in ("array", "object") for o in options):
+        only = value[0]
+        choices = _choices(node, schema)
+        fits = only in choices if choices else isinstance(only, str | int | float) and not isinstance(only, bool)
+        hint = f" Write {shortened(only, 40)}." if fits else hint
     return f"allowed: {_allowed(node, schema)}.{hint}"
 
 
@@ -208,15 +222,22 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
 def _array(option: dict, schema: dict) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
-    of = f", each {_allowed(inner, schema)}" if inner and ("prefixItems" in option) else ""
+    simple = all(
+        kind in ("string", "integer", "number") for kind in (o.get("type") for o in _alternatives(inner, schema))
+    )
+    of = f", each {_allowed(inner, schema)}" if inner and ("prefixItems" in option or simple) else ""
     if least == most:
-        return f"a list of {least}{of}"
-    return f"a list of at least {least}{f' and at most {most}' if most else ''}{of}"
+        return f"a list of {plural(least, 'entry', 'entries')}{of}"
+    if not least and not most:
+        return f"a list{of}"
+    most_words = f" and at most {most:,}" if most else ""
+    return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{of}"
 
 
 def _text(option: dict, node: dict) -> str:
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:
-        words += f" of at most {option['maxLength']} characters"
+        of_length = f" of at most {option['maxLength']} characters"
+        words = words.replace("text", f"text{of_length}", 1) if words.startswith("text") else words + of_length
     return words + (f" like {' or '.join(map(str, examples))}" if examples else "")

@@ -65,7 +65,7 @@ def comparison(args: argparse.Namespace) -> None:
     from scalebench.report.charts import draw_comparison
     from scalebench.report.tables.comparison import write_comparison
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
@@ -83,7 +83,7 @@ def waterfall(args: argparse.Namespace) -> None:
     from scalebench.report.read_results import read_inputs, read_profiles
     from scalebench.report.tables.waterfall import write_waterfall
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     _, cells, scaling = read_inputs(folder)
     report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
@@ -195,11 +195,11 @@ def compare(args: argparse.Namespace) -> None:
 
 def _runs(args: argparse.Namespace) -> tuple:
     from scalebench.campaign.loaded import LoadedCampaign
-    from scalebench.record.run import read_planned
+    from scalebench.record.unreadable import planned_run
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     planned = loaded.planned(args.results)
-    return loaded, [read_planned(folder, cell.slug, k, cell.fingerprint) for folder, cell, k in planned]
+    return loaded, [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
 
 
 def _forecast(path: Path) -> dict[str, Any]:

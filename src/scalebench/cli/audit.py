@@ -102,7 +102,10 @@ def _given(key: str, text: str) -> tuple[str, int]:
 
 
 def add(commands: Group) -> None:
-    doc = "name what is wrong with a benchmark, ours or anybody's; exit code 0 (nothing) or 1 (findings)"
+    doc = (
+        "name what is wrong with a benchmark, ours or anybody's; "
+        "exit code 0 (nothing above note), 1 (findings) or 2 (unreadable)"
+    )
     example = (
         "scalebench audit results/demo\n"
         "scalebench audit ~/somebody/logs --world-size 8 --html audit.html\n"

@@ -4,11 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench.cli.arguments import Group, count, on_campaign, path, results_option
-from scalebench.cli.run import stoppable
+from scalebench.cli.arguments import Group, count, fingerprints_option, on_campaign, path, results_option
+from scalebench.cli.run import check_unchanged, stoppable
 from scalebench.errors import UserError
 
 if TYPE_CHECKING:
+    from scalebench.campaign.cells import Cell
+    from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.forecast.campaign_forecast import Evidence
     from scalebench.forecast.sweep_file import Link, Sweep
 
@@ -96,9 +98,11 @@ def forecast_report(args: argparse.Namespace) -> None:
 def plan(args: argparse.Namespace) -> None:
     from datetime import date
 
+    from scalebench.forecast.ledger import now_utc
     from scalebench.forecast.plan import make_plan
     from scalebench.forecast.planner import Price
-    from scalebench.forecast.text import plan_text
+    from scalebench.forecast.spent import PLANS, record_plan, spent
+    from scalebench.forecast.text import plan_text, spent_text
 
     price = None
     if args.price is not None:
@@ -106,29 +110,72 @@ def plan(args: argparse.Namespace) -> None:
     elif args.price_date:
         raise UserError("--price-date is the date of a price; give --price as well")
     evidence = evidence_of(args.campaign, args.results)
-    print(plan_text(evidence.loaded, make_plan(evidence, price, args.budget)))
+    made = make_plan(evidence, price, args.budget, args.watts)
+    folder = args.results / evidence.loaded.name / PLANS
+    print(plan_text(evidence.loaded, made))
+    result = spent(folder, evidence.runs)
+    if result:
+        print(spent_text(result))
+    record_plan(folder, evidence.loaded.name, made, now_utc())
 
 
-def frontier(args: argparse.Namespace) -> None:
-    from dataclasses import asdict
-
-    from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
+def frontier_of_cell(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
     from scalebench.errors import missing
-    from scalebench.files import write_json
-    from scalebench.forecast.frontier_runs import find_frontier
-    from scalebench.forecast.text import frontier_text
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     cell = loaded.cell(args.cell)
     tokens = tokens_dir(args.results, cell)
     if not (tokens / "train.bin").is_file():
         raise missing(tokens / "train.bin")
-    out = args.results / loaded.name / "frontier" / cell.slug
-    limit = loaded.campaign.resources.time_limit * 60
+    limit = args.limit or _limit(loaded)
+    out = frontier_file(args.results, loaded.name, cell.slug)
+    _find_frontier(loaded, cell, tokens, out, limit, args.fastest or cell.searched == "fastest")
+
+
+def frontier(args: argparse.Namespace) -> None:
+    """The micro-batch of a cell that says `largest` or `fastest`. One that cannot run here runs into its own row."""
+    from scalebench.campaign.loaded import LoadedCampaign
+    from scalebench.files import write_json
+    from scalebench.forecast.frontier_runs import limit_of, micro_batches
+    from scalebench.machine.gpus import cuda_devices
+
+    loaded = LoadedCampaign(args.campaign)
+    cell = loaded.cell(args.cell)
+    check_unchanged(args, f"cell {args.cell}", [cell])
+    limit_of(cell, cuda_devices(), _limit(loaded))
+    try:
+        _find_frontier(loaded, cell, args.tokens, args.out, _limit(loaded), cell.searched == "fastest")
+    except UserError as error:
+        print(f"{cell.slug}: no trial, {error}; its run will say so as well")
+        smallest = micro_batches(cell, 0)[0]
+        answer = {"micro_batch": smallest, "planned_fingerprint": cell.planned_fingerprint, "reason": str(error)}
+        write_json(args.out, answer)
+
+
+def _find_frontier(
+    loaded: "LoadedCampaign", cell: "Cell", tokens: Path, out: Path, limit: float | None, compare_speed: bool
+) -> None:
+    from dataclasses import asdict
+
+    from scalebench.files import write_json
+    from scalebench.forecast.frontier_runs import find_frontier, micro_batches
+    from scalebench.forecast.text import frontier_text
+
+    time_limit = loaded.campaign.resources.time_limit * 60
     with stoppable("no trial was kept"):
-        answer = find_frontier(cell, loaded.name, tokens, out, args.limit, limit, args.fastest)
-    write_json(out / "frontier.json", asdict(answer) | {"campaign": loaded.name, "cell": cell.slug})
+        answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, time_limit, compare_speed)
+    best = answer.fastest if cell.searched == "fastest" else answer.largest
+    chosen = best or micro_batches(cell, 1)[0]  # where nothing fits the smallest runs, and says so
+    facts = {"campaign": loaded.name, "cell": cell.slug, "planned_fingerprint": cell.planned_fingerprint}
+    write_json(out, asdict(answer) | facts | {"micro_batch": chosen})
     print(frontier_text(cell.slug, answer))
+
+
+def _limit(loaded: "LoadedCampaign") -> float | None:
+    """Bytes of a device that the campaign allows, where it says so."""
+    given = loaded.campaign.frontier.limit_gb
+    return None if given is None else given * 1e9
 
 
 def evidence_of(campaign: Path, results: Path) -> "Evidence":
@@ -139,7 +186,7 @@ def evidence_of(campaign: Path, results: Path) -> "Evidence":
     from scalebench.forecast.ledger import LEDGER, read_ledger
     from scalebench.forecast.sweep_file import read_sweeps
 
-    loaded = LoadedCampaign(campaign)
+    loaded = LoadedCampaign(campaign, results)
     measured = read_measured(loaded, results)
     findings = audit(loaded.name, [run for runs in measured.values() for run in runs])
     ledger = read_ledger(results / "forecasts" / LEDGER)
@@ -199,8 +246,8 @@ def add(commands: Group) -> None:
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
         "scalebench sweep config/campaigns/demo.yaml\n"
-        "scalebench sweep config/campaigns/nodes.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
-        "scalebench sweep config/campaigns/nodes.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
+        "scalebench sweep config/campaigns/mine.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
+        "scalebench sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
     made = on_campaign(commands, "sweep", sweep_groups, doc, example)
     made.add_argument("--group", metavar="KxG", help="only this group, as a cell's geometry is written (2x8)")
@@ -218,7 +265,7 @@ def add(commands: Group) -> None:
 
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scalebench frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
-    tried = on_campaign(commands, "frontier", frontier, doc, example)
+    tried = on_campaign(commands, "frontier", frontier_of_cell, doc, example)
     tried.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
     tried.add_argument(
         "--limit", type=_nbytes, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
@@ -229,12 +276,15 @@ def add(commands: Group) -> None:
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
         "scalebench plan config/campaigns/demo.yaml\n"
-        "scalebench plan config/campaigns/h100.yaml --price 2.5 --currency EUR --price-date 2026-11-01 --budget 40"
+        "scalebench plan config/campaigns/h100_speed.yaml --price 2.5 --currency EUR "
+        "--price-date 2026-11-01 --budget 40"
     )
     planned = on_campaign(commands, "plan", plan, doc, example)
     planned.add_argument("--price", type=_positive, metavar="X", help="of a device hour")
     planned.add_argument("--currency", default="USD", metavar="CODE", help="of the price (default: USD)")
     planned.add_argument("--price-date", metavar="DATE", help="when the price was true (default: today)")
+    text = "power of a device (default: as measured, where there is an energy counter)"
+    planned.add_argument("--watts", type=_positive, metavar="W", help=text)
     planned.add_argument("--budget", type=_positive, metavar="H", help="device hours that may be spent")
     results_option(planned)
 
@@ -243,6 +293,12 @@ def add_stages(stages: Group) -> None:
     one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
     one.add_argument("group", help="the group, as a cell's geometry is written")
     one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
+
+    batch = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
+    batch.add_argument("cell", help="slug of the cell")
+    fingerprints_option(batch)
+    batch.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
+    batch.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
 
     held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
     held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")

@@ -22,7 +22,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     cells, repeats = len(loaded.cells), loaded.campaign.repeats
     runs = plural(cells * repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {plural(repeats, 'repeat')} = {runs}")
-    print(planned_work(loaded, args.results).text)
+    print(planned_work(loaded, args.results, _drawn(loaded)).text)
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -31,7 +31,14 @@ def campaign_show(args: argparse.Namespace) -> None:
 
     loaded = _checked(args.campaign)
     print(show(loaded))
-    print(f"\n{planned_work(loaded, args.results).text}")
+    print(f"\n{planned_work(loaded, args.results, _drawn(loaded)).text}")
+
+
+def _drawn(loaded: "LoadedCampaign") -> int:
+    """How many tables and charts the report has."""
+    from scalebench.report.charts.catalog import charts_of, tables_of
+
+    return len(charts_of(loaded)) + len(tables_of(loaded)) + 4 * bool(loaded.traced)
 
 
 def _checked(campaign: Path) -> "LoadedCampaign":

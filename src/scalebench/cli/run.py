@@ -51,7 +51,7 @@ def train(args: argparse.Namespace) -> None:
 
 def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:
     """Refuse cells other than those of the workflow's plan: the campaign was edited while the job waited."""
-    if args.fingerprints and args.fingerprints != [cell.fingerprint for cell in cells]:
+    if args.fingerprints and args.fingerprints != [cell.planned_fingerprint for cell in cells]:
         raise UserError(f"{args.campaign}: {what} was changed while the workflow ran; start snakemake again")
 
 
@@ -161,7 +161,9 @@ def add(commands: Group) -> None:
 
     cluster = subcommands(commands, "cluster", "look at a Slurm cluster before a campaign is sent there")
     doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
-    check = command(cluster, "check", cluster_check, doc, "scalebench cluster check config/campaigns/nodes.yaml")
+    check = command(
+        cluster, "check", cluster_check, doc, "scalebench cluster check config/campaigns/v100_two_node_buckets.yaml"
+    )
     check.add_argument(
         "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs Slurm is asked about"
     )

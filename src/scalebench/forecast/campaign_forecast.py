@@ -123,6 +123,8 @@ class Calibration:
             "largest_measured": model.largest if model.measured else None,
         }
         try:
+            if cell.is_open:
+                raise _open_batch(cell)
             _check_cores(cell, self.evidence.backend)
             for slug, reason in self.unusable.items():
                 if any(c.slug == slug and series_key(c) == series_key(cell) for c in self.cells):
@@ -213,6 +215,14 @@ def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
     import numpy as np
 
     return float(np.log([step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
+
+
+def _open_batch(cell: Cell) -> Unsupported:
+    return Unsupported(
+        "micro-batch-open",
+        f"the micro-batch of {cell.slug} is the {cell.searched} that fits, and no trial has found it yet",
+        f"scalebench frontier, or snakemake: it searches before {cell.slug} runs",
+    )
 
 
 def _check_cores(cell: Cell, backend: str) -> None:

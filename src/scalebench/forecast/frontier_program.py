@@ -3,13 +3,15 @@
 The timed run's own set-up and steps, in fresh processes, with a limit of memory on a CPU; rank 0 writes the peaks.
 """
 
+import ctypes
+import gc
 import json
 import resource
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ def _tried(request: Request, steps: int) -> Any:
         series = ready.steps(2, steps)
     cuda = session.device.type == "cuda"
     own = {
+        "base": torch.cuda.memory_allocated(session.device) if cuda else data_at_rest(),
         "nbytes": torch.cuda.max_memory_reserved(session.device) if cuda else peak[0],
         "retries": torch.cuda.memory_stats(session.device).get("num_alloc_retries", 0) if cuda else 0,
         "seconds": float(series.wall) / steps,
@@ -56,6 +59,15 @@ def _tried(request: Request, steps: int) -> Any:
     if session.rank == 0:
         write_json(Path(request.out) / RESULT, {name: max(rank[name] for rank in ranks) for name in own})
     return session
+
+
+def data_at_rest() -> int:
+    """This process' data in bytes between two steps: state and buffers, no activations; 0 where nothing says so."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # memory that was freed and not given back is no state; glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[STATM_DATA]) * resource.getpagesize() if statm.exists() else 0
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from scalebench.campaign.batch import candidates
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
 from scalebench.corpus.reader import open_split
@@ -25,14 +26,30 @@ from scalebench.model.memory import state_bytes
 PROGRAM = "scalebench.forecast.frontier_program"
 OUT_OF_MEMORY = ("oom", "host_oom")
 TRIAL_STEPS, TIMED_STEPS = 3, 10
+MOST_ACCUMULATED = 2  # micro-batches of a step, where memory alone is asked for
 LOG = "frontier.log"
 
 
-def with_micro_batch(cell: Cell, micro_batch: int) -> Cell:
-    """The cell at another micro-batch: accumulation as it is, the global batch follows."""
-    accumulation = cell.batch.accumulation
-    batch = {"micro_batch": micro_batch, "accumulation": accumulation, "global_batch": "derive"}
-    return Cell(cell.slug, cell.workload, cell.work.model_copy(update=batch), cell.execution)
+def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
+    """The cell at another micro-batch: accumulation as it is, the global batch follows.
+
+    Where the campaign leaves the micro-batch to trials, its global batch stays and accumulation follows; memory needs
+    no more than two micro-batches of a step, speed the `whole_step`.
+    """
+    batch = cell.batch
+    accumulation = batch.accumulation
+    if cell.searched:
+        share = batch.global_ // batch.n_devices
+        accumulation = share // micro_batch if whole_step else min(MOST_ACCUMULATED, share // micro_batch)
+    work = {"micro_batch": micro_batch, "accumulation": accumulation, "global_batch": "derive"}
+    return Cell(cell.slug, cell.workload, cell.work.model_copy(update=work), cell.execution)
+
+
+def micro_batches(cell: Cell, samples: int) -> list[int]:
+    """Those that are tried with a corpus of so many samples: what the campaign's arithmetic allows, or any."""
+    if cell.searched:
+        return candidates(cell.work, cell.batch.n_devices)
+    return sizes_to_try(samples // (cell.batch.n_devices * cell.batch.accumulation))
 
 
 def sizes_to_try(most: int) -> list[int]:
@@ -50,7 +67,9 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
         return given
     known = [gpu.memory for gpu in gpus if gpu.memory]
     if cell.execution.device == "cpu" or not known:
-        raise UserError("a CPU device has no memory of its own; give what a process may use: --limit 4GB")
+        raise UserError(
+            "a CPU device has no memory of its own; give what a process may use: --limit 4GB, or frontier.limit_gb"
+        )
     return float(min(known))
 
 
@@ -81,10 +100,9 @@ def find_frontier(
     nbytes = limit_of(cell, gpus, limit)
     on_cpu = cell.execution.device == "cpu" or not gpus
     samples = open_split(tokens, "train", cell.workload).samples
-    most = samples // (cell.batch.n_devices * cell.batch.accumulation)
 
     def run(micro_batch: int, steps: int) -> Trial:
-        own = with_micro_batch(cell, micro_batch)
+        own = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
         settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
         result = _trial(own, campaign, tokens, out, settings, time_limit)
         if result is None:
@@ -92,11 +110,13 @@ def find_frontier(
         if result["nbytes"] > nbytes:  # a GPU that is shared: it ran, but not within the limit that was given
             return Trial(micro_batch, None)
         per_step = own.batch.global_ * own.workload.seq_len
-        return Trial(micro_batch, result["nbytes"], per_step / result["seconds"], int(result["retries"]))
+        rate = per_step / result["seconds"]
+        base = min(result["base"], result["nbytes"])
+        return Trial(micro_batch, result["nbytes"], rate, int(result["retries"]), base)
 
-    allowed = sizes_to_try(most)
+    allowed = micro_batches(cell, samples)
     state, per_sample = expected_bytes(cell)
-    start = int(max(nbytes / 4 - state, 0) / per_sample)
+    start = int(max(nbytes - state, 0) / per_sample / 4)
     answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
     return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
 

@@ -16,6 +16,7 @@ from scalebench.forecast.planner import (
     Candidate,
     CellPlan,
     Duration,
+    Power,
     Price,
     cell_plan,
     dispensable,
@@ -45,6 +46,7 @@ class PlanRow:
     fits: str  # fits, undecided, does not fit, unknown
     plan: CellPlan | None
     repeats_done: int
+    power: Power | None = None
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,13 @@ class Plan:
     repeats_for_resolution: int | None
     taken: tuple[str, ...]
     beyond_budget: tuple[str, ...]
+    kwh: float | None = None  # None where the power of a device is not known
 
 
-def make_plan(evidence: Evidence, price: Price | None = None, budget: float | None = None) -> Plan:
-    """The plan from what is measured now. `budget` in device hours."""
+def make_plan(
+    evidence: Evidence, price: Price | None = None, budget: float | None = None, watts: float | None = None
+) -> Plan:
+    """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it."""
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
     calibration = calibrate(evidence, known, loaded.cells) if known else None
@@ -78,9 +83,8 @@ def make_plan(evidence: Evidence, price: Price | None = None, budget: float | No
             plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.repeats, duration)
         used, fits = _memory(cell, evidence)
         tokens = rate(cell, step) if step else None
-        rows.append(
-            PlanRow(cell.slug, group_of(cell).size, step, tokens, basis, reason, measure, used, fits, plan, len(runs))
-        )
+        size, power = group_of(cell).size, _power(cell, evidence, watts)
+        rows.append(PlanRow(cell.slug, size, step, tokens, basis, reason, measure, used, fits, plan, len(runs), power))
     return _concluded(evidence, rows, price, budget)
 
 
@@ -112,7 +116,34 @@ def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, bud
         repeats_for_resolution=repeats_needed(float(np.median(spreads)), RESOLUTION) if spreads else None,
         taken=tuple(taken),
         beyond_budget=tuple(left),
+        kwh=_kwh(rows),
     )
+
+
+def _kwh(rows: list[PlanRow]) -> float | None:
+    planned = [(row.plan, row.power) for row in rows if row.plan]
+    known = [plan.kwh(power) for plan, power in planned if power]
+    return sum(known) if known and len(known) == len(planned) else None
+
+
+def _power(cell: Cell, evidence: Evidence, given: float | None) -> Power | None:
+    """Of a device: as given; else as the counters of the cell's runs say; else as those of other cells on average."""
+    if given is not None:
+        return Power(given, "given")
+    own = _watts(evidence.runs.get(cell.slug, []))
+    if own:
+        return Power(float(np.mean(own)), "measured")
+    others = [watts for runs in evidence.runs.values() for watts in _watts(runs)]
+    return Power(float(np.mean(others)), "measured in other cells") if others else None
+
+
+def _watts(runs: Sequence[MeasuredRun]) -> list[float]:
+    """Mean power of a device in the window of each run that has an energy counter."""
+    return [
+        run.metrics.energy.joules / run.metrics.window.wall_time_s / run.n_devices
+        for run in runs
+        if run.metrics.energy.joules is not None
+    ]
 
 
 def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
@@ -131,7 +162,7 @@ def _step(
     if runs:
         return measured_step(cell, runs), "measured", None, None
     if calibration is None:
-        return None, "nothing-measured", "nothing is measured", "run one repeat: snakemake, then plan again"
+        return None, "nothing-measured", "nothing is measured", "run one repeat of the campaign, then plan again"
     entry = calibration.entry(cell)
     if entry.interval is None:
         return None, entry.refusal or "", entry.reason, entry.measure
@@ -163,6 +194,8 @@ def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step:
 
 def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
     """Peak bytes of a device, and the verdict where the device's memory is known (GPUs)."""
+    if cell.is_open:
+        return None, "unknown"
     peaks, capacities = [], []
     for other in evidence.loaded.cells:
         for run in evidence.runs.get(other.slug, []):

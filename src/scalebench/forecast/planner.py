@@ -50,6 +50,14 @@ class Price:
 
 
 @dataclass(frozen=True)
+class Power:
+    """Watts of one device, and where the figure is from."""
+
+    watts: float
+    basis: str
+
+
+@dataclass(frozen=True)
 class CellPlan:
     """What one cell takes over all repeats."""
 
@@ -71,6 +79,10 @@ class CellPlan:
 
     def cost(self, price: Price) -> float:
         return self.device_hours * price.amount
+
+    def kwh(self, power: Power) -> float:
+        """Of all devices, as if they drew the power of the window all the time: start-up draws less."""
+        return self.device_hours * power.watts / 1000
 
 
 def cell_plan(cell: str, devices: int, repeats: int, duration: Duration) -> CellPlan:

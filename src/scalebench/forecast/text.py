@@ -8,6 +8,7 @@ from scalebench.forecast.frontier import Frontier
 from scalebench.forecast.interval import WIDE, Interval
 from scalebench.forecast.ledger import Forecasts
 from scalebench.forecast.plan import RESOLUTION, Plan, PlanRow
+from scalebench.forecast.spent import Spent
 from scalebench.forecast.sweep_file import UNSTABLE, WEAK_LINK, Sweep, sweep_rows, unstable_rows, weak_rows
 from scalebench.preflight.requirements import size
 
@@ -75,6 +76,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.price and plan.cost is not None:
         total += f", {plan.cost:.3g} {plan.price.currency} at {plan.price.amount:g} an hour ({plan.price.date})"
     lines += ["", f"{total}; what is left takes {_duration(plan.remaining_s)}, one run after the other, without queues"]
+    lines.append(_energy(plan))
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
         lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
@@ -105,7 +107,8 @@ def frontier_text(cell: str, frontier: Frontier) -> str:
         head += {
             "ran out of memory": "; the next one ran out of memory",
             "largest allowed": "; the corpus allows no larger one",
-            "none": "; the search ended before the one above it was tried",
+            "a larger one ran out of memory": f"; {frontier.failed} ran out of memory, those between were not tried",
+            "none": "; the search ended before a larger one failed",
         }[frontier.certificate]
     if frontier.fastest is not None:
         head += f"; micro-batch {frontier.fastest} is the fastest"
@@ -138,6 +141,24 @@ def _plan_row(row: PlanRow) -> list[str]:
         f"{plan.device_hours:.3g}" if plan else "",
         row.basis,
     ]
+
+
+def _energy(plan: Plan) -> str:
+    if plan.kwh is None:
+        return "energy: unknown, no energy counter was read; --watts gives the power of a device"
+    powers = [row.power for row in plan.rows if row.plan and row.power]
+    low, high = min(p.watts for p in powers), max(p.watts for p in powers)
+    watts = f"{low:.0f}" if high - low < 0.5 else f"{low:.0f} to {high:.0f}"
+    return f"energy: {plan.kwh:.3g} kWh of the devices ({watts} W each, {', '.join(sorted({p.basis for p in powers}))})"
+
+
+def spent_text(result: Spent) -> str:
+    """How the plan turned out: "planned on ...: 12 runs in 85 s; they took 91 s (plan -6.6 %)"."""
+    return (
+        f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration(result.planned_s)}, "
+        f"{result.planned_device_hours:.3g} device hours; they took {_duration(result.spent_s)}, "
+        f"{result.spent_device_hours:.3g} device hours (the plan was off by {100 * result.error:+.1f} %)"
+    )
 
 
 def _right(columns: int) -> tuple[str, ...]:

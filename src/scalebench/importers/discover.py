@@ -12,7 +12,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scalebench.importers import archives, csv_tables, logs, monitor_logs, published_claims, text_files, walk
+from scalebench.importers import (
+    archives,
+    csv_tables,
+    event_files,
+    logs,
+    monitor_logs,
+    published_claims,
+    text_files,
+    tracker_series,
+    walk,
+)
 from scalebench.importers.attach import complete_runs, settle
 from scalebench.importers.fields import figure
 from scalebench.importers.json_files import read_json
@@ -182,6 +192,8 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         evidence.ignored.append(name)
     elif start.startswith(LFS):
         raise Unreadable("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
+    elif event_files.is_event_file(path, start):
+        _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
@@ -201,6 +213,16 @@ def _read(reading: Reading, path: Path, name: str) -> None:
             if path.name == METRICS:
                 raise Unreadable("it is not a metrics file of any known schema")
             evidence.ignored.append(name)
+
+
+def _read_event_file(reading: Reading, path: Path, name: str) -> None:
+    series = tracker_series.SeriesReader(name, "TensorBoard event file")
+    for step, _, tag, value in event_files.scalars(path):
+        series.add(step, tag, value)
+    if run := series.finish():
+        add_run(reading, run, path)
+    else:
+        reading.evidence.ignored.append(name)
 
 
 def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
@@ -297,6 +319,11 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     def rest() -> Iterator[str]:
         return islice(text_files.lines(path, encoding), place + 1, None)
 
+    if tracker_series.is_tracker_csv(header):
+        series = tracker_series.read_tracker_csv(name, header, rest(), place + 2)
+        for run in series:
+            add_run(reading, run, path)
+        return bool(series)
     if monitor_logs.is_gpu_log(header):
         evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, rest()))
     elif monitor_logs.is_operator_table(header):
@@ -324,7 +351,8 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
     file, _, part = run.name.partition("#")
     run.files = [file]
     run.details["folder"] = str(path.parent)
-    if path.name in GENERIC and Path(file).parent != Path("."):
+    generic = path.name in GENERIC or event_files.PREFIX in path.name
+    if generic and Path(file).parent != Path("."):
         run.name = str(Path(file).parent) + (f"#{part}" if part else "")
     reading.paths[file] = path
     reading.evidence.runs.append(run)

@@ -9,15 +9,16 @@ from scalebench.importers import metrics_json, text_files
 from scalebench.importers.fields import Fields, figure
 from scalebench.importers.json_results import results_of
 from scalebench.importers.logs.json_lines import read_trainer_state
-from scalebench.importers.reported import LoggedStep, ReportedRun, ScalingReport
+from scalebench.importers.reported import ReportedRun, ScalingReport
 from scalebench.importers.text_files import Unreadable
+from scalebench.importers.tracker_series import SeriesReader, read_history, tag_of
 
 if TYPE_CHECKING:
     from scalebench.importers.discover import Reading
 
 # Of JSON that is ours to read, cut off or not.
 MARKS = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
-TRACE = re.compile(r'"traceEvents"\s*:|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
+TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
 ENGINE = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
 NOTEBOOK = ("cells", "nbformat")
 
@@ -32,6 +33,9 @@ def read_json(
     if text is None:
         text = text_files.whole(path, encoding)
     if (lines := _json_lines(text)) is not None:
+        if run := read_history(name, lines):
+            _add(reading, run, path)
+            return True
         return _generic(reading, lines, name, text)
     try:
         data, problem = text_files.parse_json(text)
@@ -45,7 +49,7 @@ def read_json(
         return False
     if isinstance(data, dict) and _known(reading, path, name, data, problem):
         return True
-    if isinstance(data, list) and (run := _tensorboard(data, name, path)):
+    if isinstance(data, list) and (run := _tensorboard(data, name)):
         _add(reading, run, path)
         return True
     return _generic(reading, data, name, text)
@@ -116,16 +120,15 @@ def _generic(reading: "Reading", data: Any, name: str, text: str) -> bool:
     return True
 
 
-def _tensorboard(data: list[Any], name: str, path: Path) -> ReportedRun | None:
-    """A scalar that TensorBoard exported as JSON: [[wall time, step, value], ...]; its tag is in the name of the
-    file.
-    """
+def _tensorboard(data: list[Any], name: str) -> ReportedRun | None:
+    """A scalar that TensorBoard saved as JSON: [[wall time, step, value], ...]; its tag is in the name of the file."""
     rows = [r for r in data if isinstance(r, list) and len(r) == 3 and all(isinstance(v, int | float) for v in r)]
-    if len(rows) < 3 or len(rows) < len(data) or not rows[0][0] > 1e9 or "loss" not in path.name.lower():
+    if not rows or len(rows) < len(data) or not rows[0][0] > 1e9:
         return None
-    run = ReportedRun(name, "TensorBoard export")
-    run.logged_steps = [LoggedStep(int(step), loss=figure(str(value))) for _, step, value in rows]
-    return run
+    series = SeriesReader(name, "TensorBoard export")
+    for _, step, value in rows:
+        series.add(int(step), tag_of(name), value)
+    return series.finish()
 
 
 def _scaling_report(name: str, data: dict[str, Any]) -> ScalingReport:

@@ -14,6 +14,7 @@ from scalebench.importers.table_cells import RESULTS, Place
 from scalebench.importers.tables import read_table
 
 DEEPEST, MOST_RECORDS = 8, 5_000
+MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}
 STRONG = RESULTS - WEAK
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
@@ -36,7 +37,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
     of the weaker kinds.
     """
-    if len(set(KEY.findall(text))) > MOST_KEYS:
+    if _parts(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None  # a catalogue: keys that are not names of figures
     records = _records(data, "", {}, 0)[:MOST_RECORDS]
     if sum(bool(record.name) for record in records) > MOST_NAMED:
@@ -55,6 +56,17 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
         return None
     kinds = table.kinds()
     return table if kinds & STRONG or len(kinds & WEAK) >= 2 else None
+
+
+def _parts(data: Any, left: int) -> int:
+    """How many of `left` parts remain when those of a value are taken away; 0 or less where it has too many."""
+    entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    for entry in entries:
+        if left <= 0:
+            return left
+        if isinstance(entry, dict | list):
+            left = _parts(entry, left - 1)
+    return left
 
 
 def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> list[Record]:

@@ -282,5 +282,6 @@ class Evidence:
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
         broken = [file for file in self.unread if file.kind in BROKEN]
-        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, broken)
+        sentences = [stated for stated in self.stated_figures if not stated.hypothetical]
+        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, sentences, broken)
         return any(kinds)

@@ -18,6 +18,7 @@ from scalebench.importers.words import COUNTS, DEVICES, described
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
+RANGE = rf"(?:(?P<low>{NUMBER}) ?(?:[-–—]|to) ?)?{N}"  # of a figure that has a unit: "19–21 ms"
 ANY_DEVICE = rf"(?:{DEVICE}|{DEVICES})"
 SCALING = r"(?:strong|weak|linear|scaling|parallel|parallelization)"
 FASTER = (
@@ -54,9 +55,13 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("share", rf"{N}{PERCENT} (?:of (?:the )?(?:(?:total|step|training|iteration|wall|epoch|gpu|run) ?)?time)"),
     ("memory", rf"(?:peak |gpu )*(?:memory|vram)(?: usage| consumption| footprint)?{IS}{N} ?(?P<u>[GMT]i?B)\b"),
     ("memory", rf"{N} ?(?P<u>[GMT]i?B)(?:/GPU| per GPU)? (?:of )?(?:peak )?(?:gpu )?(?:memory|vram)"),
-    ("time", rf"{TIMED} time(?: per (?:epoch|step))?{IS}{N} ?{TIME_UNIT}"),
-    ("time", rf"{N} ?{TIME_UNIT} ?(?:/|per|an?) ?(?:epoch|step|iteration)"),
-    ("rate", rf"{N} ?(?P<k>[kKM]?) ?{UNIT}"),
+    ("time", rf"{TIMED} times?(?: per (?:epoch|step))?{IS}{RANGE} ?{TIME_UNIT}"),
+    ("time", rf"{RANGE} ?{TIME_UNIT} ?(?:/|per|an?) ?(?:epoch|step|iteration)"),
+    (
+        "time",
+        rf"(?:took|takes|trained in|finish(?:ed|es) in|complete[ds]? in) (?:only |about |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
+    ),
+    ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}"),
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 HYPOTHETICAL = re.compile(
@@ -84,7 +89,7 @@ DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
 WORTH = re.compile(
     r"(?i)speed|fast|slow|effic|throughput|[x×%]|time|memory|vram|/s|per sec|mfu|flops|higher|lower|reduc|improv|"
-    r"increas|epoch|step"
+    r"increas|epoch|step|took|takes|trained in|hours|minutes"
 )
 LONGEST = 1200  # characters of a paragraph
 
@@ -109,6 +114,8 @@ def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
             continue
         hypothetical = bool(paragraph.sections and HYPOTHETICAL.search(paragraph.sections[-1]))
         for start, sentence in _sentences(paragraph.text):
+            if not DIGIT.search(sentence) or not WORTH.search(sentence):
+                continue
             figures += _figures(sentence, start, paragraph, file, hypothetical)
     return figures
 
@@ -145,9 +152,10 @@ def _figures(sentence: str, start: int, paragraph: Paragraph, file: str, hypothe
     taken: list[tuple[int, int]] = []
     for kind, pattern in _COMPILED:
         for m in pattern.finditer(sentence):
-            at, end = m.span("n")
+            low = m.groupdict().get("low")
+            at, end = m.start("low" if low else "n"), m.end("n")
             if (
-                _in_range(sentence, m)
+                (not low and _in_range(sentence, m))
                 or any(a < end and at < b for a, b in taken)
                 or (at and sentence[at - 1] in ".,0123456789–")
                 or sentence[end : end + 1] == "–"
@@ -182,13 +190,21 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
         scale = unit.scale
     if kind == "speedup" and not 0 < value < 10_000:
         return None
+    if kind in ("rate", "time", "memory") and value <= 0:
+        return None  # a hyphen before the number: "GPT-2 350 tokens/s"
+    resolution = resolution_of(m["n"])
+    if groups.get("low"):
+        low = number(groups["low"])
+        if low is None or not 0 < low < value:
+            return None
+        value, resolution = (low + value) / 2, (value - low) / 2 + resolution
     wording = (groups.get("way") or "").lower()
     sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
     figure = StatedFigure(
         kind,
         sign * value * scale,
         m[0].strip()[:80],
-        resolution_of(m["n"]) * scale,
+        resolution * scale,
         sentence.strip()[:400],
         "",
         0,

@@ -11,6 +11,7 @@ from typing import Any
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import open_split
+from scalebench.errors import UserError
 from scalebench.files import scrub, sha256_of, write_atomic, write_json
 from scalebench.launch import local, slurm_command
 from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
@@ -20,6 +21,7 @@ from scalebench.launch.slurm_node import NODE
 from scalebench.launch.supervise import POLL, Interrupted, Outcome
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
+from scalebench.machine.network import loopback_problem
 from scalebench.machine.provenance import provenance, variables
 from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end
 from scalebench.record.census import SecondClock
@@ -102,6 +104,9 @@ def _attempt(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
+    problem = loopback_problem() if cell.world_size > 1 and not nodes else None
+    if problem:
+        raise UserError(f"{cell.world_size} ranks cannot meet: {problem}")
     forked = local.may_fork(cell, len(gpus))
     outcome = run_ranks(
         request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, cell.work.warmup_steps, forked=forked

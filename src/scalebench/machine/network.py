@@ -29,3 +29,17 @@ def interface(hosts: list[str]) -> str | None:
             if any(address.address == own for address in addresses):
                 return name
     return None
+
+
+def loopback_problem() -> str | None:
+    """Why ranks on this machine cannot meet; None where they can.
+
+    Without a loopback interface, as in a container with `--network none` and no `lo`, they would try for minutes.
+    """
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        return f"127.0.0.1 cannot be reached ({why}): the loopback interface is down (ip link set lo up)"
+    return None

@@ -1,5 +1,6 @@
 """The Slurm allocation that this process is in: its nodes, its state, its steps, and what Slurm says about failures."""
 
+import getpass
 import os
 import re
 import shutil
@@ -98,6 +99,30 @@ def _recorded(facts: dict[str, str]) -> dict[str, str]:
 def config() -> dict[str, str]:
     """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", run_command("scontrol", "show", "config"), re.MULTILINE))
+
+
+def minutes(limit: str) -> float:
+    """A time limit as Slurm writes it (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
+    if not match:
+        return float("inf")  # infinite, UNLIMITED, n/a
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    if match[1] is not None:  # days-hours[:minutes[:seconds]]
+        return days * 1440 + first * 60 + second + third / 60
+    if match[4] is not None:  # hours:minutes:seconds
+        return first * 60 + second + third / 60
+    return first + second / 60  # minutes[:seconds]
+
+
+def submit_limit(account: str) -> int | None:
+    """How many jobs this user may have in the queue; None where the site sets no limit or keeps no accounts."""
+    chosen = [f"accounts={account}"] if account else []
+    user = f"users={getpass.getuser()}"
+    text = run_command(
+        *("sacctmgr", "--noheader", "--parsable2", "show", "associations", user, *chosen, "format=maxsubmitjobs")
+    )
+    limits = [int(line) for line in text.splitlines() if line.strip().isdigit()]
+    return min(limits) if limits else None
 
 
 def steps(job: str) -> list[str]:

@@ -22,7 +22,7 @@ def show(loaded: LoadedCampaign) -> str:
         rows.append(
             [
                 cell.slug,
-                str(batch),
+                cell.planned_batch if cell.is_open else str(batch),
                 batch.global_ * seq_len,
                 cell.work.warmup_steps,
                 cell.work.steps,

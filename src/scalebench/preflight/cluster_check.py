@@ -5,16 +5,18 @@ import re
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scalebench.campaign.loaded import LoadedCampaign
-from scalebench.errors import UserError
+from scalebench.campaign.site import Site
+from scalebench.errors import UserError, plural
 from scalebench.machine import slurm
 from scalebench.machine.slurm import run_command
 from scalebench.preflight import slurm_plugin_guard
-from scalebench.preflight.slurm_test_only import refusals, requests
+from scalebench.preflight.slurm_test_only import QueueRequest, describe_request, queue_requests, refusal
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
@@ -44,20 +46,29 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     defaults = profile.resources("train")
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
+    requests = queue_requests(loaded, profile) if loaded else []
     without_devices = defaults.get("gres") == "" or (
-        loaded and not any(request.gres for _, request, _ in requests(loaded))
+        bool(requests) and not any(request.job.gres or "gpus" in request.job.options for request in requests)
     )
     partition_checks, count = _partition(partition, not without_devices)
     checks += partition_checks
     checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
     checks += _bookkeeping(profile.settings, config, account)
-    if partition_checks[0].ok and loaded:
-        checks += _jobs(loaded, profile)
+    if partition_checks[0].ok and requests:
+        checks += _jobs(requests, profile)
+        checks += _too_long(requests, profile)
+        checks.append(_queue(requests, profile.settings, slurm.submit_limit(account)))
     if partition_checks[0].ok:
-        checks += _nodes(
-            partition, account, min(2, count), results, devices=not without_devices and partition_checks[1].ok
-        )
+        devices = not without_devices and partition_checks[1].ok
+        gpu = gpu_options(profile.site, defaults.get("gres", "")) if devices else []
+        checks += _nodes(partition, account, min(2, count), results, gpu)
     return checks
+
+
+def gpu_options(site: Site, gres: str) -> list[str]:
+    """What asks for one GPU, of the type that the profile names: some sites refuse `gpu:1`."""
+    written = re.fullmatch(r"gpu:([^:]+):\d+", gres)
+    return [f"--gres=gpu:{written[1]}:1"] if written else site.gpu_request(1)
 
 
 def _sinfo() -> tuple[list[list[str]], str]:
@@ -76,17 +87,50 @@ def _named(partition: str, rules: list[str]) -> Check:
     return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
 
 
-def _jobs(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Check]:
+def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Check]:
     """Would Slurm take what the campaign asks for?"""
-    return [
-        Check(
-            reason is None,
-            f"{'Slurm takes' if reason is None else 'Slurm refuses'} {who}: {what}" + (f": {reason}" if reason else ""),
+    checks = []
+    for request in requests:
+        reason = refusal(request, profile)
+        verdict = "Slurm takes" if reason is None else "Slurm refuses"
+        text = f"{verdict} {request.who}: {describe_request(request.job)}" + (f": {reason}" if reason else "")
+        fix = (
             "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
-            "partition",
+            "partition; a site that gives no whole nodes needs `config: {exclusive: false}` in the profile, one with "
+            "typed GPUs `config: {gpu_type: h100}`, one without gres `config: {gpu_option: gpus-per-node}`"
         )
-        for what, who, reason in refusals(loaded, profile)
-    ]
+        checks.append(Check(reason is None, text, fix))
+    return checks
+
+
+def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Check]:
+    """Jobs that ask for more time than their partition gives: where it is not enforced, they would wait forever."""
+    limits = {row[0]: slurm.minutes(row[3]) for row in _sinfo()[0]}
+    checks = []
+    for request in requests:
+        partition = profile.resources(request.rule).get("slurm_partition", "")
+        limit, minutes = limits.get(partition, float("inf")), request.job.runtime
+        if minutes > limit:
+            fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
+            if request.rule in ("pairs", "same_allocation"):
+                fix = f"its runs are one job: {fix}"
+            text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
+            checks.append(Check(False, text, fix))
+    return checks
+
+
+def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Check:
+    """What the campaign will ask of the queue, before it does."""
+    total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
+    by_rule: dict[str, int] = {}
+    for request in requests:
+        by_rule[request.rule] = by_rule.get(request.rule, 0) + request.jobs
+    parts = ", ".join(f"{count:,} {rule}" for rule, count in by_rule.items())
+    at_once = int(settings.get("jobs") or 1)
+    text = f"{plural(total, 'job')} ({parts}), at most {hours:,.3g} node hours; {at_once} in the queue at a time"
+    if limit is None or at_once <= limit:
+        return Check(True, text)
+    return Check(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
 
 
 def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
@@ -105,8 +149,8 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
         Check(
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
-            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile `gres: \"''\"` for "
-            "train, same_allocation and pairs (profiles/slurm/README.md); or choose another partition",
+            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile "
+            "`config: {gpu_option: none}` (profiles/slurm/README.md); or choose another partition",
         ),
     ], count
 
@@ -126,15 +170,18 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     return checks
 
 
-def _nodes(partition: str, account: str, count: int, results: Path, devices: bool) -> list[Check]:
-    """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them."""
+def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Check]:
+    """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them.
+
+    `gpu`: the options that ask for one GPU; none where trainings ask for none.
+    """
     results.mkdir(parents=True, exist_ok=True)
     token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
     token.write_text(token.name)
     command = [
         *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
         *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
-        *(["--gres=gpu:1"] if devices else []),
+        *gpu,
         *(sys.executable, "-m", "scalebench.preflight.compute_node", str(token)),
     ]
     try:
@@ -155,7 +202,7 @@ def _nodes(partition: str, account: str, count: int, results: Path, devices: boo
             command[:-3]
         )
         return [Check(False, f"no answer from compute nodes: {last}", fix)]
-    return [check for answer in answers for check in _of(answer, written, results, devices)] + _network(answers)
+    return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + _network(answers)
 
 
 def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Check]:

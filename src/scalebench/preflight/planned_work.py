@@ -1,23 +1,26 @@
-"""Everything that a campaign will run, counted, and a rough estimate of its time."""
+"""Everything that a campaign will run, counted, and an estimate of its time."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalebench.campaign.cells import Cell
-from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
+from scalebench.cores import available_cores
 from scalebench.errors import UserError, plural
-from scalebench.machine.gpus import Gpu, cuda_devices
-from scalebench.model.peaks import peak
-from scalebench.preflight.requirements import counts_of
-from scalebench.record.run import METRICS, read_run
-from scalebench.reference.schema import workload_name
+from scalebench.preflight.run_times import FRESH_S, kind_of, run_times
+from scalebench.reference.schema import FOLDER, read_reference, workload_name
 
-START_S = 12.0  # processes, imports, tokens, warm-up of the libraries: seen on laptops
-CORE_FLOPS = 1.5e10  # fp32 of one core with torch on GPT-2 shapes of a campaign for CPUs
-PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
-UNKNOWN_GPU_FLOPS = 2e13
-ENOUGH = 3  # finished runs from which the others are estimated
+# Seconds on a laptop or a small node; none of them matters where runs take minutes.
+JOB_S = 1.3  # of a run: Snakemake, and the interpreter that launches it
+PAIR_S = 0.3  # the same within the pairs of a comparison
+FORK_SERVER_S = 6.0  # imports of the process that ranks are forked from, once for each engine
+TRACE_S = 5.0  # writing and reading a trace
+REPLAY_S = 10.0  # imports and the steps of a reference
+TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
+SWEEP_S = 15.0  # of one launch over all sizes
+CORPUS_S = 5.0  # tokenising a small corpus
+TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
+ANALYSES = 7  # jobs of the report beside its tables and charts
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Planned:
     traced: int
     replayed: int  # workloads whose first steps are replayed as a reference
     swept: int  # groups of devices in which collectives are timed
+    searched: int  # cells whose micro-batch is found by trials
     seconds: float
     basis: str  # what the estimate rests on
 
@@ -40,32 +44,47 @@ class Planned:
         parts += [plural(self.traced, "trace")] if self.traced else []
         parts += [plural(self.replayed, "reference")] if self.replayed else []
         parts += [plural(self.swept, "sweep of collectives", "sweeps of collectives")] if self.swept else []
+        searches = plural(self.searched, "search for a micro-batch", "searches for a micro-batch")
+        parts += [searches] if self.searched else []
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         return f"{counts}: about {duration(self.seconds)} one after the other ({self.basis})"
 
 
-def planned_work(loaded: LoadedCampaign, results: Path) -> Planned:
-    """Count the runs of a campaign and estimate their time: from its finished runs, else from its work."""
-    repeats = loaded.campaign.repeats
+def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
+    """Count the runs of a campaign and estimate the time of the whole, `drawn` tables and charts among it.
+
+    From earlier runs of this machine, else from the work of the cells.
+    """
+    campaign = loaded.campaign
+    times = run_times(results, loaded.name)
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
-    compared = sum(2 * number for number, _, _ in pairs)
-    finished = _finished_s(loaded, results)
-    timed = len(loaded.cells) * repeats
-    if len(finished) >= ENOUGH:
-        mean_s = sum(finished) / len(finished)
-        seconds = mean_s * (timed + compared + len(loaded.traced))
-        basis = f"estimated from {plural(len(finished), 'finished run')}"
-    else:
-        gpus = cuda_devices()
-        seconds = sum(_run_s(cell, gpus) for cell in loaded.cells) * repeats
-        seconds += sum(number * (_run_s(a, gpus) + _run_s(b, gpus)) for number, a, b in pairs)
-        seconds += sum(_run_s(cell, gpus) for cell in loaded.traced)
-        basis = f"a guess from FLOPs, with {START_S:g} s of start-up per run; a single run may differ by a factor of 3"
-    forecast = loaded.campaign.forecast
+    arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
+    timed = [cell for cell in loaded.cells for _ in range(campaign.repeats)]
+    seconds = sum(times.seconds(cell) + JOB_S for cell in timed)
+    seconds += sum(times.seconds(arm) + PAIR_S for arm in arms)
+    seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
+    kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
+    seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
+    workloads = {workload_name(cell.config) for cell in loaded.cells}
+    seconds += sum(_replay_s(results / loaded.name / FOLDER / f"{name}.json") for name in workloads)
+    forecast = campaign.forecast
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
-    replayed = len({workload_name(cell.config) for cell in loaded.cells})
-    seconds += START_S * (swept + replayed)
-    return Planned(timed, compared, len(loaded.traced), replayed, swept, seconds, basis)
+    seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
+    searched = [cell for cell in loaded.cells if cell.searched]
+    seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
+    missing = {tokens_dir(results, cell) for cell in loaded.cells}
+    seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
+    seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
+    basis = times.basis([*timed, *arms])
+    return Planned(len(timed), len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis)
+
+
+def _replay_s(path: Path) -> float:
+    """Seconds of a replay: as long as the last time, where it was made."""
+    try:
+        return FRESH_S + read_reference(path).seconds
+    except (UserError, OSError):
+        return REPLAY_S
 
 
 def duration(seconds: float) -> str:
@@ -76,33 +95,3 @@ def duration(seconds: float) -> str:
             number = f"{amount:.1f}".removesuffix(".0") if amount < 10 and unit != "minute" else f"{amount:,.0f}"
             return f"{number} {unit}s"
     return plural(math.ceil(seconds), "second")
-
-
-def _finished_s(loaded: LoadedCampaign, results: Path) -> list[float]:
-    """Seconds of the campaign's measured runs, from start to metrics; damaged ones are for others to name."""
-    seconds = []
-    for folder in loaded.runs(results):
-        if not (folder / METRICS).is_file():
-            continue
-        try:
-            metrics = read_run(folder).metrics
-        except (UserError, OSError):
-            continue
-        if metrics.status == "ok":
-            seconds.append(metrics.total_wall_time_s)
-    return seconds
-
-
-def _run_s(cell: Cell, gpus: list[Gpu]) -> float:
-    """Seconds of one run by its FLOPs, at most the model's; unknown shapes count as start-up alone."""
-    counts = counts_of(cell)
-    if counts is None:
-        return START_S
-    tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
-    on_gpu = cell.execution.device == "cuda" or (cell.execution.device == "auto" and bool(gpus))
-    if on_gpu:
-        known = peak(gpus[0].name, cell.execution.precision) if gpus else None
-        rate = PEAK_SHARE * (known.flops if known else UNKNOWN_GPU_FLOPS)
-    else:
-        rate = CORE_FLOPS * cell.execution.threads_per_device
-    return START_S + counts.flops_per_token * tokens / (rate * cell.execution.geometry.n_devices)

@@ -10,6 +10,8 @@ from typing import Any
 
 from scalebench.errors import UserError
 from scalebench.machine.slurm import config, run_command
+from scalebench.preflight.slurm_arrays import Arrays
+from scalebench.preflight.slurm_bad_nodes import BadNodes
 
 LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
 SECRET = re.compile(
@@ -20,16 +22,19 @@ SECRET = re.compile(
 def guard(settings: Any) -> None:
     """What must hold before the first job is submitted; `settings` are those of Snakemake's executor.
 
-    Takes what looks like a secret out of this process' environment, all of which would go along with every job. Raises
-    UserError where Snakemake would wait for ever, as the plugin does without a word when sacct has nothing to say, and
-    where
-    jobs of an earlier Snakemake in this folder could still start, or publish, behind the back of this one's.
+    Takes what looks like a secret out of this process' environment, all of which would go along with every job: with
+    sbatch --export=ALL, and with most commands that cluster-generic may be given. Cloud executors sign their requests
+    with such variables, and send none that is not named. Raises UserError where Snakemake would wait forever, as the
+    plugin does without a word when sacct has nothing to say, and where jobs of an earlier Snakemake in this folder
+    could still start, or publish, behind the back of this one's.
     """
-    if not hasattr(settings, "status_command"):  # another executor than the Slurm plugin's, or a job of it
+    slurm = hasattr(settings, "status_command")  # else another executor than the Slurm plugin's, or a job of it
+    if slurm or hasattr(settings, "submit_cmd"):
+        withheld = withhold(os.environ)
+        if withheld:
+            print(f"not sent to compute nodes, nor given to this workflow's local steps: {', '.join(withheld)}")
+    if not slurm:
         return
-    withheld = withhold(os.environ)
-    if withheld:
-        print(f"not sent to compute nodes, nor given to this workflow's local steps: {', '.join(withheld)}")
     interval = settings.init_seconds_before_status_checks
     reason = status_check_problem(settings.status_command, interval, min_job_age(), accounting(), has_sacct())
     if reason:
@@ -44,7 +49,11 @@ def guard(settings: Any) -> None:
         )
     import snakemake_executor_plugin_slurm as plugin
 
-    plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue)
+    bad_nodes = BadNodes()
+    plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue, bad_nodes.hear)
+    plugin.get_submit_command = bad_nodes.submit(plugin.get_submit_command)
+    if getattr(settings, "array_jobs", None):
+        Arrays(plugin.Executor)
 
 
 States = dict[str, str]  # job id -> Slurm's state
@@ -53,7 +62,7 @@ States = dict[str, str]  # job id -> Slurm's state
 class Listener:
     """The plugin's question after the states of its jobs, asked so that it hears of the end of each.
 
-    With the answers as they are, version 2.8.0 waits for ever in three cases. When a look at the queue fails, because
+    With the answers as they are, version 2.8.0 waits forever in three cases. When a look at the queue fails, because
     the
     controller restarts, it drops all jobs: here it gets the states last heard. A preempted job it leaves to Slurm,
     which does not bring it back without --requeue: here it was cancelled, and is sent once more. A job that the
@@ -62,9 +71,15 @@ class Listener:
     files are there.
     """
 
-    def __init__(self, question: Callable[..., Awaitable[tuple[States | None, float | None]]], requeue: bool) -> None:
+    def __init__(
+        self,
+        question: Callable[..., Awaitable[tuple[States | None, float | None]]],
+        requeue: bool,
+        hear: Callable[[States], None] = lambda states: None,
+    ) -> None:
         self.question = question
         self.requeue = requeue
+        self.hear = hear  # is given all states, whenever there are new ones
         self.heard = States()
 
     async def __call__(self, command: str, logger: Any) -> tuple[States, float | None]:
@@ -74,6 +89,7 @@ class Listener:
         forgotten = dict.fromkeys(self.heard.keys() - states.keys(), "UNKNOWN")
         lost = {} if self.requeue else {job: "CANCELLED" for job, state in states.items() if state == "PREEMPTED"}
         self.heard |= states | forgotten | lost
+        self.hear(states)
         return dict(self.heard), seconds
 
 
@@ -114,7 +130,7 @@ def status_check_problem(
     return (
         'this cluster keeps no accounts (sacct: "Slurm accounting storage is disabled"), so Snakemake would wait for '
         "its "
-        "jobs for ever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
+        "jobs forever; write `slurm-status-command: squeue` in profiles/slurm/profile.v9+.yaml"
     )
 
 

@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.campaign.slurm_request import Job, job, job_together
@@ -13,27 +13,56 @@ NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
 OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constraint": "constraint", "qos": "qos"}
 
 
-def refusals(loaded: LoadedCampaign, profile: SnakemakeProfile) -> Iterator[tuple[str, str, str | None]]:
-    """Each different request among the jobs of a campaign: resources, jobs, and why Slurm refuses it (or None)."""
-    requested: dict[tuple[str, Job], list[str]] = {}
-    for rule, request, name in requests(loaded):
-        requested.setdefault((rule, as_sent(request, profile.replaced(rule))), []).append(name)
-    for (rule, request), names in requested.items():
-        who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        yield describe_request(request), who, _refusal(command(request, profile.resources(rule)))
+@dataclass(frozen=True)
+class QueueRequest:
+    """Equal jobs that a campaign would submit."""
+
+    rule: str
+    job: Job  # as it is sent: the campaign's request with what the profile changes
+    names: tuple[str, ...]  # of what they run
+    jobs: int
+
+    @property
+    def node_hours(self) -> float:
+        """At most: all nodes for all of the time asked for."""
+        return self.jobs * self.job.nodes * self.job.runtime / 60
+
+    @property
+    def who(self) -> str:
+        """The first name, and how many more."""
+        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} more"
 
 
-def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str]]:
-    """The rule, the request and the name of each job that measures."""
-    resources = loaded.campaign.resources
+def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
+    """Each different request among the jobs of a campaign that measure, and how often it is made."""
+    grouped: dict[tuple[str, Job], list[tuple[str, int]]] = {}
+    for rule, request, name, jobs in requests(loaded):
+        sent = as_sent(profile.site.applied(request), profile.replaced(rule))
+        grouped.setdefault((rule, sent), []).append((name, jobs))
+    return [
+        QueueRequest(rule, job, tuple(name for name, _ in entries), sum(jobs for _, jobs in entries))
+        for (rule, job), entries in grouped.items()
+    ]
+
+
+def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
+    """Why Slurm refuses a request; None where it would take it."""
+    return _refusal(command(request.job, profile.resources(request.rule)))
+
+
+def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
+    """The rule, the request, the name and the number of the jobs that measure."""
+    resources, repeats = loaded.campaign.resources, loaded.campaign.repeats
     if resources.same_allocation:
-        yield "same_allocation", job_together(loaded.cells, resources), "all cells of a repeat"
+        yield "same_allocation", job_together(loaded.cells, resources), "all cells of a repeat", repeats
     else:
         for cell in loaded.cells:
-            yield "train", job(cell, resources), cell.slug
+            yield "train", job(cell, resources), cell.slug, repeats
     for name, (comparison, a, b) in loaded.comparisons.items():
         pairs = comparison.pairs + comparison.null_pairs
-        yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}"
+        yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
+    for cell in loaded.traced:
+        yield "trace_capture", job(cell, resources), f"the trace of {cell.slug}", 1
 
 
 def as_sent(request: Job, replaced: dict[str, str]) -> Job:

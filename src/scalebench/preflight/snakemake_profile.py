@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from scalebench.campaign.site import Site
 from scalebench.errors import UserError
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
@@ -39,6 +40,11 @@ class SnakemakeProfile:
             if "slurm_partition" in changed:
                 rules.setdefault(changed["slurm_partition"], []).append(rule)
         return rules
+
+    @cached_property
+    def site(self) -> Site:
+        """How the cluster wants to be asked. Raises UserError."""
+        return Site.of(_pairs(self.settings.get("config") or {}))
 
     @cached_property
     def _defaults(self) -> dict[str, str]:

@@ -60,6 +60,8 @@ def probed_step(step: int, probe: Probe, strategy: Strategy, checksum: TokenChec
         reduced=dtypes["reduced"],
         tokens_checksum=str(checksum) if checksum else None,
         groups=optimizer_groups(strategy),
+        busy_s=probe.clock.busy_s if probe.clock else None,
+        idle_s=probe.clock.idle_s if probe.clock else None,
     )
 
 

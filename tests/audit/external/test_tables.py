@@ -221,6 +221,17 @@ INNOCENT = {
         "1 | 8192 | 1.0 | 16 | 512",
         "4 | 7450 | 0.275 | 16 | 512",
     ),
+    "steps fall with the devices": rows(
+        "GPUs | Batch size | Steps | Runtime (s) | Speedup",
+        "1 | 64 | 938 | 100.0 | 1.00",
+        "2 | 64 | 469 | 52.0 | 1.92",
+        "4 | 64 | 235 | 27.0 | 3.70",
+    ),
+    "steps of an unknown batch": rows(
+        "GPUs | Batch size | Steps | Runtime (s) | Speedup",
+        "1 | 64 | 938 | 100.0 | 1.00",
+        "2 | 64 | 625 | 52.0 | 1.92",
+    ),
     "evaluation in the total": rows(
         "GPUs | Epochs | Epoch time (s) | Total time (s)",
         "1 | 3 | 100 | 390",
@@ -300,6 +311,49 @@ def test_a_sentence_that_nothing_supports_is_a_note(tmp_path):
     finding = {f.code: f for f in audit_gathered(evidence, "here").findings}["claim-unverifiable"]
     assert (finding.severity, finding.runs) == ("note", ["README.md:12"])
     assert "7.3x" in finding.evidence
+
+
+MEASURED = rows(
+    "Strategy | GPUs | Tokens/s | Step time (ms) | MFU",
+    "DP | 4 | 11,700 | 35.0 | 21.3 %",
+    "DDP | 4 | 20,000 | 20.5 | 36.4 %",
+    "DDP | 1 | 6,300 | 16.3 | 45.9 %",
+)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "supported"),
+    [
+        ("DDP is 71 % faster than DP on 4 GPUs.", True),
+        ("DDP is 95 % faster than DP on 4 GPUs.", False),
+        ("DDP gives a 1.7x speedup over DP.", True),
+        ("DDP gives a 2.6x speedup over DP.", False),
+        ("A step of DDP takes 19–21 ms per step on 4 GPUs.", True),
+        ("A step of DDP takes 23–25 ms per step on 4 GPUs.", False),
+        ("We reach an MFU of 36.4 % on 4 GPUs.", True),
+        ("We reach an MFU of 52.3 % on 4 GPUs.", False),
+        ("DDP trains 20,000 tokens/s with 4 GPUs.", True),
+        ("DDP trains 26,000 tokens/s with 4 GPUs.", False),
+    ],
+)
+def test_a_sentence_is_checked_against_the_tables_of_its_document(tmp_path, sentence, supported):
+    (tmp_path / "README.md").write_text(f"# Results\n\n{MEASURED}\n\n{sentence}\n")
+    findings = audit_paths([tmp_path]).findings
+    assert [f.severity for f in findings if f.code == "claim-unverifiable"] == [] if supported else ["note"]
+    assert {f.severity for f in findings} <= {"note"}
+
+
+def test_results_in_sentences_alone_are_read(tmp_path):
+    (tmp_path / "README.md").write_text("# Results\n\nDDP reaches 43,469 tokens/s on 4 GPUs, a 3.5x speedup.\n")
+    audit = audit_paths([tmp_path])
+    assert [(r.devices, r.rate, r.published, r.mark) for r in audit.readings] == [
+        (4, "", "3.5x speedup", ""),
+        (4, "43,469 tokens/s", "", ""),
+    ]
+    assert audit.clean
+    (tmp_path / "README.md").write_text("# Expected results\n\nDDP should reach 43,469 tokens/s.\n")
+    with pytest.raises(UserError, match="no benchmark result"):
+        audit_paths([tmp_path])
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from scalebench.audit.external.table_rows import (
     series_of,
     speed_ratios,
 )
-from scalebench.audit.finding import Correction, Finding
+from scalebench.audit.finding import Finding
 from scalebench.importers.reported import ReportedRun
 from scalebench.importers.reported_tables import ReportedRow, ReportedTable
 
@@ -46,9 +46,9 @@ class Reading(BaseModel):
 
 
 def readings(context: AuditContext, findings: list[Finding]) -> list[Reading]:
-    """Runs first, then tables in the order of the files."""
+    """Runs first, then tables in the order of the files; sentences where there is nothing else."""
     about = _by_subject(findings)
-    return [*_runs(context, about), *_rows(context, about)]
+    return [*_runs(context, about), *_rows(context, about)] or list(_sentences(context, about))
 
 
 Subjects = dict[str, list[Finding]]
@@ -110,6 +110,21 @@ def _rows(context: AuditContext, about: Subjects) -> Iterator[Reading]:
             yield _row(table, row, series.get(id(row)), about[place(row)])
 
 
+def _sentences(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+    measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
+    for stated in measured[:PER_TABLE]:
+        ratio = stated.kind in ("speedup", "change", "efficiency")
+        yield Reading(
+            name=f"“{stated.sentence[:60]}”",
+            place=stated.source,
+            devices=stated.devices,
+            work=", ".join(stated.words[word] for word in WORDS if word in stated.words),
+            rate="" if ratio else stated.printed,
+            published=stated.printed if ratio else "",
+            mark=_mark(about[stated.source]),
+        )
+
+
 def _row(table: ReportedTable, row: ReportedRow, series: Series | None, findings: list[Finding]) -> Reading:
     ratios = [figure(row, kind) for kind in ("speedup", "efficiency")]
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORDS]
@@ -153,7 +168,7 @@ def _corrected(findings: list[Finding], name: str) -> str:
     corrections = [
         finding.corrected
         for finding in findings
-        if isinstance(finding.corrected, Correction) and finding.runs[0] == name and finding.severity != "note"
+        if finding.corrected and finding.runs[0] == name and finding.severity != "note"
     ]
     figures = [c.figure for unit in CORRECTED_UNITS for c in corrections if c.unit == unit]
     return figures[0] if figures else ""

@@ -225,6 +225,24 @@ def table_speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
                     yield Flag(text, [place(row)], SLOWER_WITH_MORE.name)
 
 
+def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
+    """The work of a row as a share of the baseline's, by its epochs or steps; None where the rows do not say it.
+
+    Steps are work only where both rows state their global batch: with a batch for each device, steps fall with the
+    devices while the work stays the same.
+    """
+    here, there = row.value(kind), base.value(kind)
+    if not here or not there:
+        return None
+    if kind == "epochs":
+        return here / there
+    batches = (row.value("global_batch"), base.value("global_batch"))
+    if batches[0] and batches[1]:
+        return here * batches[0] / (there * batches[1])
+    devices = (row.devices or 0) / (base.devices or 1)
+    return 1.0 if devices and abs(here * devices / there - 1) <= 0.02 else None
+
+
 def _low(ratio: Interval) -> float:
     return ratio.low
 
@@ -257,15 +275,18 @@ def _unequal(series: Series) -> Iterator[Flag]:
             here, there = row.value(kind), base.value(kind)
             if not here or not there or here == there:
                 continue
+            share = _work_share(row, base, kind)
+            if share is not None and abs(share - 1) <= 0.02:
+                continue
             work = f"{describe(base)}: {there:g} {kind}, {describe(row)}: {here:g}"
             stated = figure(row, "speedup")
             times = [(figure(row, t), figure(base, t)) for t in ("total_time_s", "time_s")]
             ratio = next((interval(b) / interval(a) for a, b in times if a is not None and b is not None), None)
-            if stated is None or ratio is None or not interval(stated).meets(ratio):
+            if share is None or stated is None or ratio is None or not interval(stated).meets(ratio):
                 if not (row.value("steps") and row.value("epochs")):
                     yield Flag(work, [place(row)])
                 continue
-            right = ratio * (here / there)
+            right = ratio * share
             yield Flag(
                 f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times",
                 [place(row)],
@@ -273,6 +294,6 @@ def _unequal(series: Series) -> Iterator[Flag]:
                 corrected=Correction(
                     value=round(right.middle, 3),
                     unit="x",
-                    derivation=f"{ratio.middle:.4g}x of the times, {here:g} / {there:g} of the {kind}",
+                    derivation=f"{ratio.middle:.4g}x of the times, {share:.4g} of the work",
                 ),
             )

@@ -13,10 +13,12 @@ from scalebench.importers.fields import figure
 from scalebench.importers.headings import NOT_FIGURES, column_of, kind_with_unit
 from scalebench.importers.logs.base import LogReader
 from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
+from scalebench.importers.text_files import CONTROL
 from scalebench.importers.units import unit_of
 
+# Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.
 PAIR = re.compile(
-    r"(?P<key>[A-Za-z][A-Za-z_]*(?:[ /.\-][A-Za-z][A-Za-z_]*){0,3}(?: ?\([A-Za-z/%]+\))?)"
+    r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-][A-Za-z][A-Za-z_]*+){0,3}(?: ?\([A-Za-z/%]+\))?)"
     r"(?: ?[:=] ?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
@@ -31,7 +33,7 @@ def pairs_of(line: str) -> Iterator[tuple[str, str, float | None]]:
     """Kind, printed number, and value in the base unit, of each pair in a line whose key is understood."""
     if len(line) > 1000:
         return
-    for m in PAIR.finditer(re.sub(r"\x1b\[[0-9;]*m", "", line)):
+    for m in PAIR.finditer(CONTROL.sub("", line) if "\x1b" in line else line):
         column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
         kind, scale = column.kind, column.scale
         if kind is None:

@@ -28,7 +28,7 @@ def _values(loaded: LoadedCampaign, *keys: str) -> int:
 
 
 def _of(cell: Any, key: str) -> Any:
-    places = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.batch.micro}
+    places = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
     return places[key] if key in places else getattr(cell.workload, key)
 
 

@@ -90,9 +90,11 @@ DEFINITIONS = {
     "on the logarithm of their rates",
     "samples_per_s": "all samples over all time of the timed windows",
     "n": "measured runs, each a fresh start",
-    "speedup": "tokens/s over that of the same series at its smallest number of devices; Welch's interval",
+    "speedup": "tokens/s over that of the same series at its smallest number of devices; interval paired "
+    "by repeat, Welch's where repeats do not match",
     "scaling_efficiency": "speed-up over the ratio of the numbers of devices",
-    "speedup_vs_best_single": "tokens/s over that of the fastest comparable cell with one device; Welch's interval",
+    "speedup_vs_best_single": "tokens/s over that of the fastest comparable cell with one device; interval paired "
+    "by repeat, Welch's where repeats do not match",
     "speedup_by_job_wall_time": "wall time of the baseline's whole job over that of this one",
     "karp_flatt": "serial fraction (1/S - 1/N) / (1 - 1/N) that a speed-up S on N devices stands for",
     "tokens_per_sec_global": "all tokens over all time of the timed windows of a cell's runs",

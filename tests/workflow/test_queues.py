@@ -1,0 +1,129 @@
+"""Schedulers other than Slurm: their profiles, tried with commands that answer like those of PBS and Kubernetes."""
+
+import json
+import os
+import runpy
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scalebench.campaign.site import Site
+from scalebench.campaign.slurm_request import Job
+
+PROFILES = Path(__file__).parents[2] / "profiles"
+# One script under three names. qsub starts the job's script at once, in a session of its own.
+QUEUE = """#!/bin/bash
+case "${0##*/}" in
+qsub)
+    script="${@: -1}"; exec 9>> "$QUEUE/lock"; flock 9; echo "$*" >> "$QUEUE/submitted"
+    n=$(wc -l < "$QUEUE/submitted"); cp "$script" "$QUEUE/$n.sh"; env > "$QUEUE/$n.env"
+    setsid bash -c 'bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" > /dev/null 2>&1 9>&- &
+    echo "$n.box" ;;
+qstat)
+    job="${@: -1}"
+    if [ -e "$QUEUE/${job%.box}.code" ]; then
+        echo "    job_state = F"; echo "    Exit_status = $(cat "$QUEUE/${job%.box}.code")"
+    else echo "    job_state = R"; fi ;;
+esac
+"""
+
+
+@pytest.fixture
+def queue(tmp_path, built, monkeypatch):
+    """The queue's commands, first on the path of the copy's Snakemake."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("qsub", "qstat", "qdel"):
+        (commands / name).write_text(QUEUE)
+        (commands / name).chmod(0o755)
+    env = built.env | {"QUEUE": str(tmp_path), "HF_TOKEN": "secret", "PATH": f"{commands}:{built.env['PATH']}"}
+    monkeypatch.setattr(built, "env", env)
+    return tmp_path
+
+
+@pytest.mark.fault("a scheduler other than Slurm, secrets in the environment", "the run is made; secrets are not sent")
+def test_a_run_by_way_of_another_scheduler(built, queue):
+    text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x2]")
+    built.campaign("queued", text.replace("Does it scale?", "Does a queue do?").replace("steps: 4", "steps: 5"))
+    target = "results/queued/runs/ddp-n1x2/rep1/training_metrics.json"
+    options = ("--profile", "profiles/cluster-generic", "--seconds-between-status-checks", "1")
+    done = built.command("snakemake", *options, target)
+    assert done.returncode == 0, done.stderr[-3000:] + "".join(p.read_text() for p in queue.glob("*.log"))
+    assert json.loads((built.root / target).read_text())["status"] == "ok"
+    (line,) = (queue / "submitted").read_text().splitlines()
+    assert "-l select=1:ncpus=8:mem=16000mb:ngpus=2 -l place=excl -l walltime=1020" in line
+    assert "HF_TOKEN" not in (queue / "1.env").read_text()
+    assert "not sent to compute nodes" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("    job_state = Q\n", "running"),
+        ("    job_state = F\n    Exit_status = 0\n", "success"),
+        ("    job_state = F\n    Exit_status = -29\n", "failed"),  # walltime
+        ("    job_state = F\n", "failed"),  # deleted before it began
+        ("", None),
+    ],
+)
+def test_the_states_of_pbs(text, state):
+    assert runpy.run_path(str(PROFILES / "cluster-generic/pbs-status"))["state"](text) == state
+
+
+def test_a_job_of_kubernetes(tmp_path):
+    """kubectl is a stand-in that keeps what it is given."""
+    kubectl = tmp_path / "kubectl"
+    answer = json.dumps({"status": {"failed": 1, "conditions": [{"type": "Failed", "status": "True"}]}})
+    kubectl.write_text(
+        f"""#!/bin/sh
+[ "$1" = create ] && cat > {tmp_path}/manifest.json && echo job.batch/scalebench-x1
+[ "$1" = get ] && echo {shlex.quote(answer)}
+true
+"""
+    )
+    kubectl.chmod(0o755)
+    (tmp_path / "snakejob.sh").write_text("#!/bin/sh\ntrue\n")
+    program = str(PROFILES / "kubernetes/job")
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HF_TOKEN": "secret"}
+    words = shlex.split("submit --image i --claim c --mount /work --cpus 8 --mem-mb 16000 --gpus 2 --minutes 17")
+    done = subprocess.run(
+        [program, *words, "snakejob.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "job.batch/scalebench-x1"
+    manifest = (tmp_path / "manifest.json").read_text()
+    assert "secret" not in manifest
+    spec = json.loads(manifest)["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert spec["activeDeadlineSeconds"] == 1020
+    assert container["resources"]["limits"] == {"cpu": "8", "memory": "16000M", "nvidia.com/gpu": "2"}
+    assert container["command"] == ["sh", "-c", "#!/bin/sh\ntrue\n"]
+    done = subprocess.run([program, "status", "x"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "failed"
+    state = runpy.run_path(program)["state"]
+    assert [state(job) for job in ({}, {"status": {"active": 1}}, {"status": {"succeeded": 1}})] == [
+        "running",
+        "running",
+        "success",
+    ]
+
+
+def test_resources_in_the_words_of_lsf():
+    request = Job(nodes=2, gres="gpu:4", cpus_per_task=16, mem_mb=32000, runtime=17, options="--no-kill --exclusive")
+    sent = Site(scheduler="lsf", gpu_type="NVIDIAH100").resources(request)
+    assert sent["lsf_extra"] == "-x -gpu num=4:gmodel=NVIDIAH100:mode=shared"
+    assert (sent["cpus_per_task"], sent["mem_mb"], sent["runtime"], sent["nodes"]) == (16, 32000, 17, 1)
+    assert Site(scheduler="lsf", exclusive=False).resources(Job(1, "", 4, 8000, 17, "--exclusive"))["lsf_extra"] == ""
+
+
+def test_profiles_ask_only_for_resources_that_rules_have():
+    """A name in a submit command that no rule has would stop Snakemake at the first job."""
+    for path in sorted(PROFILES.glob("*/profile.v9+.yaml")):
+        profile = yaml.safe_load(path.read_text())
+        named = set(profile.get("cluster-generic-submit-cmd", "").split("{resources.")[1:])
+        names = {text.partition("}")[0] for text in named}
+        site = Site.of(profile.get("config"))
+        assert names <= set(site.resource_names), path
+        assert names <= set(profile.get("default-resources", {})), path

@@ -1,4 +1,4 @@
-"""Memory that runs out where nothing is timed takes no measured window away: real ranks, with a stand-in for the error."""
+"""Memory that runs out where nothing is timed takes no measured window away: real ranks, the error by a stand-in."""
 
 import pytest
 from faults import ranks

@@ -1,6 +1,7 @@
 """The doctor's report on a campaign's page: only of the same host, and only from before the campaign."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from synthetic import rewrite
@@ -20,7 +21,7 @@ def report(host: str = "node", date: str = "2025-01-01T03:10:00Z", failing: bool
     checks = [entry("cores", "PASS"), entry("clock", "PASS"), entry("energy", "not here")]
     if failing:
         checks.insert(1, entry("steadiness", "FAIL", "something else runs here"))
-    return Report(timestamp_utc=date, host=host, device="cpu", checks=checks)
+    return Report(timestamp_utc=datetime.fromisoformat(date), host=host, device="cpu", checks=checks)
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,7 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
     monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
     monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
+    monkeypatch.setattr(measure, "may_not_fit", lambda ready: False)
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
         compiled=True,
@@ -206,6 +207,68 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     )
     measure.warm_up(ready, 5)
     assert events == [(0, 1), (1, 2), (3, 1), "emptied", (4, 1)]
+
+
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("compiled", "device", "taken", "host", "ranks", "on_host"),
+    [
+        (True, "cuda", 36, 200, 1, True),
+        (True, "cuda", 30, 200, 1, False),
+        (True, "cuda", 36, 200, 4, False),
+        (False, "cuda", 70, 200, 1, False),
+        (True, "cpu", 36, 200, 1, False),
+    ],
+)
+def test_the_probe_of_a_compiled_cell_is_kept_by_the_host_where_it_may_not_fit(
+    monkeypatch, compiled, device, taken, host, ranks, on_host
+):
+    """An H100 of 80 GB. The program as written keeps about twice what the compiled one does; the host needs room."""
+    properties = SimpleNamespace(total_memory=80 * GB)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: taken * GB)
+    monkeypatch.setattr(measure.psutil, "virtual_memory", lambda: SimpleNamespace(available=host * GB))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    ready = SimpleNamespace(compiled=compiled, strategy=SimpleNamespace(device=torch.device(device)))
+    assert measure.may_not_fit(ready) == on_host
+
+
+@pytest.mark.parametrize("loss", ["plain", "fused"])
+def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
+    """Operators, products, updates and weights; and what is kept leaves the device."""
+    model = {"layers": 1, "width": 32, "heads": 2, "context": 32}
+    data = {
+        "title": "x",
+        "workload": {"model": model, "tokenizer": "bpe-512", "seq_len": 32},
+        "work": {"global_batch": 4},
+        "execution": {"strategy": "single", "device": "cpu", "loss": loss, "precision": "bf16"},
+    }
+    chosen = expand(Campaign.model_validate(data))[0]
+    torch.manual_seed(3)
+    tokens = torch.randint(512, (4, 33))
+    moved = []
+    cpu = torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(self.nbytes) or cpu(self))
+    steps, weights = [], []
+    for on_host in (False, True):
+        moved.clear()
+        strategy = Single(chosen, build(chosen), torch.device("cpu"))
+
+        def step(first: int, count: int, strategy: Single = strategy) -> None:
+            strategy.micro_step(tokens, boundary=True)
+            strategy.update(first)
+
+        monkeypatch.setattr(measure, "may_not_fit", lambda ready, on_host=on_host: on_host)
+        ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module)
+        steps.append(measure.probed_step_of(ready, 0, weigh=False)[2])
+        weights.append(torch.cat([p.detach().flatten() for p in strategy.module.parameters()]))
+        assert (sum(moved) > 4 * 32 * 32 * 20) == on_host, "activations of a block alone are more than that"
+    assert [s.saved_on_host for s in steps] == [False, True]
+    measured = {"saved_on_host", "busy_s", "idle_s"}
+    assert steps[0].model_dump(exclude=measured) == steps[1].model_dump(exclude=measured)
+    assert torch.equal(*weights)
 
 
 def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):

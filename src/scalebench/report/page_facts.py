@@ -92,7 +92,7 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
     """The doctor's report, where it is of the host of every run and older than all of them; else None."""
     if report is None or not runs:
         return None
-    examined = datetime.fromisoformat(report.timestamp_utc)
+    examined = report.timestamp_utc.astimezone(UTC)
     for run in runs:
         hosts = {run.metrics.host["hostname"], *(rank["host"] for rank in run.metrics.ranks or [])}
         if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < examined:

@@ -95,6 +95,18 @@ def test_a_cumulative_clock_is_taken_apart(tmp_path):
     assert [s.seconds for s in run.logged_steps] == [None, pytest.approx(0.166), pytest.approx(0.207)]
 
 
+def test_a_log_of_validation_alone_gives_mean_step_times(tmp_path):
+    lines = [(0, 10.8, 0.0), (125, 4.65, 23.75), (250, 4.1, 48.75), (500, 3.8, 98.75)]
+    text = "".join(f"step:{s}/3225 val_loss:{v} train_time:{t:.3f}s step_avg:190.42ms\n" for s, v, t in lines)
+    run = one(tmp_path, text)
+    assert (run.format, run.best_val_loss, run.details["total_s"]) == ("modded-nanogpt log", 3.8, 98.75)
+    assert [(s.step, s.seconds) for s in run.logged_steps] == [
+        (125, pytest.approx(0.19)),
+        (250, pytest.approx(0.2)),
+        (500, pytest.approx(0.2)),
+    ]
+
+
 def test_further_step_lines(tmp_path):
     text = (
         "step 00004/21400 (0.02%) | loss: 8.893647 | lrm: 1.00 | dt: 989.44ms | tok/sec: 529,882 | "

@@ -73,6 +73,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         high=None if why else b_over_a.high,
         unit=units[0],
         unstated=[f for f in unstated if f not in OPTIONAL],
+        freedom=b_over_a.freedom,
     )
 
 

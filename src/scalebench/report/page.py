@@ -20,6 +20,7 @@ from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
 from scalebench.report.sentences.waterfall import loss_sentence
+from scalebench.report.tables.cells import restated
 from scalebench.report.tables.columns import DEFINITIONS, HUMAN
 from scalebench.report.tables.comparison import comparison_rows
 from scalebench.report.tables.forecast import forecast_human
@@ -62,6 +63,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "machine": machine(inputs.runs),
         "campaign_file": inputs.campaign_file,
         "tables": _tables(inputs),
+        "restated": restated(inputs.cells),
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
         "without_baseline": _without_baseline(report),

@@ -47,6 +47,13 @@ def pair(change, worlds: tuple[int, int] = (1, 4)):
     return make
 
 
+def copied_repeat(root: Path) -> None:
+    """A folder of repeats that was filled up with a copy."""
+    first = run(2)
+    for repeat in (1, 2):
+        put(root / f"rep{repeat}", first)
+
+
 def log(writer, *replacements: tuple[str, str]):
     """A fault of a text: `writer` writes a sound one, regular expressions change it."""
 

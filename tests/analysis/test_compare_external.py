@@ -63,6 +63,13 @@ def test_an_invalid_foreign_result_gives_no_ratio(two):
     assert compare_external(*two, ["world_size"]).why.startswith("invalid: ")
 
 
+def test_a_run_on_both_sides_gives_no_ratio(two):
+    first, second = two[0] / "run_1/training_metrics.json", two[1] / "run_11/training_metrics.json"
+    second.write_text(first.read_text())
+    why = compare_external(*two, ["world_size"]).why
+    assert why.startswith("invalid: run-copied")
+
+
 def test_each_file_is_read_once(two, monkeypatch):
     read = []
     from scalebench.analysis import compare_external as module

@@ -74,6 +74,21 @@ def test_an_invalid_result_gives_no_ratio(two):
     assert "rate-times-time" in found.why
 
 
+def test_a_copied_run_gives_no_ratio(two):
+    target = two[1] / "rep1"
+    (target / "steps.csv").write_bytes((two[0] / "rep1/steps.csv").read_bytes())
+    original = compare_run(two[0] / "rep1").metrics
+    rewrite(
+        compare_run(target),
+        lambda d: d.update(
+            run_id=original.run_id, window=original.window.model_dump(by_alias=True), files=original.files
+        ),
+    )
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.ratio is None
+    assert "run-copied" in found.why
+
+
 def test_campaigns_are_compared_cell_by_cell(tmp_path):
     for side, factor in (("a", 1.0), ("b", 0.9)):
         for c in cells(vary={"geometry": ["1x1", "1x2"] if side == "a" else ["1x1", "1x4"]}):

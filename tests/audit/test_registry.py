@@ -64,12 +64,12 @@ def test_findings_of_an_older_schema_stay_readable():
         "severity": "note",
         "cells": [],
         "runs": [],
-        "evidence": "",
+        "evidence": "slow",
         "advice": "",
         "corrected": "3 ms: so",
     }
     findings = Findings.model_validate({"schema_version": "1.1", "campaign": "c", "checks": [], "findings": [old]})
-    assert str(findings.findings[0].corrected) == "3 ms: so"
+    assert (findings.findings[0].corrected, findings.findings[0].evidence) == (None, "slow (corrected: 3 ms: so)")
     assert findings.rules_version == "unknown"
 
 

@@ -1,12 +1,15 @@
 """Runs whose ranks are forked from this process, which has loaded torch already: a run takes about a second."""
 
 import os
+import resource
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign
@@ -61,6 +64,26 @@ def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: No
         raise RuntimeError((out / "log").read_text()[-1500:])
     write_json(out / LAUNCHER, {METRICS_SEAL: sha256_of(out / METRICS)})
     return read_run(out)
+
+
+class OtherLoad:
+    """CPU time of other programs, as this process sees it: it knows nothing of what the ranks record."""
+
+    def __enter__(self) -> "OtherLoad":
+        self._before = self._readings()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        passed = [after - before for after, before in zip(self._readings(), self._before, strict=True)]
+        seconds, busy, own = passed
+        self.share = (busy - own) / (seconds * (os.cpu_count() or 1))
+
+    def _readings(self) -> tuple[float, float, float]:
+        """Seconds: the time, those in which somebody used a core or the host took it, those of this process's tree."""
+        times = psutil.cpu_times()
+        own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        unused = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "guest", 0.0)
+        return time.perf_counter(), sum(times) - unused, sum(usage.ru_utime + usage.ru_stime for usage in own)
 
 
 PROVENANCE = {

@@ -3,20 +3,16 @@
 from pathlib import Path
 
 import pytest
-from faults import planted, planted_settings, ranks  # noqa: F401  (planted_settings registers)
+from faults import planted, planted_settings, planted_work, ranks  # noqa: F401  (they register)
 
 from scalebench.audit.campaign.all_checks import audit
 
 FAST = [fault for fault in planted.FAULTS if fault.fast]
-HARMLESS = {
-    "window-short",
-    "machine-busy",
-    "process-starved",
-    "process-idle",
-    "step-stalled",
-    "data-wait",
-    "single-run",
-}
+# Right about every run here: tiny models, short windows, one run of each cell.
+BY_DESIGN = {"window-short", "single-run", "state-differs", "data-wait"}
+# Right about a run where other programs used the machine meanwhile, and only there.
+OF_A_BUSY_MACHINE = {"machine-busy", "process-starved", "step-stalled", "ranks-start-apart", "ranks-slow-by-turns"}
+QUIET = 0.03  # part of the machine's CPU time that others may use on a machine that is called quiet
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +21,23 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results") / "faults"
 
 
-def named(results: Path, tokens: Path, name: str, keys: dict, patch) -> dict[str, str]:
+def named(results: Path, tokens: Path, name: str, keys: dict, patch) -> tuple[dict[str, str], set[str]]:
+    """Findings about a run by code, and those of them that a sound run may have on this machine, as busy as it was."""
     cell = ranks.cell(**keys)
     ranks.write_reference(cell, tokens, results / "reference")
-    run = ranks.run(cell, tokens, results / "runs" / name.replace(" ", "-") / "rep1", patch)
-    return {finding.code: finding.evidence for finding in audit("faults", [run]).findings}
+    with ranks.OtherLoad() as others:
+        run = ranks.run(cell, tokens, results / "runs" / name.replace(" ", "-") / "rep1", patch)
+    codes = {finding.code: finding.evidence for finding in audit("faults", [run]).findings}
+    return codes, BY_DESIGN | (OF_A_BUSY_MACHINE if others.share > QUIET else set())
 
 
 @pytest.mark.parametrize("kind", ["ddp 1x2", "fsdp"])
 def test_a_sound_run_is_not_accused(results, tokens, kind):
-    codes = named(results, tokens, f"sound {kind}", planted.SOUND[kind], lambda: None)
-    assert set(codes) <= HARMLESS | {"state-differs", "ranks-slow-by-turns", "ranks-start-apart"}, codes
+    codes, allowed = named(results, tokens, f"sound {kind}", planted.SOUND[kind], lambda: None)
+    assert set(codes) <= allowed, codes
 
 
 @pytest.mark.parametrize("fault", FAST, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_named(results, tokens, fault):
-    codes = named(results, tokens, fault.name, fault.keys, fault.patch)
+    codes, _ = named(results, tokens, fault.name, fault.keys, fault.patch)
     assert set(codes) & set(fault.codes), codes

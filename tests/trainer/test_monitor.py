@@ -1,10 +1,14 @@
 """What the hardware did during the window: a fake NVML stands in for devices that are not there."""
 
+import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
+from scalebench.trainer.host_load import HostLoad
+from scalebench.trainer.idle_clock import IdleClock
 from scalebench.trainer.monitor import GpuMonitor, Monitor
 
 
@@ -90,12 +94,40 @@ def test_the_sampler_ends_with_the_window():
     assert not monitor.thread.is_alive()
 
 
-def test_a_cpu_has_load_and_memory_and_no_gpus():
+def test_a_cpu_has_memory_and_no_gpus():
     with Monitor(torch.device("cpu"), []) as monitor:
-        end = time.perf_counter() + 0.1
-        while time.perf_counter() < end:
-            pass
-    found = monitor.result()
-    assert found["gpus"] is None
-    assert 0.3 < found["cpu_load"] < 4
-    assert found["rss_bytes"] > 10**7
+        pass
+    result = monitor.result()
+    assert result["gpus"] is None
+    assert result["rss_bytes"] > 10**7
+
+
+def spin(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_load_is_processor_time_over_the_time_of_the_window():
+    with HostLoad([]) as load:
+        spin(0.05)
+    result = load.result()
+    length = result["window_end_epoch_s"] - result["window_start_epoch_s"]
+    assert result["cpu_load"] == result["cpu_s"] / length
+    assert result["cpu_s"] >= 0.04
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux counts how long a thread waits")
+def test_sleeping_is_idle_and_neither_computing_nor_a_collective_is():
+    clock = IdleClock()
+    clock.start()
+    spin(0.03)
+    with clock.paused():
+        threading.Event().wait(0.2)
+    clock.stop()
+    assert clock.busy_s >= 0.03
+    working_s = clock.idle_s
+    clock.start()
+    threading.Event().wait(0.05)
+    clock.stop()
+    assert working_s < 0.02 < 0.045 < clock.idle_s - working_s

@@ -67,7 +67,7 @@ rule trace_report:
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
-        code=sources("analysis/traces.py", "files.py"),
+        code=sources("analysis/traces.py", "files.py", "record/unreadable.py"),
     output:
         "results/{campaign}/traces.json",
     log:

@@ -1,12 +1,15 @@
 """`scalebench compare` where a side is an external result: what its files state is compared, the rest is named."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from scalebench.analysis.compare_runs import Compared, field_error, incomparable
 from scalebench.analysis.confidence import mean_rate, ratio
 from scalebench.audit.audit_paths import audit_gathered
+from scalebench.audit.external.copies import same_measurement
 from scalebench.audit.external.speeds import Speed, speed
+from scalebench.audit.shared_codes import RUN_COPIED
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
 from scalebench.importers.reported import Evidence, ReportedRun, TimedSpan
@@ -54,7 +57,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unstated = [f for f in stated_a if None in (stated_a[f], stated_b[f])]
     differing = [f for f in stated_a if f not in unstated and stated_a[f] != stated_b[f]]
     unexpected = [f for f in differing if f not in vary]
-    why = incomparable(unexpected, vary) if unexpected else _invalid(a, b, evidence)
+    why = incomparable(unexpected, vary) if unexpected else _copied(runs_a, runs_b) or _invalid(a, b, evidence)
     rate_a = mean_rate([speed.value for speed in speeds_a])
     rate_b = mean_rate([speed.value for speed in speeds_b])
     b_over_a = ratio(rate_b, rate_a)
@@ -70,7 +73,17 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         high=None if why else b_over_a.high,
         unit=units[0],
         unstated=[f for f in unstated if f not in OPTIONAL],
+        freedom=b_over_a.freedom,
     )
+
+
+def _copied(runs_a: list[ReportedRun], runs_b: list[ReportedRun]) -> str | None:
+    """Whether a run of one side is also on the other."""
+    for first, second in product(runs_a, runs_b):
+        same = same_measurement(first, second)
+        if same:
+            return f"invalid: {RUN_COPIED.name} ({first.name} and {second.name} have the same {same})"
+    return None
 
 
 def _invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:

@@ -29,6 +29,7 @@ class Compared:
     unit: str = "tokens/s"
     unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
     suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
+    freedom: float | None = None  # Student's degrees of freedom of the interval
 
 
 def all_own(*paths: Path) -> bool:
@@ -108,6 +109,7 @@ def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: s
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
         suspect=sorted({f.code for f in findings if f.severity == "suspect"} - expected),
+        freedom=b_over_a.freedom,
     )
 
 

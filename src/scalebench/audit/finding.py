@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Severity = Literal["invalid", "suspect", "note"]
 Concern = Literal["runs", "scaling", "trace", "comparison"]
@@ -46,9 +46,8 @@ class Finding(BaseModel):
     runs: list[str]
     evidence: str
     advice: str
-    corrected: Correction | str | None = Field(
-        None,
-        description="What the figure should have been; null where it cannot be had. Schema 1.1 has a sentence.",
+    corrected: Correction | None = Field(
+        None, description="What the figure should have been; null where it cannot be had."
     )
     concerns: Concern = Field(
         "runs",
@@ -67,6 +66,14 @@ class Findings(BaseModel):
     rules_version: str = Field("unknown", description="Which set of checks was made; unknown in files of schema 1.1.")
     checks: list[str]
     findings: list[Finding]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_sentences(cls, data: Any) -> Any:
+        """In files of schema 1.1 a correction is a sentence; it becomes part of the evidence."""
+        if not isinstance(data, dict) or data.get("schema_version") != "1.1":
+            return data
+        return data | {"findings": [_with_sentence(finding) for finding in data["findings"]]}
 
     def of(self, cell: str) -> list[Finding]:
         """Findings about the figures of a cell: its runs and its place in a scaling series."""
@@ -88,6 +95,13 @@ class Findings(BaseModel):
             for cell in dict.fromkeys(finding.cells):
                 by_place.setdefault((finding.concerns, cell), []).append(finding)
         return by_place
+
+
+def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:
+    corrected = finding.get("corrected")
+    if not isinstance(corrected, str):
+        return finding
+    return finding | {"corrected": None, "evidence": f"{finding['evidence']} (corrected: {corrected})"}
 
 
 def codes_above_note(findings: Iterable[Finding]) -> list[str]:

@@ -61,4 +61,22 @@ SINGLE_RUN = Code(
     repair="Repeat each configuration in fresh processes, five times or more.",
 )
 
-SHARED = (RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES, BATCH_ARITHMETIC, SUPER_LINEAR, SLOWER_WITH_MORE, SINGLE_RUN)
+RUN_COPIED = Code(
+    "run-copied",
+    "invalid",
+    what="Two runs are one run: intervals over them are too narrow, as narrow as nothing at all.",
+    detected="Equal run ids, equal series of steps, or equal times to all of many digits; in anybody's files of runs "
+    "whose names differ only by the repeat.",
+    seen="Repeats that were filled up with copies.",
+    repair="Remove the copies and run the missing repeats.",
+)
+
+SHARED = (
+    RATE_TIMES_TIME,
+    TOKENS_DIFFER_FROM_BATCHES,
+    BATCH_ARITHMETIC,
+    SUPER_LINEAR,
+    SLOWER_WITH_MORE,
+    SINGLE_RUN,
+    RUN_COPIED,
+)

@@ -91,12 +91,12 @@ def trace_report(args: argparse.Namespace) -> None:
     from scalebench.analysis.traces import traces_report
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
-    from scalebench.record.run import read_planned
+    from scalebench.record.unreadable import planned_run
     from scalebench.trace.profile_schema import PROFILE, read_profile
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
-    runs = [read_planned(place, cell.slug, k, cell.fingerprint) for place, cell, k in loaded.planned(args.results)]
+    runs = [planned_run(place, loaded.name, cell, k) for place, cell, k in loaded.planned(args.results)]
     files = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
     profiles = {file: read_profile(file) for file in files}
     write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))

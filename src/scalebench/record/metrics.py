@@ -13,7 +13,7 @@ from scalebench.record.census import Census, SecondClock
 
 SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
 FailureClass = Literal[
-    "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable"
+    "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable", "unreadable"
 ]
 
 
@@ -111,6 +111,9 @@ class Validation(Part):
     perplexity: float | None = Field(description="exp(loss); null for classes.")
     accuracy: float | None = Field(description="Part of the targets that the model thinks likeliest; null for tokens.")
     wall_time_s: float = Field(alias="wall_time_sec")
+    rank_losses: list[float] | None = Field(
+        None, description="Of each rank: sum of the cross-entropy over its targets."
+    )
 
 
 class Utilization(Part):
@@ -150,7 +153,11 @@ class Startup(Part):
         alias="warmup_sec", description="Warm-up steps, with whatever is compiled, allocated or connected in them."
     )
     first_step_s: float = Field(
-        alias="first_step_sec", description="The first of them, in which torch.compile compiles."
+        alias="first_step_sec", description="The first of them, in which torch.compile compiles; as in steps.csv."
+    )
+    launcher_epoch_s: float | None = Field(None, description="Time of day at the launcher's start.")
+    program_epoch_s: float | None = Field(
+        None, description="Time of day at the first line of rank 0's program. Those of each rank stand in `ranks`."
     )
 
 

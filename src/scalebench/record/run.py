@@ -23,6 +23,10 @@ METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as 
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
+class DamagedMetrics(UserError):
+    """A metrics file that is there and is not of schema 3."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run: its folder, its metrics, and its raw series, read when asked for."""
@@ -88,7 +92,7 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
 
 
 def read_run(folder: Path) -> Run:
-    """The run in `folder`. Raises UserError where its metrics are missing or not of schema 3."""
+    """The run in `folder`. Raises UserError where its metrics are missing, DamagedMetrics where not of schema 3."""
     path = folder / METRICS
     try:
         metrics = parse_metrics(read_regular(path))
@@ -98,5 +102,5 @@ def read_run(folder: Path) -> Run:
         first = error.errors()[0]
         location = ".".join(str(part) for part in first["loc"])  # empty where the file is no JSON
         detail = ": ".join(filter(None, [location, first["msg"]]))
-        raise UserError(f"{path} is not a metrics file of schema 3: {detail}") from None
+        raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {detail}") from None
     return MeasuredRun(folder, metrics) if isinstance(metrics, Measured) else Run(folder, metrics)

@@ -11,7 +11,7 @@ from scalebench.audit.audit_paths import Audit, audit_gathered
 from scalebench.audit.catalog import PAGES
 from scalebench.audit.external.context import AuditContext
 from scalebench.audit.external.published_claims import recomputed
-from scalebench.audit.finding import Correction, Finding
+from scalebench.audit.finding import Finding
 from scalebench.importers.discover import gather
 from scalebench.importers.reported import PublishedClaim
 from scalebench.report.audit_text import grouped, names_of, one_line
@@ -89,11 +89,7 @@ def _corrected(runs: set[str], claim: PublishedClaim, findings: list[Finding]) -
     """The figure that a finding about the runs puts in the place of the published one; of several runs the median's."""
     for code in REPLACING.get(claim.kind, ()):
         about = runs | ({claim.values["of"]} if code == "claim-not-in-data" else set())
-        figures = [
-            f.corrected.figure
-            for f in findings
-            if f.code == code and f.runs[0] in about and isinstance(f.corrected, Correction)
-        ]
+        figures = [f.corrected.figure for f in findings if f.code == code and f.runs[0] in about and f.corrected]
         if figures:
             return figures[len(figures) // 2]
     return ""

@@ -33,6 +33,7 @@ class HostLoad:
         return {
             "window_start_epoch_s": self.start_epoch_s,
             "window_end_epoch_s": self.end_epoch_s,
+            "cpu_load": (passed["cpu_s"] or 0.0) / (self.end_epoch_s - self.start_epoch_s),  # in cores
             "machine_cpus": psutil.cpu_count(),
             **passed,
         }

@@ -100,18 +100,32 @@ def summarise(
             launch_s=began - request.started,
             setup_s=max(r.ready for r in ranks) - began,
             warmup_s=max(r.warm for r in ranks) - max(r.ready for r in ranks),
-            first_step_s=max(r.series[0].wall for r in ranks),
+            first_step_s=float(rows[rows["step"] == 0]["step_time_s"].max()),
+            launcher_epoch_s=request.started,
+            program_epoch_s=began,
         ),
         memory=_memory(cell, ranks),
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
-        ranks=[r.place for r in ranks],
+        ranks=[_of_rank(r) for r in ranks],
         total_wall_time_s=time.time() - request.started,
         closing_s=max(r.closing_s for r in ranks),
         census=[r.census for r in ranks],
         files={STEPS: sha256_of(steps_file)},
     )
+
+
+def _of_rank(rank: RankRecord) -> dict[str, Any]:
+    """Place, load and window of a rank, and what the figures over all ranks are computed from."""
+    return rank.place | {
+        "ready_epoch_s": rank.ready,
+        "warm_epoch_s": rank.warm,
+        "closing_s": rank.closing_s,
+        "max_rss_bytes": rank.max_rss,
+        "state_bytes": rank.state_bytes,
+        "cuda_memory": rank.cuda_memory,
+    }
 
 
 def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:

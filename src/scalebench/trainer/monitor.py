@@ -1,4 +1,4 @@
-"""What the hardware did during the window: load, clocks, throttling, power, energy. Starts and ends with it."""
+"""What the GPUs did during the window: load, clocks, throttling, power, energy. Starts and ends with it."""
 
 import threading
 import time
@@ -120,32 +120,24 @@ class GpuMonitor:
 
 
 class Monitor:
-    """What this rank's process and its GPUs do while the window is open."""
+    """What this rank's GPUs do while the window is open."""
 
     def __init__(self, device: torch.device, uuids: list[str]) -> None:
         self.gpus = _gpu_monitor(device, uuids)
 
     def __enter__(self) -> "Monitor":
-        self.process = psutil.Process()
         if self.gpus:
             self.gpus.__enter__()
-        self.began, self.used = time.perf_counter(), self._cpu_seconds()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.used = self._cpu_seconds() - self.used
-        self.seconds = time.perf_counter() - self.began
         if self.gpus:
             self.gpus.__exit__(*failure)
 
-    def _cpu_seconds(self) -> float:
-        return sum(self.process.cpu_times()[:2])
-
     def result(self) -> dict[str, Any]:
-        """CPU load in cores, resident memory, and an entry a GPU; `gpus` is null where there are none."""
+        """Resident memory, and an entry a GPU; `gpus` is null where there are none."""
         return {
-            "cpu_load": self.used / self.seconds,
-            "rss_bytes": self.process.memory_info().rss,
+            "rss_bytes": psutil.Process().memory_info().rss,
             "gpus": self.gpus.result() if self.gpus else None,
         }
 

@@ -2,6 +2,7 @@
 
 import gc
 from collections import Counter, defaultdict
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from scalebench.strategy import Strategy
+from scalebench.trainer.idle_clock import IdleClock
 
 # Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
@@ -37,6 +39,8 @@ class Probe(TorchDispatchMode):
         self.attention: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
         self.state_bytes = 0
+        # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
+        self.clock = IdleClock() if strategy.device.type == "cpu" else None
 
     def __enter__(self) -> "Probe":
         def note(parameter: Tensor) -> None:
@@ -50,9 +54,14 @@ class Probe(TorchDispatchMode):
         # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
         self.eager = torch.compiler.set_stance("force_eager")
         self.eager.__enter__()
-        return super().__enter__()
+        super().__enter__()
+        if self.clock:
+            self.clock.start()
+        return self
 
     def __exit__(self, *failure: object) -> None:
+        if self.clock:
+            self.clock.stop()
         super().__exit__(*failure)
         self.eager.__exit__(*failure)
         del self.strategy.update
@@ -61,16 +70,29 @@ class Probe(TorchDispatchMode):
 
     def _update(self, step: int) -> None:
         if self.weigh:
-            self.state_bytes = state_bytes(self.strategy.device)
+            with self.clock.paused() if self.clock else nullcontext():
+                self.state_bytes = state_bytes(self.strategy.device)
         type(self.strategy).update(self.strategy, step)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         if func.namespace == "c10d":
             self._collective(func._schema.name, args)
-            return func(*args, **(kwargs or {}))
+        if "c10d" in func.namespace:  # functional collectives as well
+            return self._completed(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if func.namespace == "aten":
             self._operation(func, func._schema.name.removeprefix("aten::"), args, kwargs or {}, result)
+        return result
+
+    def _completed(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The result of a collective: on a CPU waited for here, so that what it takes is known to be its own time."""
+        if self.clock is None:
+            return func(*args, **kwargs)
+        with self.clock.paused():
+            result = func(*args, **kwargs)
+            works: list[Any] = [part for part in _parts(result) if isinstance(part, torch.ScriptObject)]
+            for work in works:  # torch.classes.c10d.Work
+                work.wait()
         return result
 
     def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
@@ -128,6 +150,10 @@ def state_bytes(device: torch.device) -> int:
             if storage.device.type == "cpu":
                 storages[storage.data_ptr()] = storage.nbytes()
     return sum(storages.values())
+
+
+def _parts(result: object) -> tuple:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _tensors(value: object) -> list[Tensor]:

@@ -77,4 +77,5 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,
         accuracy=None if tokens else correct / targets,
         wall_time_s=max(rank.seconds for rank in ranks),
+        rank_losses=[float(rank.totals[0]) for rank in ranks],
     )

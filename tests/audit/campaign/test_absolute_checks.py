@@ -1,137 +1,40 @@
 """Checks against something absolute: other clocks, a replay, a census, the files as they were written."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sound_records import census_of, complete, sealed, write_complete, write_reference
 from synthetic import cells, rewrite, write_run
 
 from scalebench.audit.campaign.all_checks import audit
-from scalebench.audit.campaign.census import linear_flops, parameters_of
 from scalebench.audit.campaign.window import period_of
-from scalebench.files import sha256_of
-from scalebench.record.run import LAUNCHER, METRICS, METRICS_SEAL, MeasuredRun
+from scalebench.record.run import METRICS, MeasuredRun
 from scalebench.record.steps import loss_series
-from scalebench.reference.schema import FOLDER, Reference, workload_name
-
-SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, "_scaled_dot_product_flash_attention_for_cpu_backward": 2}
+from scalebench.reference.schema import FOLDER
 
 
-def census_of(run: MeasuredRun, checksums: str = "00") -> list[dict]:
-    """A sound census of each rank."""
-    work = run.metrics.config["work"]
-    optimizer = work["optimizer"]
-
-    def step(number: int) -> dict:
-        groups = [
-            {
-                "kind": "AdamW",
-                "learning_rate": optimizer["learning_rate"],
-                "weight_decay": decay,
-                "betas": optimizer["betas"],
-                "eps": optimizer["eps"],
-            }
-            for decay in (optimizer["weight_decay"], 0.0)
-        ]
-        return {
-            "step": number,
-            "linear_flops": int(linear_flops(run)[0]),
-            "batched_flops": 0,
-            "attention": dict(SDPA),
-            "updates": {"_fused_adamw_": 2},
-            "collectives": {"allreduce": {"calls": 2, "bytes": 8, "dtypes": ["float32"]}},
-            "products": "float32",
-            "gradients": "float32",
-            "reduced": "float32",
-            "tokens_checksum": checksums,
-            "groups": groups,
-        }
-
-    parameters = parameters_of(run)
-    return [
-        {
-            "before": step(work["warmup_steps"] - 2),
-            "after": step(work["warmup_steps"] + work["steps"]),
-            "parameters": parameters,
-            "trainable": parameters,
-            "engine": None,
-            "threads": 1,
-            "cores": rank["cores"],
-            "compiled_graphs": 0,
-            "modes_in_window": 0,
-            "env": {},
-        }
-        for rank in run.metrics.ranks
-    ]
-
-
-def load_of(run: MeasuredRun, rank: int) -> dict:
-    """What HostLoad records on a quiet machine."""
-    wall, start = run.metrics.window.wall_time_s, 1e9 + 3600 * run.metrics.repeat + 100 * len(run.metrics.ranks)
-    return {
-        "window_start_epoch_s": start + 0.001 * rank,
-        "window_end_epoch_s": start + 0.001 * rank + wall,
-        "machine_cpus": 2,
-        "cpu_s": 0.9 * wall,
-        "machine_busy_s": 0.9 * wall * len(run.metrics.ranks),
-        "cores_busy_s": 0.9 * wall,
-        "machine_steal_s": 0.0,
-    }
-
-
-@pytest.fixture
-def sound(tmp_path) -> list[MeasuredRun]:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> list[MeasuredRun]:
     """Three runs of two cells with everything that a run leaves behind, and their reference."""
-    root = tmp_path / "results/x"
+    root = tmp_path_factory.mktemp("template") / "results/x"
     runs = []
     for cell, seconds in zip(cells(), (0.1, 0.06), strict=True):
         for repeat in (1, 2, 3):
-            run = write_run(root / "runs", cell, repeat, seconds)
-
-            def complete(data: dict, run: MeasuredRun = run) -> None:
-                data["census"] = census_of(run)
-                data["second_clock"] = {
-                    "ranks_s": 99.0,
-                    "window_s": run.metrics.window.wall_time_s + 0.4,
-                    "resolution_s": 0.5,
-                }
-                for rank in data["ranks"]:
-                    rank |= load_of(run, rank["rank"])
-
-            run = rewrite(run, complete)
-            (run.folder / LAUNCHER).write_text(json.dumps({METRICS_SEAL: sha256_of(run.folder / METRICS)}))
-            runs.append(run)
+            runs.append(complete(write_run(root / "runs", cell, repeat, seconds)))
+            write_complete(runs[-1])
     write_reference(runs[0])
     return runs
 
 
-def write_reference(run: MeasuredRun, **changes) -> None:
-    work = run.metrics.config["work"]
-    name = workload_name(run.metrics.config)
-    reference = Reference(
-        workload=name,
-        train_sha256=run.metrics.data["train_sha256"],
-        device="cpu",
-        torch_version="2",
-        parameters=1,
-        losses=loss_series(run.steps).tolist(),
-        total_steps=work["warmup_steps"] + work["steps"],
-        validation_loss=6.4,
-        validation_checksum=None,
-        step_checksums={work["warmup_steps"] - 2: f"{0:016x}"},
-        seconds=1.0,
-    ).model_copy(update=changes)
-    path = run.folder.parents[2] / FOLDER / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(reference.model_dump_json())
-
-
-def sealed(run: MeasuredRun, change) -> MeasuredRun:
-    """The run with its metrics changed, sealed again, as by somebody who knows the seal."""
-    run = rewrite(run, change)
-    (run.folder / LAUNCHER).write_text(json.dumps({METRICS_SEAL: sha256_of(run.folder / METRICS)}))
-    return run
+@pytest.fixture
+def sound(template, tmp_path) -> list[MeasuredRun]:
+    """Copies of them that a test may change."""
+    root = template[0].folder.parents[2]
+    shutil.copytree(root, tmp_path / "results/x")
+    return [MeasuredRun(tmp_path / "results/x" / run.folder.relative_to(root), run.metrics) for run in template]
 
 
 def codes(runs) -> dict[str, str]:
@@ -148,12 +51,19 @@ def census(*path):
 
     def change(data):
         for rank, part in enumerate(data["census"]):
-            if only in (None, rank):
+            if only in (None, rank) and callable(path[0]):
+                path[0](part)
+            elif only in (None, rank):
                 for key in path[:-2]:
                     part = part[key]
                 part[path[-2]] = path[-1](part[path[-2]]) if callable(path[-1]) else path[-1]
 
     return change
+
+
+def sleeping(census):
+    for when in ("before", "after"):
+        census[when]["idle_s"] = 0.02
 
 
 def rank(number, **fields):
@@ -210,12 +120,18 @@ FAULTS = {
     "engine": (census("engine", {"zero_stage": 1}), "settings-differ"),
     "tokens": (census("before", "tokens_checksum", "ff"), "tokens-differ-from-reference"),
     "validation": (other_validation, "validation-differs-from-reference"),
-    "others": (rank(0, machine_busy_s=lambda s: s + 2), "machine-busy"),
-    "others on the cores": (rank(1, cores_busy_s=lambda s: 1.4 * s), "process-starved"),
+    "others": (rank(0, machine_busy_s=lambda s: s + 8), "machine-busy"),
+    "others on the cores": (rank(1, cores_busy_s=lambda s: 1.5 * s, run_delay_s=1.2), "process-starved"),
+    "others on the cores while the rank waits": (rank(1, cores_busy_s=lambda s: 1.5 * s, run_delay_s=0.05), None),
+    "stolen": (rank(0, machine_steal_s=4.0), "process-starved"),
+    "a sleep in every step": (census(1, sleeping), "step-idle"),
+    "a pause in one probed step": (census(1, "before", "idle_s", 0.05), None),
     "rate per device": (scaled("window", "tokens_per_sec_per_device"), "figure-not-reproduced"),
     "state": (scaled("memory", "state_bytes_predicted"), "figure-not-reproduced"),
     "memory": (lambda d: d["memory"].update(state_bytes=9 * d["memory"]["state_bytes"]), "state-differs"),
     "configuration": (lambda d: d["config"]["workload"].update(seq_len=99), "record-edited"),
+    "strategy": (lambda d: d["training_config"].update(strategy="single"), "figure-not-reproduced"),
+    "dtype": (lambda d: d["dtypes"].update(reduced="bfloat16"), "figure-not-reproduced"),
     "commit": (lambda d: d.update(git_dirty=True), "code-uncommitted"),
     "host": (lambda d: d["host"].update(hostname="other"), "hosts-differ"),
     "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), None),
@@ -230,12 +146,54 @@ def test_a_fault_is_named(sound, name):
     assert code in names if code else names == {}
 
 
-def test_all_ranks_idle_is_named(sound):
-    def idle(data):
-        for record in data["ranks"]:
-            record["cpu_load"] = 0.4
+def use_of_cores(*shares):
+    """The ranks used these shares of their cores, by every count."""
 
-    assert codes([*sound[:-1], sealed(sound[-1], idle)]) == {"process-idle": "suspect"}
+    def change(data):
+        for record, share in zip(data["ranks"], shares, strict=True):
+            length = record["window_end_epoch_s"] - record["window_start_epoch_s"]
+            record |= {"cpu_s": share * length, "cpu_load": share, "cores_busy_s": share * length}
+        for record in data["ranks"]:
+            record["machine_busy_s"] = sum(other["cpu_s"] for other in data["ranks"])
+
+    return change
+
+
+def test_a_busy_machine_is_worth_a_note_where_the_ranks_have_cores_of_their_own(sound):
+    def others(of_rank_1):
+        def change(data):
+            data["ranks"][0]["machine_busy_s"] += 8
+            data["ranks"][1]["cores_busy_s"] += of_rank_1
+            data["ranks"][1]["run_delay_s"] += of_rank_1
+
+        return change
+
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.0))]) == {"machine-busy": "note"}
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.3))]) == {"machine-busy": "suspect"}
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.6))]) == {
+        "machine-busy": "suspect",
+        "process-starved": "suspect",
+    }
+
+
+def test_idle_cores_are_named(sound):
+    assert codes([*sound[:-1], sealed(sound[-1], use_of_cores(0.4, 0.3))]) == {"process-idle": "suspect"}
+    assert codes([*sound[:-1], sealed(sound[-1], use_of_cores(0.4, 0.9))]) == {}
+
+
+def test_a_rank_that_computes_longer_is_named(sound):
+    """Only where the window and both probed steps agree."""
+
+    def busier(*when):
+        def change(data):
+            use_of_cores(0.6, 0.95)(data)
+            for step in when:
+                data["census"][1][step]["busy_s"] *= 1.6
+
+        return change
+
+    assert codes([*sound[:-1], sealed(sound[-1], busier("before"))]) == {}
+    assert codes([*sound[:-1], sealed(sound[-1], busier("before", "after"))]) == {"ranks-uneven": "suspect"}
 
 
 def test_losses_are_held_against_the_replay(sound):
@@ -262,7 +220,7 @@ def test_a_copy_is_named(sound):
 
 @pytest.mark.fault("a finished run's metrics are edited", "a finding `invalid`")
 def test_an_edit_without_the_seal_is_named(sound):
-    sound[-1] = rewrite(sound[-1], lambda d: d["startup"].update(first_step_sec=0.7))
+    sound[-1] = rewrite(sound[-1], lambda d: d["host"].update(cpu_busy_before=0.02))
     assert codes(sound) == {"record-edited": "invalid"}
 
 

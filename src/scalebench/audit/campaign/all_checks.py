@@ -1,12 +1,14 @@
 """All checks on our own runs, and running them. Importing a module of checks registers them."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 from scalebench.audit.campaign import (  # noqa: F401
     census,
     clock,
     comparability,
     convergence,
+    cpu_time,
     execution,
     knobs,
     memory,
@@ -23,7 +25,9 @@ from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
 from scalebench.errors import UserError
+from scalebench.record.metrics import Failed, Measured
 from scalebench.record.run import STEPS, MeasuredRun, Run, measured
+from scalebench.record.unreadable import UNREADABLE
 
 CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace)
 UNUSABLE = Code(
@@ -48,6 +52,7 @@ def check_names(*registers: Iterable) -> list[str]:
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
     with_numbers, findings = usable(measured(runs))
+    findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:
         findings += [finding for check in of_run for run in with_numbers for finding in _alone(check, run)]
         findings += [finding for check in of_runs for finding in _together(check, with_numbers)]
@@ -76,6 +81,10 @@ def usable(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
     return sound, findings
 
 
+def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
+    return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
+
+
 def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
     """Findings of a check on one run; a run on which it fails is a finding itself."""
     try:
@@ -102,7 +111,7 @@ def _can_check(check: Check[list[MeasuredRun]], run: MeasuredRun) -> bool:
     return True
 
 
-def _unusable(run: MeasuredRun, problem: str) -> Finding:
+def _unusable(run: Run, problem: str) -> Finding:
     return Finding(
         code=UNUSABLE.name,
         severity=UNUSABLE.severity,

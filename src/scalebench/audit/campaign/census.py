@@ -6,7 +6,7 @@ from typing import Any
 
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
-from scalebench.model.counts import count, count_encoder
+from scalebench.model.counts import Counts, count, count_encoder
 from scalebench.record.census import Census, ProbedStep
 from scalebench.record.run import MeasuredRun
 
@@ -20,13 +20,20 @@ def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
     return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
 
 
-def parameters_of(run: MeasuredRun) -> int:
-    """Parameters of the configured model, by the formula."""
+def counts_of(run: MeasuredRun) -> Counts:
+    """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
     workload = run.metrics.config["workload"]
     shape = shape_from(run.metrics.config)
     if isinstance(shape, EncoderShape):
-        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), 1.0).parameters
-    return count(shape, workload["vocab_size"], workload["seq_len"]).parameters
+        ledger = run.metrics.ledger
+        length = ledger.tokens_consumed / ledger.samples_consumed
+        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), length)
+    return count(shape, workload["vocab_size"], workload["seq_len"])
+
+
+def parameters_of(run: MeasuredRun) -> int:
+    """Parameters of the configured model, by the formula."""
+    return counts_of(run).parameters
 
 
 @of_run.check(
@@ -138,19 +145,25 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     return None
 
 
+# What the ranks of a sound run have in common. Not the gradients after the window: FSDP2 with accumulation may or may
+# not have cast a shard when the hook looks at it.
+OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
+
+
 def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
     censuses = run.metrics.census or []
-    for rank, census in enumerate(censuses[1:], start=1):
-        for name in ("linear_flops", "attention", "updates", "products", "gradients", "collectives"):
-            own, first = getattr(census.before, name), getattr(censuses[0].before, name)
-            if own != first:
-                yield Flag(f"{name} differ between ranks: {first} on rank 0, {own} on rank {rank}")
-                return
+    for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
+        steps = [getattr(census, when) for census in censuses]
+        for rank, step in enumerate(steps[1:], start=1):
+            for name in names if step and steps[0] else ():
+                own, first = getattr(step, name), getattr(steps[0], name)
+                if own != first:
+                    yield Flag(
+                        f"{name} differ between ranks {when} the window: {first} on rank 0, {own} on rank {rank}"
+                    )
+                    return
     for rank, census in enumerate(censuses):
-        if census.after is None:
-            continue
-        # Not the gradients: FSDP2 with accumulation may or may not have cast a shard when the hook looks at it.
-        for name in ("linear_flops", "attention", "updates", "products"):
+        for name in OF_STEP if census.after else ():
             before, after = getattr(census.before, name), getattr(census.after, name)
             if before != after:
                 yield Flag(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -9,25 +10,18 @@ from itertools import combinations
 from typing import Any
 
 from scalebench.audit.registry import Code, Flag, Register, of_run, of_runs
+from scalebench.audit.shared_codes import RUN_COPIED
 from scalebench.record.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
 
 SLACK_S = 2.0  # start and total are rounded to seconds
 HOURS_APART = 2.0
+REPEAT_FOLDER = re.compile(r"rep(\d+)")
 
 # Checks that look at failed runs as well.
 of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
 
 
-@of_runs.check(
-    Code(
-        "run-copied",
-        "invalid",
-        what="Two runs are one run: intervals over them are too narrow, as narrow as nothing at all.",
-        detected="Equal run ids, equal series of steps, or equal times of the window to all digits.",
-        seen="Repeats that were filled up with copies.",
-        repair="Remove the copies and run the missing repeats.",
-    )
-)
+@of_runs.check(RUN_COPIED)
 def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """No two runs have one id, one series or one time."""
     identities: dict[str, Callable[[MeasuredRun], Any]] = {
@@ -118,9 +112,8 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "record-edited",
         "invalid",
         what="The record was changed after the run: nothing in it can be relied on.",
-        detected="sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, and "
-        "the figures "
-        "that RUN_COMPLETE.txt repeats.",
+        detected="sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number "
+        "of the repeat, and the figures that RUN_COMPLETE.txt repeats.",
         seen="Figures corrected by hand.",
         repair="Restore the file, or run the cell again.",
     )
@@ -135,6 +128,9 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
     if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
         problems.append("`fingerprint` is not that of `config`")
+    place = REPEAT_FOLDER.fullmatch(run.folder.name)
+    if place and int(place[1]) != metrics.repeat:
+        problems.append(f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}")
     complete = run.folder / COMPLETE
     if complete.is_file():
         words = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)

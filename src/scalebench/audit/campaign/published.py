@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from scalebench.audit.campaign.census import parameters_of
+from scalebench.audit.campaign.census import counts_of, parameters_of
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.model.memory import state_bytes
 from scalebench.record.run import MeasuredRun
 
 SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
+RECOMPUTED = 4 / 3  # FLOPs with full activation checkpointing over those without: the forward pass is made twice
+Figures = Iterator[tuple[str, float | None, float | None]]
 
 
 @of_run.check(
@@ -18,9 +21,8 @@ SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
         "figure-not-reproduced",
         "invalid",
         what="A published figure is not what its inputs give: it was computed wrongly, or changed.",
-        detected="Rates, step statistics, losses, ledger, memory, utilization, energy and batch, each "
-        "computed again from "
-        "steps.csv, the configuration and the other fields, within 1e-6.",
+        detected="Rates, step statistics, losses, ledger, start-up, memory, model, utilization, load, energy and "
+        "batch, each computed again from steps.csv, the configuration and the records of the ranks, within 1e-6.",
         seen="Tables retyped by hand; a percentile of the wrong series.",
         repair="Quote none of the figures of this run until it is known which of them is right.",
     )
@@ -32,6 +34,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
         for name, recorded, computed in figures(run)
         if not same(recorded, computed)
     ]
+    wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _settings(run)]
     if wrong:
         evidence = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
         yield Flag(evidence)
@@ -44,15 +47,49 @@ def same(recorded: float | None, computed: float | None) -> bool:
     return abs(recorded - computed) <= SAME * max(abs(computed), 1e-12)
 
 
-def figures(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None]]:
+def figures(run: MeasuredRun) -> Figures:
     """Name, recorded value and value computed again of everything that can be."""
     yield from _of_window(run)
     yield from _of_work(run)
     yield from _of_configuration(run)
+    yield from _of_validation(run)
+    yield from _of_model(run)
     yield from _of_devices(run)
+    yield from _of_ranks(run)
+    yield from _of_census(run)
+    yield from _of_startup(run)
 
 
-def _of_window(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None]]:
+def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
+    """Settings that the record states twice, and differently: name, value, where it stands otherwise, and how."""
+    metrics = run.metrics
+    training, config = metrics.training_config, metrics.config
+    execution, work = config["execution"], config["work"]
+    pairs: list[tuple[str, Any, str, Any]] = [
+        ("training_config.strategy", training.strategy, "config", execution["strategy"]),
+        ("training_config.precision", training.precision, "config", execution["precision"]),
+        ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),
+        ("training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in execution["strategy"]),
+    ]
+    for census in (metrics.census or [])[:1]:
+        for name in ("products", "gradients", "reduced"):
+            pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
+    engine = (metrics.engine_config or {}) if execution["strategy"].startswith("zero") else {}
+    expected = {
+        "train_batch_size": work["global_batch"],
+        "train_micro_batch_size_per_gpu": work["micro_batch"],
+        "gradient_accumulation_steps": work["accumulation"],
+        "gradient_clipping": work["optimizer"]["max_grad_norm"],
+    }
+    for name, value in expected.items() if engine else ():
+        pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
+    if engine:
+        stage = engine.get("zero_optimization", {}).get("stage")
+        pairs.append(("engine_config.zero_optimization.stage", stage, "config", int(execution["strategy"][4])))
+    yield from (pair for pair in pairs if pair[1] != pair[3])
+
+
+def _of_window(run: MeasuredRun) -> Figures:
     window, rows = run.metrics.window, run.steps
     rows = rows[rows["phase"] == "window"]
     steps = sorted(set(rows["step"].tolist()))
@@ -90,7 +127,7 @@ def _quantile(ordered: np.ndarray, share: float) -> float:
     return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
 
-def _of_work(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None]]:
+def _of_work(run: MeasuredRun) -> Figures:
     ledger, rows = run.metrics.ledger, run.steps
     rows = rows[rows["phase"] == "window"]
     work = run.metrics.config["work"]
@@ -105,7 +142,7 @@ def _of_work(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None
         yield f"ledger.samples_by_rank[{rank}]", samples, own
 
 
-def _of_configuration(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None]]:
+def _of_configuration(run: MeasuredRun) -> Figures:
     training, config = run.metrics.training_config, run.metrics.config
     work = config["work"]
     yield "training_config.seq_len", training.seq_len, config["workload"]["seq_len"]
@@ -113,14 +150,44 @@ def _of_configuration(run: MeasuredRun) -> Iterator[tuple[str, float | None, flo
     yield "training_config.accumulation", training.accumulation, work["accumulation"]
     yield "training_config.global_batch", training.global_batch, work["global_batch"]
     yield "training_config.lr", training.lr, work["optimizer"]["learning_rate"]
+    sizes = training.dataset_subset_sizes
+    if run.metrics.ledger.equal:
+        yield "ledger.samples_shared", run.metrics.ledger.samples_shared, 0
+    if training.zero_stage is not None:
+        yield "training_config.zero_stage", training.zero_stage, int(config["execution"]["strategy"][4])
     validation = run.metrics.validation
-    if validation and validation.perplexity is not None:
+    if validation:
+        yield "validation.samples", validation.samples, min(sizes["val"], work["validation_samples"])
+
+
+def _of_validation(run: MeasuredRun) -> Figures:
+    validation = run.metrics.validation
+    if validation is None:
+        return
+    if validation.perplexity is not None:
         yield "validation.perplexity", validation.perplexity, math.exp(validation.loss)
-    if validation and config["workload"]["task"] != "classification":
-        yield "validation.targets", validation.targets, validation.samples * config["workload"]["seq_len"]
+    if validation.accuracy is not None:  # a number of correct ones over a number of targets
+        yield "validation.accuracy", validation.accuracy, _whole(validation.accuracy, validation.targets)
+    if validation.rank_losses is not None:
+        yield "validation.loss", validation.loss, math.fsum(validation.rank_losses) / validation.targets
+    workload = run.metrics.config["workload"]
+    per_sample = 1 if workload["task"] == "classification" else workload["seq_len"]
+    yield "validation.targets", validation.targets, validation.samples * per_sample
 
 
-def _of_devices(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | None]]:
+def _whole(share: float, total: float) -> float:
+    """The share of a whole number of `total` that is nearest to `share`."""
+    return round(share * total) / total
+
+
+def _of_model(run: MeasuredRun) -> Figures:
+    model, counts = run.metrics.model, counts_of(run)
+    yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
+    yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
+    yield "model.flops_per_token_causal", model.flops_per_token_causal, counts.flops_per_token_causal
+
+
+def _of_devices(run: MeasuredRun) -> Figures:
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
     per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices
@@ -128,8 +195,72 @@ def _of_devices(run: MeasuredRun) -> Iterator[tuple[str, float | None, float | N
     yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
     yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * per_device
     if use.peak_flops_per_s:
-        yield "utilization.mfu", use.mfu, metrics.model.flops_per_token * per_device / use.peak_flops_per_s
+        share = per_device / use.peak_flops_per_s
+        causal = metrics.model.flops_per_token_causal
+        again = RECOMPUTED if metrics.config["execution"]["activation_checkpointing"] else None
+        yield "utilization.mfu", use.mfu, metrics.model.flops_per_token * share
+        yield "utilization.mfu_causal", use.mfu_causal, causal * share if causal else None
+        yield "utilization.hfu", use.hfu, metrics.model.flops_per_token * share * again if again else None
     joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if metrics.energy.joules is not None:
         yield "energy.joules", metrics.energy.joules, sum(j for j in joules if j is not None)
         yield "energy.joules_per_token", metrics.energy.joules_per_token, metrics.energy.joules / metrics.window.tokens
+
+
+def _of_ranks(run: MeasuredRun) -> Figures:
+    """Load, memory and devices: what stands in the summary is of the ranks' own records."""
+    memory, ranks = run.metrics.memory, run.metrics.ranks
+    for number, rank in enumerate(ranks):
+        if rank.get("cpu_s") is not None and "ready_epoch_s" in rank:
+            length = rank["window_end_epoch_s"] - rank["window_start_epoch_s"]
+            yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
+        for gpu in rank.get("gpus") or []:
+            if gpu.get("utilization_mean") is not None:  # NVML counts whole parts of a hundred
+                recomputed = _whole(gpu["utilization_mean"], 100 * gpu["samples"])
+                yield f"ranks.{number}.gpus.utilization_mean", gpu["utilization_mean"], recomputed
+            if gpu.get("energy_j") is not None:
+                yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
+        yield f"ranks.{number}.rank", rank["rank"], number
+    if any("max_rss_bytes" not in rank for rank in ranks):  # files from before these fields
+        return
+    yield "memory.max_rss_bytes", memory.max_rss_bytes, max(rank["max_rss_bytes"] for rank in ranks)
+    yield "memory.state_bytes", memory.state_bytes, max(rank["state_bytes"] for rank in ranks)
+    cuda = [rank["cuda_memory"] for rank in ranks if rank["cuda_memory"]]
+    for name, recorded in (
+        ("allocated", memory.max_cuda_allocated_bytes),
+        ("reserved", memory.max_cuda_reserved_bytes),
+        ("retries", memory.cuda_alloc_retries),
+    ):
+        yield f"memory: {name}", recorded, max(part[name] for part in cuda) if cuda else None
+
+
+def _of_census(run: MeasuredRun) -> Figures:
+    """The probed steps are those before and after the window; the collectives in the summary are those of rank 0."""
+    censuses, work = run.metrics.census or [], run.metrics.config["work"]
+    for number, census in enumerate(censuses):
+        yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2
+        if census.after:
+            yield f"census.{number}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
+        if "threads" in run.metrics.ranks[number]:
+            yield f"ranks.{number}.threads", run.metrics.ranks[number]["threads"], census.threads
+    for name, entry in run.metrics.collectives.items() if censuses else ():
+        counted = censuses[0].before.collectives.get(name, {})
+        yield f"collectives.{name}.calls", entry["calls"], counted.get("calls")
+        yield f"collectives.{name}.bytes", entry["bytes"], counted.get("bytes")
+
+
+def _of_startup(run: MeasuredRun) -> Figures:
+    """Times outside the window, from the times of day at which they began and ended."""
+    startup, ranks = run.metrics.startup, run.metrics.ranks
+    began, program = startup.launcher_epoch_s, startup.program_epoch_s
+    if began is None or program is None or any("ready_epoch_s" not in rank for rank in ranks):
+        return
+    ready = max(rank["ready_epoch_s"] for rank in ranks)
+    warm = max(rank["warm_epoch_s"] for rank in ranks)
+    yield "startup.launch_s", startup.launch_s, program - began
+    yield "startup.setup_s", startup.setup_s, ready - program
+    yield "startup.warmup_s", startup.warmup_s, warm - ready
+    first = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]
+    yield "startup.first_step_s", startup.first_step_s, float(first.max())
+    closing = max((rank["closing_s"] for rank in ranks), default=None)
+    yield "closing_s", run.metrics.closing_s, closing

@@ -2,6 +2,7 @@
 
 from scalebench.audit.external import (
     comparability,
+    copies,
     execution,
     published_claims,
     scaling,
@@ -24,6 +25,7 @@ MODULES = (
     timing,
     scaling,
     comparability,
+    copies,
     execution,
     published_claims,
     table_work,

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from statistics import median_high
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -19,7 +20,7 @@ from scalebench.audit.external.table_rows import (
     series_of,
     speed_ratios,
 )
-from scalebench.audit.finding import Correction, Finding
+from scalebench.audit.finding import Finding
 from scalebench.importers.reported import ReportedRun
 from scalebench.importers.reported_tables import ReportedRow, ReportedTable
 
@@ -95,7 +96,10 @@ def _work_of_run(run: ReportedRun) -> str:
 def _rate_of_run(run: ReportedRun) -> str:
     rate = speed(run)
     if rate is None:
-        return ""
+        # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
+        samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+        samples = samples or [step.samples_per_s for step in run.logged_steps if step.samples_per_s]
+        return f"{median_high(samples):,.5g} samples/s" if samples else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":
@@ -168,7 +172,7 @@ def _corrected(findings: list[Finding], name: str) -> str:
     corrections = [
         finding.corrected
         for finding in findings
-        if isinstance(finding.corrected, Correction) and finding.runs[0] == name and finding.severity != "note"
+        if finding.corrected and finding.runs[0] == name and finding.severity != "note"
     ]
     figures = [c.figure for unit in CORRECTED_UNITS for c in corrections if c.unit == unit]
     return figures[0] if figures else ""

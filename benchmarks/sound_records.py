@@ -1,0 +1,41 @@
+"""Random sound campaigns, none of which may be accused: `python benchmarks/sound_records.py [SETS]` (2,000).
+
+Complete records of runs, made without training, with the noise of quiet machines: every finding above `note` is a
+false accusation. Prints them by code, and ends with exit code 1 where there is one.
+"""
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from sound_records import random_set
+
+from scalebench.audit.campaign.all_checks import audit
+
+
+def main() -> int:
+    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    began = time.perf_counter()
+    runs = 0
+    accused: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for seed in range(sets):
+        with tempfile.TemporaryDirectory() as folder:
+            records = random_set(Path(folder) / "results/x", seed)
+            runs += len(records)
+            for finding in audit("x", records).findings:
+                if finding.severity != "note":
+                    accused[finding.code] += 1
+                    examples.setdefault(finding.code, f"seed {seed}, {finding.runs}: {finding.evidence}")
+    print(f"{sets:,} sets of {runs:,} sound runs in {time.perf_counter() - began:.0f} s: {accused.total()} accusations")
+    for code, count in accused.most_common():
+        print(f"  {code}: {count}, for example {examples[code]}")
+    return 1 if accused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

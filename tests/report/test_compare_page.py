@@ -1,0 +1,74 @@
+"""`scalebench compare --html`: two results, what may be claimed of them, and how their machines differ."""
+
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scalebench.analysis.compare_runs import Compared
+from scalebench.cli import parser
+from scalebench.report.compare_page import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
+
+
+def results(root, step_time, seed, torch="1"):
+    """One and two devices, three runs each."""
+    for cell in cells():
+        for repeat in (1, 2, 3):
+            run = write_run(root / "runs", cell, repeat, step_time / cell.batch.n_devices, seed=seed)
+            if torch != "1":
+                rewrite(run, lambda d: d["env"].update(torch_version=torch))
+    return root
+
+
+def page_of(a, b, out, *words):
+    args = parser().parse_args(["compare", str(a), str(b), *words, "--html", str(out)])
+    args.run(args)
+    return out.read_text()
+
+
+def test_two_campaigns_on_one_page(tmp_path, capsys):
+    a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
+    text = page_of(a, b, tmp_path / "out.html")
+    assert "Of 2 common cells: 2 slower in B." in text
+    assert text.count('<td class="text">slower</td>') == 2
+    assert "B / A 0.83" in text, "the chart's values appear on hover"
+    assert '<th scope="row">torch</th><td>1</td><td>1</td>' in text
+    assert f"scalebench compare {a} {b} --html {tmp_path}/out.html" in text
+    assert "ddp-n1x2 is slower than" in capsys.readouterr().out
+
+
+def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path):
+    a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2, torch="2")
+    with pytest.raises(SystemExit):
+        page_of(a, b, tmp_path / "out.html")
+    text = (tmp_path / "out.html").read_text()
+    assert "No answer: none of the 2 common cells is comparable." in text
+    assert "incomparable: torch_version" in text
+    assert '<td class="differs">2</td>' in text
+    text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
+    assert "Of 2 common cells: 2 slower in B." in text
+    assert '<td class="text">torch_version</td>' in text
+
+
+def test_a_title_is_text(tmp_path):
+    folder = tmp_path / "<script>x"
+    text = page_of(results(folder, 0.1, 1), results(tmp_path / "b", 0.1, 2), tmp_path / "out.html")
+    assert "<script>x" not in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "claims", "expected"),
+    [
+        (1.10, 0.05, 1, FASTER),
+        (0.90, 0.05, 1, SLOWER),
+        (1.03, 0.05, 1, UNDECIDED),
+        (1.06, 0.05, 1, FASTER),
+        (1.06, 0.05, 20, UNDECIDED),  # one of 20 equal cells is expected to have such an interval
+        (1.30, 0.05, 20, FASTER),
+    ],
+)
+def test_a_claim_holds_for_all_cells_at_once(ratio, half, claims, expected):
+    bounds = {"low": ratio / (1 + half), "high": ratio * (1 + half)}
+    assert claim(Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0), claims) == expected
+
+
+def test_single_runs_support_no_claim():
+    assert claim(Compared("a", "b", (1, 1), (1, 1), [], None, 2.0), 1) == NO_INTERVAL

@@ -47,8 +47,18 @@ def frontier_of_cell(wildcards):
 
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
-<<<<<<< HEAD
-    return lambda wildcards: [f"{folder}/{name}" for folder in of_campaign(wildcards).runs(RESULTS) for name in names]
+
+    def files(wildcards):
+        folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
+        return [f"{folder}/{name}" for folder in folders for name in names]
+
+    return files
+
+
+def first_runs(wildcards):
+    """The runs that a look is taken at."""
+    folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
+    return [f"{folder}/training_metrics.json" for folder in folders]
 
 
 def inputs_of_run(wildcards):
@@ -58,20 +68,6 @@ def inputs_of_run(wildcards):
     forecast = before_held_out(wildcards.campaign) if of_campaign(wildcards).held_out(cell) else []
     large = [ancient(f"{tokens}/{name}") for name in ("train.bin", "val.bin")]
     return [*large, f"{tokens}/tokens.json", *frontier_of_cell(wildcards), *([forecast] if forecast else [])]
-=======
-
-    def files(wildcards):
-        folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
-        return [folder / name for folder in folders for name in names]
-
-    return files
-
-
-def first_runs(wildcards):
-    """The runs that a look is taken at."""
-    folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
-    return [folder / "training_metrics.json" for folder in folders]
->>>>>>> main
 
 
 def trace_files(wildcards, *names):

@@ -11,7 +11,7 @@ from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
-from scalebench.report.page_facts import environment_facts, machine, protocol, when
+from scalebench.report.page_facts import environment_facts, machine, machine_check, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
 from scalebench.report.sentences.answer import conclude
@@ -85,6 +85,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "codes_of_run": _codes_of_run(findings),
         "base": f"{out.parent}/",
         "environment": environment_facts(inputs.runs),
+        "machine_check": machine_check(inputs.doctor, inputs.runs),
         "protocol": protocol(inputs.runs),
     }
     write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))

@@ -11,7 +11,7 @@ from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, frontier_file, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, in_one_allocation, load_named, tokens_dir
 from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import job, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
@@ -49,6 +49,7 @@ wildcard_constraints:
     cell=r"[a-z0-9][a-z0-9.-]*",
     group=r"[1-9][0-9]*x[1-9][0-9]*",
     rep=r"[1-9][0-9]*",
+    repeats=r"[1-9][0-9]*",
     workload=r"[a-z0-9][a-z0-9.-]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
     corpus=r"[a-z0-9][a-z0-9._-]*(@[A-Za-z0-9._-]+)?",
@@ -60,6 +61,7 @@ localrules:
     corpus_fetch,
     gpt2_tokenizer,
     copy_run,
+    look,
     collect,
     findings,
     analyse,

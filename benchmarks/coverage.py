@@ -1,6 +1,6 @@
 """Do the statistics keep their word? Campaigns with a known truth through the project's own functions.
 
-    python benchmarks/coverage.py [--trials 1000] > table.md     # about ten minutes on one core
+    python benchmarks/coverage.py [--trials 1000] [--tables false-claims ...] > table.md  # ten minutes on one core
 
 Prints the tables of docs/statistics.md. tests/analysis/test_coverage.py runs a small part of it.
 """
@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scalebench.analysis.confidence import Estimate, paired_ratio, rate
+from scalebench.analysis.confidence import CONFIDENCE, Estimate, paired_ratio, rate
 from scalebench.analysis.measured_cells import MeasuredCell
 from scalebench.analysis.paired_test import compare, detectable, pairs_needed
 from scalebench.analysis.recommend import SIMPLICITY, recommend
 from scalebench.analysis.simultaneous import Family, compare_all, fewest_repeats, repeats_to_resolve
+from scalebench.analysis.stopping import confidence_at, resolved
 from scalebench.audit.finding import Findings
+from scalebench.campaign.repeats import RepeatUntil
 
 Random = np.random.Generator
 Draw = Callable[[Random, int, int], np.ndarray]  # cells, repeats -> logarithms of rates, truth 0
@@ -42,11 +44,11 @@ def _small(random: Random, k: int, n: int) -> np.ndarray:
     return 0.01 * random.standard_normal((k, n))
 
 
-def family(logs: np.ndarray, matched: bool = True) -> Family:
+def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:
     """The comparison of cells with these logarithms of rates; repeats that do not match have numbers of their own."""
     offset = 0 if matched else logs.shape[1]
     rates = {str(i): {i * offset + j: math.exp(value) for j, value in enumerate(row)} for i, row in enumerate(logs)}
-    compared = compare_all(rates)
+    compared = compare_all(rates, confidence=confidence)
     assert compared is not None
     return compared
 
@@ -54,6 +56,43 @@ def family(logs: np.ndarray, matched: bool = True) -> Family:
 def false_claims(random: Random, draw: Draw, k: int, n: int, trials: int, matched: bool = True) -> float:
     """Part of campaigns of k equal cells in which any two are told apart."""
     return float(np.mean([family(draw(random, k, n), matched).differ.any() for _ in range(trials)]))
+
+
+def stopped(
+    random: Random, draw: Draw, k: int, rule: RepeatUntil, trials: int, effect: float = 0.0, naive: bool = False
+) -> dict[str, float]:
+    """Campaigns whose repeats end as `rule` says. `effect`: by which the first cell is faster, of the rate. `naive`:
+    95 % at every look.
+
+    `false`: a pair of equal cells told apart, or the wrong one of two said to be faster; `missed`: a pair whose
+    interval at the end leaves the truth out; `rates`: part of the intervals of a cell's rate that hold its truth.
+    """
+    truth = np.zeros(k)
+    truth[0] = math.log1p(effect)
+    centre = float(draw(random, 1, 200_000).mean())
+    false = missed = decided = repeats = rates = 0
+    for _ in range(trials):
+        logs = draw(random, k, rule.at_most) + truth[:, None]
+        for n in rule.looks():
+            compared = family(logs[:, :n], confidence=CONFIDENCE if naive else confidence_at(rule, n))
+            fastest = int(np.argmax(logs[:, :n].mean(axis=1)))
+            ratios = [
+                {"low": compared.low(i, fastest), "high": compared.high(i, fastest)} for i in range(k) if i != fastest
+            ]
+            done = all(resolved(ratio, rule.resolve) for ratio in ratios)
+            if done:
+                break
+        apart = truth[:, None] - truth[None, :]
+        wrong = compared.differ & (np.sign(compared.log_ratio) != np.sign(apart))
+        false += bool(wrong.any())
+        missed += bool((np.abs(compared.log_ratio - apart) > compared.half + 1e-12).any())
+        decided += done
+        repeats += n
+        cell = rate(list(np.exp(logs[-1, :n])), [1.0] * n)
+        value = math.exp(float(logs[-1, :n].mean()))
+        rates += (cell.low or 0) * value / cell.value <= math.exp(centre) <= (cell.high or 0) * value / cell.value
+    counts = {"false": false, "missed": missed, "decided": decided, "repeats": repeats, "rates": rates}
+    return {name: number / trials for name, number in counts.items()}
 
 
 def single_coverage(random: Random, draw: Draw, n: int, trials: int) -> tuple[float, float]:
@@ -161,49 +200,88 @@ def ab(random: Random, n: int, nulls: int, sd: float, trials: int) -> dict[str, 
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=1000)
-    trials = parser.parse_args().trials
-    random = np.random.default_rng(20_260_101)
-    sizes = [(2, 2), (2, 3), (2, 20), (6, 2), (6, 3), (6, 5), (20, 3), (20, 5), (20, 10), (50, 3), (50, 5)]
+def false_claims_table(random: Random, trials: int) -> None:
+    sizes = [(2, 3), (2, 5), (2, 20), (6, 3), (6, 5), (20, 3), (20, 5), (20, 10), (50, 3), (50, 5)]
     print("### Family-wise false claims: equal cells, any pair told apart\n")
-    print("| noise | " + " | ".join(f"{k} cells, n={n}" for k, n in sizes) + " |\n|---" + "|---" * len(sizes) + "|")
+    _head(["noise", *(f"{k} cells, n={n}" for k, n in sizes)])
     for name, draw in (NOISE | {"unequal noise (not exchangeable)": UNEQUAL}).items():
-        row = [false_claims(random, draw, k, n, trials if k <= 20 else trials // 2) for k, n in sizes]
+        row = [false_claims(random, draw, k, n, trials) for k, n in sizes]
         print(f"| {name} | " + " | ".join(f"{100 * x:.1f}" for x in row) + " |", flush=True)
-    print("\n### Coverage of single intervals: cell / paired ratio\n\n| noise | n=3 | n=5 | n=10 |\n|---|---|---|---|")
+
+
+def coverage_table(random: Random, trials: int) -> None:
+    print("### Coverage of single intervals: cell / paired ratio\n")
+    _head(["noise", "n=3", "n=5", "n=10"])
     for name in list(NOISE)[:9]:
         row = [single_coverage(random, NOISE[name], n, 2 * trials) for n in (3, 5, 10)]
         print(f"| {name} | " + " | ".join(f"{a:.3f} / {b:.3f}" for a, b in row) + " |", flush=True)
-    print(
-        "\n### Recommendation\n\n| noise | n | "
-        + " | ".join(regret(random, 3, 0.03, 2))
-        + " |\n|---|---|---|---|---|---|"
-    )
+
+
+def stopping_table(random: Random, trials: int) -> None:
+    rule = RepeatUntil(resolve=0.03)
+    print("### Repeat until it is decided: looks after 3, 4, 5, 7, 9 and 12 repeats, 3 % resolved\n")
+    _head(["noise", "cells", "true difference", "false claims", "naive", "missed", "decided", "repeats", "rates held"])
+    for name in ("normal 3 %", "Pareto 2.1", "two clock states 50/50", "a state for each round 5 %"):
+        for k, effect in ((2, 0.0), (2, 0.05), (6, 0.0)):
+            naive = stopped(random, NOISE[name], k, rule, trials, effect, naive=True)["false"]
+            row = stopped(random, NOISE[name], k, rule, trials, effect)
+            shares = " | ".join(f"{100 * x:.1f}" for x in (row["false"], naive, row["missed"], row["decided"]))
+            print(
+                f"| {name} | {k} | {100 * effect:g} % | {shares} | {row['repeats']:.1f} | {100 * row['rates']:.1f} |",
+                flush=True,
+            )
+
+
+def recommendation_table(random: Random, trials: int) -> None:
+    print("### Recommendation\n")
+    _head(["noise", "n", *regret(random, 3, 0.03, 2)])
     for noisy in (False, True):
         for sd in (0.03, 0.1):
             for n in (2, 3, 5, 10):
                 row = regret(random, n, sd, trials, noisy).values()
                 label = f"{100 * sd:g} %{', the simplest 25 % slower and noisy' if noisy else ''}"
                 print(f"| {label} | {n} | " + " | ".join(f"{100 * x:.1f}" for x in row) + " |", flush=True)
-    print(
-        "\n### More repeats to resolve 5 %\n\n| cells | n | sd | repeats | range holds it | power | one less |\n"
-        + "|---" * 7
-        + "|"
-    )
+
+
+def more_repeats_table(random: Random, trials: int) -> None:
+    print("### More repeats to resolve 5 %\n")
+    _head(["cells", "n", "sd", "repeats", "range holds it", "power", "one less"])
     for k, n, sd in ((2, 3, 0.03), (4, 3, 0.03), (6, 5, 0.02), (10, 5, 0.05)):
         row = more_repeats(random, k, n, sd, trials // 2).values()
         print(f"| {k} | {n} | {100 * sd:g} % | " + " | ".join(f"{x:.3g}" for x in row) + " |", flush=True)
-    print(
-        "\n### A/B\n\n| pairs | A/A pairs | sd | false claims | power | range of the effect | range of the pairs |\n"
-        + "|---" * 7
-        + "|"
-    )
+
+
+def ab_table(random: Random, trials: int) -> None:
+    print("### A/B\n")
+    _head(["pairs", "A/A pairs", "sd", "false claims", "power", "range of the effect", "range of the pairs"])
     for n, nulls in ((4, 2), (6, 4), (8, 4), (16, 4), (32, 8)):
         for sd in (0.01, 0.05):
             row = ab(random, n, nulls, sd, trials).values()
             print(f"| {n} | {nulls} | {100 * sd:g} % | " + " | ".join(f"{x:.3f}" for x in row) + " |", flush=True)
+
+
+def _head(columns: list[str]) -> None:
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+
+
+TABLES = {
+    "false-claims": false_claims_table,
+    "coverage": coverage_table,
+    "stopping": stopping_table,
+    "recommendation": recommendation_table,
+    "more-repeats": more_repeats_table,
+    "ab": ab_table,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE", help="which ones")
+    arguments = parser.parse_args()
+    for name in arguments.tables:
+        TABLES[name](np.random.default_rng(20_260_101), arguments.trials)
+        print(flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scalebench.analysis.simultaneous import compare_all, letters, studentized_range
+from scalebench.campaign.repeats import RepeatUntil
 
 ERROR = 3  # standard errors of a simulated share that a nominal level may be missed by
 
@@ -82,6 +83,28 @@ def test_more_repeats_are_stated_as_a_range_that_holds_the_truth(coverage, rando
     assert 0.75 <= result["power"] <= 0.92
 
 
+@pytest.mark.parametrize("noise", ["normal 3 %", "two clock states 50/50", "a state for each round 5 %"])
+def test_looking_often_and_stopping_when_decided_makes_no_false_claims(coverage, random, noise):
+    rule = RepeatUntil(resolve=0.03)
+    seen = coverage.stopped(random, coverage.NOISE[noise], 2, rule, 300)
+    assert within(seen["false"], 0.05, 300)
+    assert within(seen["missed"], 0.05, 300)
+
+
+def test_without_levels_of_their_own_looks_would_make_false_claims(coverage, random):
+    """The simulation can see the fault that the rule prevents."""
+    rule = RepeatUntil(resolve=0.03)
+    naive = coverage.stopped(random, coverage.NOISE["normal 3 %"], 2, rule, 300, naive=True)
+    assert naive["false"] > 0.08
+
+
+def test_repeats_end_early_where_the_difference_is_clear(coverage, random):
+    rule = RepeatUntil(resolve=0.03)
+    clear = coverage.stopped(random, coverage.NOISE["a state for each round 5 %"], 3, rule, 100, effect=0.2)
+    assert clear["decided"] == 1
+    assert clear["repeats"] < rule.at_most
+
+
 def test_cells_that_share_a_letter_cannot_be_told_apart():
     quiet = [1.0, 1.01, 0.99, 1.005, 0.995]
     speeds = {"a": 100, "b": 99, "c": 90, "d": 50}
@@ -91,7 +114,13 @@ def test_cells_that_share_a_letter_cannot_be_told_apart():
 
 def test_one_run_or_one_cell_has_no_comparison():
     assert compare_all({"a": {1: 1.0}, "b": {1: 2.0, 2: 2.0}}) is None
-    assert compare_all({"a": {1: 1.0, 2: 1.1}}) is None
+    assert compare_all({"a": {1: 1.0, 2: 1.1, 3: 1.05}}) is None
+
+
+def test_two_runs_of_each_cell_have_no_comparison():
+    """In a machine with two clock states both runs of a cell are often in one of them."""
+    assert compare_all({"a": {1: 1.0, 2: 1.001}, "b": {1: 2.0, 2: 2.001}}) is None
+    assert compare_all({"a": {1: 1.0, 2: 1.001, 3: 1.0}, "b": {1: 2.0, 2: 2.001, 3: 2.0}}).differ[0, 1]
 
 
 def test_the_quantile_of_two_means_is_students():

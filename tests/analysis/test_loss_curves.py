@@ -58,6 +58,29 @@ def test_the_derived_target_is_what_all_reach(runs):
     assert times([*runs[:-1], slow])["ddp-n1x1"].target == pytest.approx(1.001 * (7.54 - 0.02 * 34))
 
 
+def test_one_diverged_run_does_not_move_the_target(runs):
+    before = times(runs)
+    flat = rewrite(runs[-1], None, lambda f: f.assign(loss=7.0))
+    after = times([*runs[:-1], flat])
+    assert [t.target for t in after.values()] == [t.target for t in before.values()]
+    assert after["ddp-n1x1"].seconds == before["ddp-n1x1"].seconds
+    assert "not reached in 1 of 3 runs" in after["ddp-n1x2"].why
+
+
+def test_runs_that_all_diverge_have_a_target(runs):
+    rising = [rewrite(run, None, lambda f: f.assign(loss=7.0 + 0.02 * f["step"])) for run in runs]
+    assert all(t.target and t.target > 7 for t in times(rising).values())
+
+
+def test_a_target_that_is_met_in_the_warm_up_has_no_time(runs):
+    reached = times(runs, 6.99)["ddp-n1x1"]
+    assert (reached.seconds, reached.why) == (None, "reached in the warm-up of 3 of 3 runs")
+
+
+def test_steps_to_the_target_are_counted(runs):
+    assert {t.steps for t in times(runs, 6.745).values()} == {11}
+
+
 def test_a_loss_that_is_not_reached_has_a_reason_and_no_number(runs, tmp_path):
     slow = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 0.5))
     found = times([*runs[:-1], slow], 6.5)

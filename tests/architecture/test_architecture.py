@@ -45,7 +45,9 @@ FINDING = {
     "campaign/geometry.py",
     "campaign/loaded.py",
     "campaign/model_shapes.py",
+    "campaign/optimizer.py",
     "campaign/question.py",
+    "campaign/repeats.py",
     "campaign/unmeasured.py",
     "campaign/validation_messages.py",
     "campaign/yaml_loader.py",
@@ -60,7 +62,7 @@ PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", 
 def rules() -> dict[str, str]:
     """Name -> text of every rule."""
     text = "".join(p.read_text() for p in Path("workflow/rules").glob("*.smk"))
-    parts = re.split(r"^rule (\w+):\n", text, flags=re.MULTILINE)
+    parts = re.split(r"^(?:rule|checkpoint) (\w+):\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -119,6 +121,7 @@ RULES = [
     "copy_run",
     "collect",
     "findings",
+    "look",
     "analyse",
     "waterfall",
     "table",

@@ -20,6 +20,7 @@ from scalebench.forecast.settings import layers_of, series_key
 from scalebench.forecast.spent import record_plan, spent
 from scalebench.forecast.sweep_file import Calls, Launch, Sweep
 from scalebench.forecast.text import forecasts_text, plan_text, spent_text
+from scalebench.forecast.tracked_memory import Tracked
 from scalebench.model.counts import count
 from scalebench.record.run import METRICS
 from scalebench.report.tables.forecast import forecast_human
@@ -213,6 +214,24 @@ def test_energy_is_given_measured_or_unknown(tmp_path):
     assert powers["ddp-n1x2"].watts == pytest.approx(300.0)
     assert powers["ddp-n1x2"].basis == "measured"
     assert powers["ddp-n1x4"].basis == "measured in other cells"
+
+
+def test_memory_that_runs_say_nothing_of_can_be_counted(tmp_path, monkeypatch):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    for run in known.runs["ddp-n1x1"]:
+        run.metrics.hardware["gpus"] = [{"memory": "1024 MiB"}]
+    answers = {"ddp-n1x4": Tracked(2e9, 1e9), "fsdp-n1x4": Tracked(None, None, "why")}
+    monkeypatch.setattr(
+        "scalebench.forecast.plan.tracked_memory",
+        lambda cells: [answers.get(cell.slug, Tracked(5e8, 1e8)) for cell in cells],
+    )
+    rows = {row.cell: row for row in make_plan(known, count_memory=True).rows}
+    assert (rows["ddp-n1x4"].fits, rows["ddp-n1x4"].counted) == ("does not fit", True)
+    assert (rows["fsdp-n1x4"].memory_bytes, rows["fsdp-n1x4"].counted) == (None, False)
+    assert rows["ddp-n1x1"].fits == "fits"
+    assert "2 GB, does not fit (counted)" in plan_text(made, make_plan(known, count_memory=True))
 
 
 def test_a_plan_is_held_against_what_its_runs_took(tmp_path):

@@ -95,6 +95,18 @@ def test_a_cumulative_clock_is_taken_apart(tmp_path):
     assert [s.seconds for s in run.logged_steps] == [None, pytest.approx(0.166), pytest.approx(0.207)]
 
 
+def test_a_log_of_validation_alone_gives_mean_step_times(tmp_path):
+    lines = [(0, 10.8, 0.0), (125, 4.65, 23.75), (250, 4.1, 48.75), (500, 3.8, 98.75)]
+    text = "".join(f"step:{s}/3225 val_loss:{v} train_time:{t:.3f}s step_avg:190.42ms\n" for s, v, t in lines)
+    run = one(tmp_path, text)
+    assert (run.format, run.best_val_loss, run.details["total_s"]) == ("modded-nanogpt log", 3.8, 98.75)
+    assert [(s.step, s.seconds) for s in run.logged_steps] == [
+        (125, pytest.approx(0.19)),
+        (250, pytest.approx(0.2)),
+        (500, pytest.approx(0.2)),
+    ]
+
+
 def test_further_step_lines(tmp_path):
     text = (
         "step 00004/21400 (0.02%) | loss: 8.893647 | lrm: 1.00 | dt: 989.44ms | tok/sec: 529,882 | "
@@ -156,6 +168,37 @@ def test_hugging_face_console(tmp_path):
     run = one(tmp_path, text)
     assert (run.micro_batch, run.global_batch, run.epochs) == (8, 64, 1)
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([2], 64.0)
+
+
+TF_CNN = """TensorFlow:  1.15
+Model:       resnet50
+Dataset:     imagenet
+Batch size:  256 global
+             64 per device
+Num batches: 100
+Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']
+Variables:   replicated
+Step	Img/sec	total_loss
+1	images/sec: 1190.1 +/- 0.0 (jitter = 0.0)	8.169
+10	images/sec: 1205.7 +/- 2.1 (jitter = 3.8)	7.593
+100	images/sec: 1203.4 +/- 0.6 (jitter = 4.5)	nan
+----------------------------------------------------------------
+total images/sec: 1203.02
+"""
+
+
+def test_tf_cnn_benchmarks(tmp_path):
+    run = one(tmp_path, TF_CNN)
+    assert (run.format, run.model, run.world_size) == ("tf_cnn_benchmarks log", "resnet50", 4)
+    assert (run.global_batch, run.micro_batch, run.dataset) == (256, 64, "imagenet")
+    assert [(s.step, s.samples_per_s, s.loss) for s in run.logged_steps] == [
+        (1, 1190.1, 8.169),
+        (10, 1205.7, 7.593),
+        (100, 1203.4, None),
+    ]
+    assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([100], 1203.02)
+    synthetic = one(tmp_path, TF_CNN.replace("imagenet", "imagenet (synthetic)"))
+    assert (synthetic.nan_steps, {s.loss for s in synthetic.logged_steps}) == ([], {None})
 
 
 def test_dllogger(tmp_path):

@@ -1,5 +1,7 @@
 """Published tables: every form gives the same typed figures, and what is not understood is left alone."""
 
+import json
+
 import pytest
 
 from scalebench.importers.cells import figures_of, is_european
@@ -244,3 +246,37 @@ def test_headings(heading, kind, scale, statistic, per_device):
         statistic,
         per_device,
     )
+
+
+def test_a_result_with_parts_by_rank_is_one_row_with_its_processes(tmp_path):
+    sampled = {"interval_sec": 1.0, "gpu_activity_pct": {"min": 42.0, "mean": 98.7}, "mem_used_mb": {"mean": 10868.0}}
+    result = {
+        "world_size": 2,
+        "nodes": 1,
+        "gpus_per_node": 8,
+        "mean_step_sec": 0.348,
+        "images_per_sec_per_gpu": 367.8,
+        "images_per_sec_global": 735.6,
+        "gpu_sampling_rank0": sampled,
+        "per_rank": [{"rank": k, "mean_step_sec": 0.348, "images_per_sec": 367.8} for k in range(2)],
+    }
+    (tmp_path / "2gpu_weak.json").write_text(json.dumps(result, indent=2))
+    (table,) = gather([tmp_path]).tables
+    assert [(row.devices, len(row.all_of("samples_per_s"))) for row in table.rows] == [(2, 2)]
+
+
+def test_columns_of_nodes_times_devices(tmp_path):
+    text = (
+        "# Number of samples trained per second\n\n| model \\ num_node * num_gpus | 1*1 | 1*8 | 4*8 |\n"
+        "|---|---|---|---|\n| bert | 44.7 | 137.9 | 339.0 |\n"
+    )
+    (tmp_path / "report.md").write_text(text)
+    (table,) = gather([tmp_path]).tables
+    assert [(r.devices, r.value("samples_per_s")) for r in table.rows] == [(1, 44.7), (8, 137.9), (32, 339.0)]
+
+
+def test_a_graph_in_json_is_left_early(tmp_path):
+    nodes = [{"name": f"op{k}", "step_time": 1.0, "attrs": {"id": k}} for k in range(15_000)]
+    (tmp_path / "graph.json").write_text(json.dumps({"nodes": nodes}))
+    evidence = gather([tmp_path])
+    assert (evidence.tables, evidence.ignored) == ([], ["graph.json"])

@@ -15,7 +15,7 @@ from scalebench.preflight.run_times import run_times
 TEXT = """title: x
 work: {global_batch: 8}
 vary: {geometry: [1x1, 1x2]}
-compare: [{name: fused, b: {fused_optimizer: false}, pairs: 3, null_pairs: 2}]
+compare: [{name: fused, b: {fused_optimizer: false}, pairs: 4, null_pairs: 2}]
 trace: {cells: [ddp-n1x2]}
 repeats: 4
 """
@@ -30,8 +30,8 @@ def loaded(tmp_path, repository, monkeypatch) -> LoadedCampaign:
 
 def test_everything_that_runs_is_counted(loaded, tmp_path):
     plan = planned_work(loaded, tmp_path)
-    assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 10, 1, 1)
-    assert "8 timed runs, 10 runs in A/B pairs, 1 trace and 1 reference: about" in plan.text
+    assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 12, 1, 1)
+    assert "8 timed runs, 12 runs in A/B pairs, 1 trace and 1 reference: about" in plan.text
     assert plan.seconds > 19 * 10
 
 

@@ -145,7 +145,7 @@ def test_a_comparison_is_made_in_pairs_and_told(built):
     assert "A against B" in page
     assert "fused: ddp-n1x1-" in page
     assert built.planned(report) == {}
-    built.campaign("pairs", text + COMPARE.replace("pairs: 2, null", "pairs: 3, null"))
+    built.campaign("pairs", text + COMPARE.replace("pairs: 2, null", "pairs: 4, null"))
     planned = built.planned(report)  # whole pairs are kept by the command itself
     assert [planned[rule] for rule in ("pairs", "comparison", "findings", "report")] == [1, 1, 1, 1]
     assert "train" not in planned

@@ -1,4 +1,7 @@
-"""From runs to conclusions: one row per run, what is wrong with them, one row per cell, scaling."""
+"""From runs to conclusions: one row per run, what is wrong with them, one row per cell, scaling.
+
+With `repeats.resolve` looks at the runs so far decide how many repeats there are.
+"""
 
 
 rule collect:
@@ -41,6 +44,26 @@ rule findings:
         "scalebench stage findings {params.file} > {log} 2>&1"
 
 
+checkpoint look:
+    message:
+        "Look at {wildcards.repeats} repeats of {wildcards.campaign}: is its comparison decided?"
+    input:
+        metrics=first_runs,
+        code=sources("analysis/scaling.py", "record/unreadable.py", "files.py"),
+    output:
+        "results/{campaign}/looks/{repeats}.json",
+    log:
+        "results/{campaign}/logs/look-{repeats}.log",
+    conda:
+        "../../envs/report.yaml"
+    params:
+        file=lambda w: of_campaign(w).path,
+        until=lambda w: str(of_campaign(w).campaign.repeat_until),
+        question=lambda w: of_campaign(w).question,
+    shell:
+        "scalebench stage look {params.file} --repeats {wildcards.repeats} --out {output} > {log} 2>&1"
+
+
 rule analyse:
     message:
         "Compare the cells of {wildcards.campaign}"
@@ -62,6 +85,7 @@ rule analyse:
         target=lambda w: of_campaign(w).campaign.target_loss,
         margin=lambda w: of_campaign(w).campaign.margin,
         question=lambda w: of_campaign(w).question,
+        until=lambda w: str(of_campaign(w).campaign.repeat_until),
     shell:
         "scalebench stage analyse {params.file} > {log} 2>&1"
 

@@ -28,6 +28,18 @@ def tokens_of(wildcards):
     return tokens_dir(RESULTS, cell_of(wildcards))
 
 
+def enough_repeats(wildcards):
+    """Repeats of each cell. With `repeats.resolve` every look must be there first: it says whether they go on."""
+    until = of_campaign(wildcards).campaign.repeat_until
+    if until is None:
+        return of_campaign(wildcards).campaign.most_repeats
+    for repeats in until.looks()[:-1]:
+        taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
+        if not or_exit(goes_on, Path(taken)):
+            return repeats
+    return until.at_most
+
+
 def frontier_of_cell(wildcards):
     """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
     return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
@@ -35,7 +47,18 @@ def frontier_of_cell(wildcards):
 
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
-    return lambda wildcards: [folder / name for folder in of_campaign(wildcards).runs(RESULTS) for name in names]
+
+    def files(wildcards):
+        folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
+        return [folder / name for folder in folders for name in names]
+
+    return files
+
+
+def first_runs(wildcards):
+    """The runs that a look is taken at."""
+    folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
+    return [folder / "training_metrics.json" for folder in folders]
 
 
 def trace_files(wildcards, *names):

@@ -53,7 +53,7 @@ def mean_rate(rates: list[float]) -> Estimate:
     return rate(rates, [1.0] * len(rates))
 
 
-def ratio(top: Estimate, bottom: Estimate) -> Estimate:
+def ratio(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Estimate:
     """top / bottom of independent estimates: Welch's interval on the logarithms, Satterthwaite's degrees of freedom."""
     value = top.value / bottom.value
     n = min(top.n, bottom.n)
@@ -61,10 +61,12 @@ def ratio(top: Estimate, bottom: Estimate) -> Estimate:
         return Estimate(value, None, None, n, None, None)
     variance = top.variance + bottom.variance
     parts = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
-    return _interval(value, variance, variance**2 / parts if parts else top.freedom + bottom.freedom, n)
+    return _interval(value, variance, variance**2 / parts if parts else top.freedom + bottom.freedom, n, confidence)
 
 
-def paired_ratio(top: Mapping[int, float], bottom: Mapping[int, float], value: float) -> Estimate | None:
+def paired_ratio(
+    top: Mapping[int, float], bottom: Mapping[int, float], value: float, confidence: float = CONFIDENCE
+) -> Estimate | None:
     """`value`, the ratio of two rates, with the paired interval of the logarithms of the ratios of each repeat.
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so that what the machine had for all of it
@@ -73,7 +75,7 @@ def paired_ratio(top: Mapping[int, float], bottom: Mapping[int, float], value: f
     if set(top) != set(bottom) or len(top) < 2:
         return None
     logs = np.log([top[k] / bottom[k] for k in sorted(top)])
-    return _interval(value, float(logs.var(ddof=1)) / len(logs), len(logs) - 1, len(logs))
+    return _interval(value, float(logs.var(ddof=1)) / len(logs), len(logs) - 1, len(logs), confidence)
 
 
 def one_against(value: float, others: list[float]) -> Estimate:
@@ -94,8 +96,8 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
     return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)
 
 
-def _interval(value: float, variance: float, freedom: float, n: int) -> Estimate:
-    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+def _interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)
 
 

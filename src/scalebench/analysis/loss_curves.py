@@ -15,6 +15,9 @@ LEAST = 5  # of them
 # A derived target lies this part (of a nat, below 1) above what the slowest learner reaches, so that rounding does not
 # decide.
 SLACK = 1e-3
+# A run that has learnt less than this part of what the median run has (of the fall of its smoothed loss) has no say in
+# a derived target: a diverged one would move everybody's target to the first steps.
+LEARNT = 0.5
 POINTS = 1000  # of a cell in losses.csv; longer series are thinned
 MEANS = ("seconds", "loss", "smoothed")  # over the runs of a cell
 COLUMNS = ("cell", "n", "phase", "step", *MEANS)
@@ -29,6 +32,7 @@ class TimeToLoss:
     target: float | None
     seconds: Estimate | None
     why: str | None
+    steps: float | None = None  # of the window, mean over runs
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,12 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
 def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:
     """The time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
 
-    Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more.
-    Seconds are those of the window alone: the steps of the warm-up train as well, but their time is not comparable.
+    Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more;
+    runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps of the warm-up
+    train as well, but their time is not comparable, so a target that is met in them has no time.
     """
-    lowest = {cell: [float(c.smoothed[c.timed].min()) for c in runs] for cell, runs in curves.items()}
-    slowest: dict[tuple, float] = {}  # kind -> the highest of these among its runs
-    for cell, runs in curves.items():
-        for run, value in zip(runs, lowest[cell], strict=True):
-            slowest[run.kind] = max(slowest.get(run.kind, -np.inf), value)
+    lowest = {cell: [_lowest(c) for c in runs] for cell, runs in curves.items()}
+    slowest = _reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}
     for cell, runs in curves.items():
         if not runs:
@@ -98,10 +100,32 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
         if missed:
             why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
             times[cell] = TimeToLoss(target, None, why)
+        elif early := sum(bool(np.any(~c.timed & (c.smoothed <= target))) for c in runs):
+            times[cell] = TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
         else:
-            seconds = [float(c.seconds[np.argmax(c.timed & (c.smoothed <= target))]) for c in runs]
-            times[cell] = TimeToLoss(target, mean_time(seconds), None)
+            first = [int(np.argmax(c.timed & (c.smoothed <= target))) for c in runs]
+            seconds = [float(c.seconds[step]) for c, step in zip(runs, first, strict=True)]
+            steps = [step - int(np.argmax(c.timed)) + 1 for c, step in zip(runs, first, strict=True)]
+            times[cell] = TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
     return times
+
+
+def _lowest(curve: Curve) -> float:
+    """Of the smoothed losses of the window; infinite where the loss is no number any more."""
+    lowest = float(curve.smoothed[curve.timed].min())
+    return lowest if np.isfinite(lowest) else np.inf
+
+
+def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
+    """Kind of loss -> the lowest smoothed loss that all of its runs reach which have learnt."""
+    reached: dict[tuple, float] = {}
+    for kind in dict.fromkeys(run.kind for run in runs):
+        same = [run for run in runs if run.kind == kind]
+        learnt = np.array([float(run.smoothed[0]) - _lowest(run) for run in same])
+        typical = float(np.median(learnt))
+        counts = learnt >= min(LEARNT * typical, typical)
+        reached[kind] = max(_lowest(run) for run, counted in zip(same, counts, strict=True) if counted)
+    return reached
 
 
 def _kind(run: MeasuredRun) -> tuple:

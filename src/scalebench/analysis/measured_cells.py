@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalebench.analysis.comparability import Provenance, cell_provenance
-from scalebench.analysis.confidence import Estimate, paired_ratio, ratio
+from scalebench.analysis.confidence import CONFIDENCE, Estimate, paired_ratio, ratio
 from scalebench.analysis.run_tables import configuration, measured_by_cell, throughput
 from scalebench.record.run import MeasuredRun, Run
 
@@ -22,6 +22,7 @@ class MeasuredCell:
     values: dict[str, Any]  # its configuration, as in runs.csv
     rate: Estimate  # tokens/s
     provenance: Provenance
+    confidence: float = CONFIDENCE  # of a ratio to another cell; above 0.95 where results decided when to stop
 
     @property
     def rates(self) -> dict[int, float]:
@@ -30,14 +31,16 @@ class MeasuredCell:
 
     def relative_to(self, other: "MeasuredCell") -> Estimate:
         """Ratio of the rates: paired by repeat where repeats match, else of independent runs."""
-        paired = paired_ratio(self.rates, other.rates, self.rate.value / other.rate.value)
-        return paired or ratio(self.rate, other.rate)
+        paired = paired_ratio(self.rates, other.rates, self.rate.value / other.rate.value, self.confidence)
+        return paired or ratio(self.rate, other.rate, self.confidence)
 
 
-def measured_cells(runs: Iterable[Run]) -> dict[str, MeasuredCell]:
+def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
     """By slug, in the order of the campaign; cells without numbers are left out."""
     return {
-        cell: MeasuredCell(cell, repeats, configuration(repeats[0]), throughput(repeats), cell_provenance(repeats))
+        cell: MeasuredCell(
+            cell, repeats, configuration(repeats[0]), throughput(repeats), cell_provenance(repeats), confidence
+        )
         for cell, repeats in measured_by_cell(runs).items()
         if repeats
     }

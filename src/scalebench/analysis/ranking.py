@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalebench.analysis.comparability import unintended_differences
-from scalebench.analysis.confidence import estimate_dict
+from scalebench.analysis.confidence import CONFIDENCE, estimate_dict
 from scalebench.analysis.measured_cells import SAME_WORK, MeasuredCell
 from scalebench.analysis.recommend import recommend
 from scalebench.analysis.simultaneous import Family, compare_all, letters, repeats_to_resolve
@@ -14,16 +14,30 @@ from scalebench.audit.finding import Findings
 MARGIN = 0.05
 
 
+def largest_group(ranking: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The group at the largest number of devices that has more than one comparable cell."""
+    several = [group for group in ranking if sum(not entry["incomparable"] for entry in group["cells"]) > 1]
+    return several[-1] if several else None
+
+
+def single_device_ratio(report: Mapping[str, Any], cell: str) -> dict[str, Any] | None:
+    """Speed-up of a cell over the best single device. `report`: as scaling_report.json."""
+    points = (point for series in report["series"] for point in series["runs"].values())
+    return next((point["speedup_vs_best_single"] for point in points if point["cell"] == cell), None)
+
+
 def ranking(
     cells: Mapping[str, MeasuredCell],
     findings: Findings,
     beats_single: Mapping[str, bool | None],
     margin: float = MARGIN,
+    confidence: float = CONFIDENCE,
 ) -> list[dict[str, Any]]:
     """For each number of devices its cells, fastest first, relative to the fastest. Only cells that do the same work.
 
     `beats_single`: cell -> whether it is shown to be faster than the best single device; None where there is none.
-    `margin`: by which part a recommended cell may be slower than any other.
+    `margin`: by which part a recommended cell may be slower than any other. `confidence`: of all intervals of a group
+    together.
     """
     same = ("devices", *SAME_WORK, "global_batch")
     groups: dict[tuple, list[MeasuredCell]] = {}
@@ -32,17 +46,24 @@ def ranking(
     described = []
     for key, members in sorted(groups.items(), key=lambda item: str(item[0])):
         members.sort(key=lambda cell: -cell.rate.value)
-        described.append(dict(zip(same, key, strict=True)) | _group(members, findings, beats_single, margin))
+        described.append(
+            dict(zip(same, key, strict=True)) | _group(members, findings, beats_single, margin, confidence)
+        )
     return sorted(described, key=lambda group: group["devices"])
 
 
 def _group(
-    members: list[MeasuredCell], findings: Findings, beats_single: Mapping[str, bool | None], margin: float
+    members: list[MeasuredCell],
+    findings: Findings,
+    beats_single: Mapping[str, bool | None],
+    margin: float,
+    confidence: float,
 ) -> dict[str, Any]:
     fastest = members[0]
     differing = {c.cell: unintended_differences(fastest.provenance, c.provenance, same_program=False) for c in members}
     comparable = [cell for cell in members if not differing[cell.cell]]
-    family = compare_all({c.cell: c.rates for c in comparable}, {c.cell: c.rate.value for c in comparable})
+    rates = {c.cell: c.rates for c in comparable}
+    family = compare_all(rates, {c.cell: c.rate.value for c in comparable}, confidence)
     groups = letters(family) if family else {}
     entries = [_entry(cell, fastest, differing[cell.cell], family, groups) for cell in members]
     return {
@@ -86,12 +107,12 @@ def _entry(
 
 
 def answer_question(
-    question: Mapping[str, Any] | None, cells: Mapping[str, MeasuredCell], margin: float = MARGIN
+    question: Mapping[str, Any] | None, cells: Mapping[str, MeasuredCell], resolve: float | None = None
 ) -> dict[str, Any] | None:
     """The campaign's formal question. `question`: `is` and `better_than` (cells), `by` (0.02: 2 %).
 
-    It was stated before the runs, so its interval is a single one. `status`: yes, no (shown to be less), undecided,
-    incomparable, unmeasured.
+    It was stated before the runs, so its interval is a single one. `status`: yes, no (shown to be less), near (shown to
+    differ from `by` by less than `resolve`), undecided, incomparable, unmeasured.
     """
     if not question:
         return None
@@ -104,10 +125,13 @@ def answer_question(
         return answer | {"status": "incomparable", "incomparable": differing}
     relative = subject.relative_to(base)
     pair = (subject, base)
-    family = compare_all({c.cell: c.rates for c in pair}, {c.cell: c.rate.value for c in pair})
+    rates = {c.cell: c.rates for c in pair}
+    family = compare_all(rates, {c.cell: c.rate.value for c in pair}, subject.confidence)
     bound = 1 + question["by"]
     status = "undecided"
-    if relative.low is not None and relative.high is not None:
+    if family and relative.low is not None and relative.high is not None:
         status = "yes" if relative.low > bound else "no" if relative.high < bound else "undecided"
-    resolve = _resolve(family, max(question["by"], 0.01)) if family and status == "undecided" else None
-    return answer | {"status": status, "ratio": estimate_dict(relative), "resolve": resolve}
+        within = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)
+        status = "near" if status == "undecided" and within else status
+    needed = _resolve(family, max(question["by"], resolve or 0.01)) if family and status == "undecided" else None
+    return answer | {"status": status, "ratio": estimate_dict(relative), "resolve": needed, "within": resolve}

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from scalebench.analysis.measured_cells import MeasuredCell
-from scalebench.analysis.simultaneous import Family, repeats_to_resolve
+from scalebench.analysis.simultaneous import FEWEST, Family, repeats_to_resolve
 from scalebench.audit.finding import Findings, codes_above_note
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
 SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
-FEWEST = 3  # repeats; an interval of two runs says next to nothing
 # Findings about what disturbed a run: its rate is not that of the cell.
 DISTURBED = {"run-stands-out", "device-throttled", "cores-shared", "two-clock-states", "drift-over-repeats"}
 
@@ -41,7 +40,7 @@ def recommend(
         "candidate": None,
     }
     undecided |= {"worst": None, "repeats": None, "simpler": None, "disturbed": []}
-    if family is None or family.n < FEWEST:
+    if family is None:
         return undecided | {"why": "too-few-repeats", "repeats": [FEWEST, FEWEST]}
     disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
     sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]

@@ -17,7 +17,9 @@ from scalebench.analysis.confidence import (
 from scalebench.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells
 from scalebench.analysis.ranking import MARGIN, answer_question, ranking
 from scalebench.analysis.scaling_laws import fit, karp_flatt
+from scalebench.analysis.stopping import confidence_at, take_look
 from scalebench.audit.finding import Findings, codes_above_note
+from scalebench.campaign.repeats import RepeatUntil
 from scalebench.record.run import METRICS, Run
 
 SCHEMA_VERSION = "4.0"
@@ -32,6 +34,7 @@ def scaling_report(
     findings: Findings,
     margin: float = MARGIN,
     question: dict[str, Any] | None = None,
+    repeat_until: RepeatUntil | None = None,
 ) -> dict[str, Any]:
     """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
 
@@ -39,17 +42,20 @@ def scaling_report(
     measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
     `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
     `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
-    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together. `margin` and `question`
-    are the campaign's.
+    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together. `margin`, `question`
+    and `repeat_until` are the campaign's. With `repeat_until` results decide when repeats end, so intervals of ratios
+    have the higher level that this needs (stopping.py), which makes them 95 % all the same.
     """
-    cells = measured_cells(runs)
-    series = scaling_series(runs)
+    last = max((run.metrics.repeat for run in runs), default=0)
+    confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
+    cells = measured_cells(runs, confidence)
+    series = scaling_series(runs, confidence)
     for one in series:
         for point in one["runs"].values():
             point["findings"] = codes_above_note(findings.of(point["cell"]))
     numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
     invalid = sorted({f.code for f in numbers if f.severity == "invalid"})
-    return {
+    report: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "campaign": campaign,
         "title": title,
@@ -58,9 +64,10 @@ def scaling_report(
         "status": "invalid_comparison" if invalid else "ok",
         "mismatches": invalid,
         "series": series,
-        "question": answer_question(question, cells),
-        "ranking": ranking(cells, findings, _beats_single(series), margin),
+        "question": answer_question(question, cells, repeat_until.resolve if repeat_until else None),
+        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence),
     }
+    return report | {"repeats": take_look(report, runs, repeat_until) if repeat_until else None}
 
 
 def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
@@ -74,9 +81,9 @@ def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
     return beats
 
 
-def scaling_series(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def scaling_series(runs: Sequence[Run], confidence: float = CONFIDENCE) -> list[dict[str, Any]]:
     """The series of a campaign with their figures; findings are made from these (audit/campaign/scaling.py)."""
-    cells = measured_cells(runs)
+    cells = measured_cells(runs, confidence)
     return [_describe(name, members, cells) for name, members in _series(cells).items()]
 
 
@@ -113,7 +120,7 @@ def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredC
         "protocol": protocol,
         "baseline": base.cell,
         "baseline_devices": base.values["devices"],
-        "law": fit(kind, {c.values["devices"]: _rates(c) for c in comparable}) if kind else None,
+        "law": fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
         "runs": points,
     }
 
@@ -158,8 +165,8 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
     seconds, base_seconds = ({r.metrics.repeat: r.metrics.total_wall_time_s for r in c.runs} for c in (cell, base))
     jobs = times_per_second(list(seconds.values()))
     base_jobs = times_per_second(list(base_seconds.values()))
-    paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value)
-    return paired or ratio(jobs, base_jobs)
+    paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value, cell.confidence)
+    return paired or ratio(jobs, base_jobs, cell.confidence)
 
 
 def _best_single(

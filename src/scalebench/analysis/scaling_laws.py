@@ -40,7 +40,7 @@ def karp_flatt(speedup: dict[str, Any] | None, devices: int) -> dict[str, Any] |
     }
 
 
-def fit(kind: str, rates: dict[int, list[float]]) -> dict[str, Any]:
+def fit(kind: str, rates: dict[int, list[float]], confidence: float = CONFIDENCE) -> dict[str, Any]:
     """The law of a series. `rates`: devices -> tokens/s of each repeat, in the order of repeats.
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
@@ -64,7 +64,7 @@ def fit(kind: str, rates: dict[int, list[float]]) -> dict[str, Any]:
     low = None
     high = None
     if repeats > 1:
-        half = float(stdtrit(repeats - 1, (1 + CONFIDENCE) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
+        half = float(stdtrit(repeats - 1, (1 + confidence) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half
     lack = _lack_of_fit(law, fractions, speedups)
     limit = 1 / value if law == "amdahl" and 0 < value <= 1 and not lack else None

@@ -23,6 +23,9 @@ from scalebench.analysis.confidence import CONFIDENCE
 
 POWER = 0.8
 MOST_REPEATS = 1000
+# Two repeats are compared with nothing: if the machine has two clock states, both runs of a cell are in one of them
+# every other time, and two or three equal cells are told apart in 8 % of campaigns (docs/statistics.md).
+FEWEST = 3
 DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent
 Method = Literal["tukey-blocks", "tukey-kramer"]
 UNEQUAL_NOISE = 0.05  # level of the test that cells are equally noisy
@@ -39,6 +42,7 @@ class Family:
     half: np.ndarray  # half-width of the simultaneous interval, same index
     sd: float  # of the logarithm of the ratio of two runs, pooled over pairs
     freedom: float  # of that
+    confidence: float = CONFIDENCE
 
     def low(self, i: int, j: int) -> float:
         return math.exp(self.log_ratio[i, j] - self.half[i, j])
@@ -63,19 +67,20 @@ def compare_all(
 ) -> Family | None:
     """`rates`: cell -> repeat -> tokens/s; `values`: the rates that are printed, around which intervals lie.
 
-    None where a cell has one run, or there is one cell. Without `values` ratios are those of geometric means.
+    None where a cell has fewer than FEWEST runs, or there is one cell. Without `values` ratios are those of geometric
+    means.
     """
     cells = list(rates)
     repeats = [sorted(rates[cell]) for cell in cells]
     n = min((len(of_cell) for of_cell in repeats), default=0)
-    if len(cells) < 2 or n < 2:
+    if len(cells) < 2 or n < FEWEST:
         return None
     logs = [np.log([rates[cell][k] for k in ks]) for cell, ks in zip(cells, repeats, strict=True)]
     matched = all(ks == repeats[0] for ks in repeats)
     half, sd, freedom = (_tukey_blocks if matched else _tukey_kramer)(logs, confidence)
     centre = np.log([values[cell] for cell in cells]) if values else np.array([x.mean() for x in logs])
     log_ratio = centre[:, None] - centre[None, :]
-    return Family(cells, "tukey-blocks" if matched else "tukey-kramer", n, log_ratio, half, sd, freedom)
+    return Family(cells, "tukey-blocks" if matched else "tukey-kramer", n, log_ratio, half, sd, freedom, confidence)
 
 
 def _tukey_blocks(logs: list[np.ndarray], confidence: float) -> tuple[np.ndarray, float, float]:
@@ -175,15 +180,18 @@ def _letter(place: int) -> str:
     return chr(ord("a") + place) if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
 
 
-def repeats_to_resolve(family: Family, effect: float, confidence: float = 0.95) -> tuple[int, int]:
+def repeats_to_resolve(family: Family, effect: float) -> tuple[int, int]:
     """How many repeats per cell tell two cells apart that differ by `effect` (0.05: 5 %), four times out of five.
 
-    A range, from the interval of the standard deviation (chi-square, `confidence`); at most MOST_REPEATS.
+    A range, from the interval of the standard deviation (chi-square, 95 %); at most MOST_REPEATS.
     """
-    low, high = sd_interval(family.sd, family.freedom, confidence)
+    low, high = sd_interval(family.sd, family.freedom)
     log_effect = math.log1p(effect)
     k = len(family.cells)
-    return fewest_repeats(low, k, log_effect), fewest_repeats(high, k, log_effect)
+    return (
+        fewest_repeats(low, k, log_effect, family.confidence),
+        fewest_repeats(high, k, log_effect, family.confidence),
+    )
 
 
 def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
@@ -193,14 +201,14 @@ def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[fl
     return low, sd * math.sqrt(freedom / float(chdtri(freedom, 1 - tail)))
 
 
-def fewest_repeats(sd: float, k: int, log_effect: float) -> int:
+def fewest_repeats(sd: float, k: int, log_effect: float, confidence: float = CONFIDENCE) -> int:
     """The smallest n from 3 on; by bisection, as what n repeats detect falls with n."""
     below, enough = 2, 3
-    while enough < MOST_REPEATS and detectable(enough, k) * sd > log_effect:
+    while enough < MOST_REPEATS and detectable(enough, k, confidence) * sd > log_effect:
         below, enough = enough, min(2 * enough, MOST_REPEATS)
     while enough - below > 1:
         middle = (below + enough) // 2
-        if detectable(middle, k) * sd > log_effect:
+        if detectable(middle, k, confidence) * sd > log_effect:
             below = middle
         else:
             enough = middle
@@ -208,17 +216,18 @@ def fewest_repeats(sd: float, k: int, log_effect: float) -> int:
 
 
 @lru_cache(maxsize=4096)
-def detectable(n: int, k: int, power: float = POWER) -> float:
-    """Log ratio of two cells, in units of the sd of a pair of runs, that n repeats of k cells tell apart with `power`.
+def detectable(n: int, k: int, confidence: float = CONFIDENCE) -> float:
+    """Log ratio of two cells, in units of the sd of a pair of runs, that n repeats of k cells tell apart with a
+    probability of POWER.
 
     Under the rule of `_tukey_blocks`. With z the error of the mean and t the threshold that a draw has, the claim is
-    made from an effect of t - z on; its `power` quantile is the answer.
+    made from an effect of t - z on; its POWER quantile is the answer.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
     z = random.standard_normal(DRAWS)
     freedom = (k - 1) * (n - 1)
-    pooled = _near_quantile(CONFIDENCE, k, freedom) / math.sqrt(2) * np.sqrt((own + others) / freedom)
-    paired = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * np.sqrt(own / (n - 1))
-    return float(np.quantile(np.maximum(pooled, paired) - z, power)) / math.sqrt(n)
+    pooled = _near_quantile(confidence, k, freedom) / math.sqrt(2) * np.sqrt((own + others) / freedom)
+    paired = float(stdtrit(n - 1, (1 + confidence) / 2)) * np.sqrt(own / (n - 1))
+    return float(np.quantile(np.maximum(pooled, paired) - z, POWER)) / math.sqrt(n)

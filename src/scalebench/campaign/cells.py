@@ -146,10 +146,10 @@ def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
         raise UserError(f"vary: {sizes} makes {cells:,} cells; at most {MOST_CELLS:,} are allowed", key=("vary",))
-    runs = cells * campaign.repeats
+    runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
         raise UserError(
-            f"repeats: {cells:,} cells x {campaign.repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
+            f"repeats: {cells:,} cells x {campaign.most_repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
             "allowed",
             key=("repeats",),
         )

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, Strict, create_model, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
 from scalebench.campaign.field import Section, axis_prefix, key, unit_of
 from scalebench.campaign.geometry import Geometry, GeometryKey
 from scalebench.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scalebench.campaign.optimizer import Optimizer, Schedule
 from scalebench.campaign.question import Percent, Question
+from scalebench.campaign.repeats import RepeatUntil
 from scalebench.campaign.unmeasured import Forecasting, Frontier, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
@@ -74,30 +76,6 @@ class Workload(Section):
         ge=1,
         le=10**6,
     )
-
-
-Decay = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Optimizer(Section):
-    """AdamW; the learning rate is the peak of the schedule."""
-
-    name: Literal["adamw"] = key("adamw", "Update rule.", "none")
-    learning_rate: float = key(1e-3, "Peak learning rate.", "none", gt=0, le=1000)
-    betas: Annotated[tuple[Decay, Decay], Strict(False)] = key(
-        (0.9, 0.95), "Decay of the first and second moment.", "none"
-    )
-    eps: float = key(1e-8, "Added to the root of the second moment.", "none", gt=0, le=1)
-    weight_decay: float = key(0.1, "Decoupled weight decay.", "none", ge=0, le=1000)
-    max_grad_norm: float = key(1.0, "Clip the global gradient norm at this value; 0 does not clip.", "none", ge=0)
-
-
-class Schedule(Section):
-    """Learning rate against step, over warm-up and window together."""
-
-    name: Literal["constant", "linear", "cosine"] = key("constant", "Shape of the decay after the ramp.", "none")
-    ramp_steps: int = key(0, "Steps over which the rate rises linearly from 0.", "optimizer steps", ge=0, le=2 * 10**7)
-    final_fraction: float = key(0.1, "Where linear and cosine end, as a part of the peak.", "none", ge=0, le=1)
 
 
 class Work(Section):
@@ -294,7 +272,13 @@ class Comparison(Section):
     )
     a: Choice = key(Choice(), "The arm that is compared with: what differs from the sections above.", "none")
     b: Choice = key(Choice(), "The arm that is asked about.", "none")
-    pairs: int = key(8, "Pairs of A and B. The interval is over pairs.", "pairs", ge=2, le=10_000)
+    pairs: int = key(
+        8,
+        "Pairs of A and B, an even number: A goes first in half of them. The interval is over pairs.",
+        "pairs",
+        ge=2,
+        le=10_000,
+    )
     null_pairs: int = key(
         4,
         "Pairs of A and A, mixed among the others: what the method sees where there is nothing to see.",
@@ -302,6 +286,15 @@ class Comparison(Section):
         ge=2,
         le=10_000,
     )
+
+    @field_validator("pairs")
+    @classmethod
+    def _balanced(cls, pairs: int) -> int:
+        if pairs % 2:
+            raise ValueError(
+                f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
+            )
+        return pairs
 
 
 class Campaign(Section):
@@ -336,14 +329,26 @@ class Campaign(Section):
         "no more is recommended. Changing it re-runs nothing.",
         "part of the tokens/s",
     )
-    repeats: int = key(
+    repeats: Annotated[int, Field(ge=1, le=10_000)] | RepeatUntil = key(
         3,
-        "Runs per cell, each in fresh processes. Intervals need 2, and 5 or more are better.",
+        "Runs per cell, each in fresh processes. Intervals need 2, claims 3, and 5 or more are better. Or a mapping: "
+        "repeat until the comparison is decided.",
         "runs",
-        ge=1,
-        le=10_000,
     )
     resources: Resources = key(Resources(), Resources.__doc__, "none")
+
+    @property
+    def repeat_until(self) -> RepeatUntil | None:
+        """The rule by which repeats end, if their number is not fixed."""
+        return self.repeats if isinstance(self.repeats, RepeatUntil) else None
+
+    @property
+    def fewest_repeats(self) -> int:
+        return self.repeats.at_least if isinstance(self.repeats, RepeatUntil) else self.repeats
+
+    @property
+    def most_repeats(self) -> int:
+        return self.repeats.at_most if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @field_validator("title")
     @classmethod

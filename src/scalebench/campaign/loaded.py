@@ -108,6 +108,12 @@ class LoadedCampaign:
                 "forecast.hold_out: with resources.same_allocation all cells run in one job, none after the forecast",
                 ("forecast", "hold_out"),
             )
+        if held_out and self.campaign.repeat_until:
+            raise UserError(
+                "forecast.hold_out: the forecast is made from all repeats of the other cells, whose number is not "
+                "known before the held-out ones have run; give repeats as a number",
+                ("forecast", "hold_out"),
+            )
 
     @property
     def communicating_groups(self) -> dict[str, str]:
@@ -154,20 +160,27 @@ class LoadedCampaign:
             slugs = sorted(cell.slug for cell in self.cells)
             random.Random(f"{self.name} {repeat}").shuffle(slugs)
             places |= {name: place for place, name in enumerate(slugs, start=1)}
-        return (self.campaign.repeats - repeat) * len(places) + places[slug]
+        return (self.campaign.most_repeats - repeat) * len(places) + places[slug]
 
     @cached_property
     def _orders(self) -> dict[int, dict[str, int]]:
         return {}
 
-    def runs(self, results: Path) -> list[Path]:
+    def runs(self, results: Path, repeats: int | None = None) -> list[Path]:
         """The folders of all runs, in the order of cells and repeats."""
-        return [folder for folder, *_ in self.planned(results)]
+        return [folder for folder, *_ in self.planned(results, repeats)]
 
-    def planned(self, results: Path) -> list[tuple[Path, Cell, int]]:
-        """Folder, cell and repeat of all runs."""
-        repeats = range(1, self.campaign.repeats + 1)
-        return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in repeats]
+    def planned(self, results: Path, repeats: int | None = None) -> list[tuple[Path, Cell, int]]:
+        """Folder, cell and repeat of all runs; the first `repeats` of each cell, if given."""
+        numbers = range(1, (repeats or self.repeats(results)) + 1)
+        return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in numbers]
+
+    def repeats(self, results: Path) -> int:
+        """Runs of each cell: those planned, or with `repeats.resolve` those that the looks so far ask for."""
+        rule = self.campaign.repeat_until
+        if rule is None:
+            return self.campaign.most_repeats
+        return next((n for n in rule.looks() if not goes_on(look_file(results, self.name, n))), rule.at_most)
 
     def check_files(self) -> None:
         """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
@@ -258,6 +271,21 @@ def frontier_file(results: Path, campaign: str, cell: str) -> Path:
 
 def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
     return results / campaign / "runs" / cell / f"rep{repeat}"
+
+
+def look_file(results: Path, campaign: str, repeats: int) -> Path:
+    """Where the look at the first `repeats` runs of each cell is written (analysis/stopping.py)."""
+    return results / campaign / "looks" / f"{repeats}.json"
+
+
+def goes_on(look: Path) -> bool:
+    """Whether that look asked for more repeats; not if there was none. Raises UserError where its file is damaged."""
+    if not look.is_file():
+        return False
+    try:
+        return bool(json.loads(look.read_bytes())["goes_on"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise damaged(look, f"it does not say whether repeats go on: {error}"[:100]) from None
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:

@@ -21,7 +21,7 @@ Percent = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$", "examples": ["2 %"]},
                 {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
             ]
         }

@@ -50,7 +50,7 @@ def _check_planned(target: str, loaded: LoadedCampaign) -> None:
     """Runs and traces that the campaign does not plan are refused."""
     if match := RUN.fullmatch(target):
         loaded.cell(match["cell"])
-        rep, repeats = match["rep"], loaded.campaign.repeats
+        rep, repeats = match["rep"], loaded.campaign.most_repeats
         if not rep.isdecimal() or not 1 <= int(rep[:9]) <= repeats:
             raise UserError(f"{target}: {loaded.path} plans repeats 1 to {repeats} (key: repeats)")
     if match := TRACE.fullmatch(target):

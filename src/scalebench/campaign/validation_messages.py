@@ -34,7 +34,9 @@ class Lines(dict[tuple, int]):
 
 def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
     """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
-    faults = {_place(e["loc"], data): e for e in reversed(error.errors())}
+    # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
+    errors = sorted(error.errors(), key=lambda e: e["type"] not in ("missing", "value_error"))
+    faults = {_place(e["loc"], data): e for e in reversed(errors)}
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {p: e for p, e in faults.items() if not _known_to_another(p, e, schema)} or faults
     deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalebench import __version__
-from scalebench.cli.arguments import Group, command, on_campaign, path, results_option
+from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option
 from scalebench.errors import damaged, missing
 
 if TYPE_CHECKING:
@@ -56,8 +56,33 @@ def analyse(args: argparse.Namespace) -> None:
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
     campaign = loaded.campaign
-    report = scaling_report(loaded.name, campaign.title, runs, all_findings, campaign.margin, loaded.question)
+    report = scaling_report(
+        *(loaded.name, campaign.title, runs, all_findings),
+        margin=campaign.margin,
+        question=loaded.question,
+        repeat_until=campaign.repeat_until,
+    )
     write_json(folder / "scaling_report.json", report)
+
+
+def look(args: argparse.Namespace) -> None:
+    from scalebench.analysis.scaling import scaling_report
+    from scalebench.audit.finding import Findings
+    from scalebench.errors import UserError
+    from scalebench.files import write_json
+
+    loaded, runs = _runs(args, args.repeats)
+    rule = loaded.campaign.repeat_until
+    if rule is None:
+        raise UserError(f"{args.campaign}: repeats is a number; there is nothing to decide")
+    # Rates alone decide when repeats end: what a check finds in them is for the report.
+    unchecked = Findings(campaign=loaded.name, checks=[], findings=[])
+    report = scaling_report(
+        *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
+    )
+    write_json(args.out, report["repeats"])
+    what = "goes on" if report["repeats"]["goes_on"] else f"ends: {report['repeats']['why']}"
+    print(f"{loaded.name}: {args.repeats} repeats; {what}")
 
 
 def comparison(args: argparse.Namespace) -> None:
@@ -143,6 +168,7 @@ def pdf(args: argparse.Namespace) -> None:
 
 
 def _page_inputs(args: argparse.Namespace) -> tuple:
+    from scalebench.preflight.doctor import DOCTOR, read_report
     from scalebench.report.charts.catalog import charts_of
     from scalebench.report.page_inputs import PageInputs
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
@@ -166,6 +192,7 @@ def _page_inputs(args: argparse.Namespace) -> tuple:
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
         forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
+        doctor=read_report(args.results / DOCTOR),
     )
 
 
@@ -213,12 +240,12 @@ def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: l
     print(f"{args.html}: the comparison as a page", file=sys.stderr)
 
 
-def _runs(args: argparse.Namespace) -> tuple:
+def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.unreadable import planned_run
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    planned = loaded.planned(args.results)
+    planned = loaded.planned(args.results, repeats)
     return loaded, [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
 
 
@@ -268,6 +295,10 @@ def add_stages(stages: Group) -> None:
         ("pdf", pdf, "report.pdf: a short paper"),
     ):
         results_option(on_campaign(stages, name, stage, doc))
+    looks = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
+    results_option(looks)
+    looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
+    looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
     tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
     tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
     tables.add_argument("folder", type=path, help="results/<campaign>")

@@ -110,7 +110,7 @@ def plan(args: argparse.Namespace) -> None:
     elif args.price_date:
         raise UserError("--price-date is the date of a price; give --price as well")
     evidence = evidence_of(args.campaign, args.results)
-    made = make_plan(evidence, price, args.budget, args.watts)
+    made = make_plan(evidence, price, args.budget, args.watts, args.count_memory)
     folder = args.results / evidence.loaded.name / PLANS
     print(plan_text(evidence.loaded, made))
     result = spent(folder, evidence.runs)
@@ -285,6 +285,8 @@ def add(commands: Group) -> None:
     planned.add_argument("--price-date", metavar="DATE", help="when the price was true (default: today)")
     text = "power of a device (default: as measured, where there is an energy counter)"
     planned.add_argument("--watts", type=_positive, metavar="W", help=text)
+    text = "count the memory of cells that runs say nothing of, by torch's trackers on fake tensors (some seconds)"
+    planned.add_argument("--count-memory", action="store_true", help=text)
     planned.add_argument("--budget", type=_positive, metavar="H", help="device hours that may be spent")
     results_option(planned)
 

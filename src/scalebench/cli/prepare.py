@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 def campaign_validate(args: argparse.Namespace) -> None:
+    from scalebench.campaign.repeats import repeats_text
     from scalebench.preflight.planned_work import planned_work
 
     loaded = _checked(args.campaign)
-    cells, repeats = len(loaded.cells), loaded.campaign.repeats
-    runs = plural(cells * repeats, "run")
-    print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {plural(repeats, 'repeat')} = {runs}")
+    cells, campaign = len(loaded.cells), loaded.campaign
+    fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
+    runs = fewest + plural(cells * campaign.most_repeats, "run")
+    print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
     print(planned_work(loaded, args.results, _drawn(loaded)).text)
 
 

@@ -41,9 +41,10 @@ class Held:
 def buffer_bytes(held: Held, devices: int) -> float:
     """Bytes that a strategy holds beside state and activations on one of `devices` devices.
 
-    ddp: flat buckets beside the gradients. fsdp: two whole blocks and the root, a block of gradients in fp32, and
-    whole gradients until the boundary where micro-batches are accumulated. zero1, zero2: a reduce and a gather
-    bucket. zero3: what stays gathered and what is gathered ahead. Nothing of it on one device.
+    ddp: nothing, as its gradients are views of its buckets. zero0: buckets beside the gradients. fsdp: two whole blocks
+    and the root, a block of gradients in fp32, and whole gradients until the boundary where micro-batches are
+    accumulated. zero1, zero2: a reduce and a gather bucket. zero3: what stays gathered and what is gathered ahead.
+    Nothing of it on one device.
     """
     if devices < 2:
         return 0.0
@@ -51,7 +52,7 @@ def buffer_bytes(held: Held, devices: int) -> float:
     p = held.parameters
     b = held.width
     bucket = min(held.bucket_elements or ZERO_BUCKET, p)
-    if strategy in ("ddp", "zero0"):
+    if strategy == "zero0":
         return 4.0 * p
     if strategy == "fsdp":
         whole = 4.0 * p if held.accumulation > 1 else 0.0

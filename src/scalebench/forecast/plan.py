@@ -1,7 +1,7 @@
 """The plan of a campaign: what each cell takes, whether it fits, what may be left out and what to measure next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -25,6 +25,7 @@ from scalebench.forecast.planner import (
     within_budget,
 )
 from scalebench.forecast.settings import group_of, held_of, measured_of, series_key
+from scalebench.forecast.tracked_memory import tracked_memory
 from scalebench.record.run import MeasuredRun
 
 RESOLUTION = 0.05  # relative difference between two cells that the repeats are counted for
@@ -47,6 +48,7 @@ class PlanRow:
     plan: CellPlan | None
     repeats_done: int
     power: Power | None = None
+    counted: bool = False  # memory by torch's trackers, not by measured runs
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,16 @@ class Plan:
 
 
 def make_plan(
-    evidence: Evidence, price: Price | None = None, budget: float | None = None, watts: float | None = None
+    evidence: Evidence,
+    price: Price | None = None,
+    budget: float | None = None,
+    watts: float | None = None,
+    count_memory: bool = False,
 ) -> Plan:
-    """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it."""
+    """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it.
+
+    `count_memory`: by torch's trackers where runs say nothing of it, which takes seconds.
+    """
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
     calibration = calibrate(evidence, known, loaded.cells) if known else None
@@ -80,12 +89,30 @@ def make_plan(
         plan = None
         duration = _duration(cell, runs, evidence, step) if step else None
         if duration:
-            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.repeats, duration)
+            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, duration)
         used, fits = _memory(cell, evidence)
         tokens = rate(cell, step) if step else None
         size, power = group_of(cell).size, _power(cell, evidence, watts)
         rows.append(PlanRow(cell.slug, size, step, tokens, basis, reason, measure, used, fits, plan, len(runs), power))
+    if count_memory:
+        rows = _counted(evidence, rows)
     return _concluded(evidence, rows, price, budget)
+
+
+def _counted(evidence: Evidence, rows: list[PlanRow]) -> list[PlanRow]:
+    """The rows with memory by torch's trackers where it was unknown and can be counted."""
+    cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}
+    unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
+    answers = dict(zip(unknown, tracked_memory([cells[slug] for slug in unknown]), strict=True)) if unknown else {}
+    capacity = _capacity(evidence)
+    counted = []
+    for row in rows:
+        nbytes = answers[row.cell].peak if row.cell in answers else None
+        if nbytes is not None:
+            fits = verdict(nbytes, capacity) if capacity else "unknown"
+            row = replace(row, memory_bytes=nbytes, fits=fits, counted=True)
+        counted.append(row)
+    return counted
 
 
 def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
@@ -196,20 +223,23 @@ def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
     """Peak bytes of a device, and the verdict where the device's memory is known (GPUs)."""
     if cell.is_open:
         return None, "unknown"
-    peaks, capacities = [], []
+    peaks = []
     for other in evidence.loaded.cells:
         for run in evidence.runs.get(other.slug, []):
             reserved = run.metrics.memory.max_cuda_reserved_bytes
             if reserved is None or series_key(other) != series_key(cell):
                 continue
             peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
-    for runs in evidence.runs.values():
-        for run in runs:
-            gpus = run.metrics.hardware.get("gpus") or []
-            capacities += [device_bytes(gpu.get("memory", "")) for gpu in gpus]
     try:
         used = fit_memory(held_of(cell), peaks).at(cell.batch.micro, group_of(cell).size)
     except Unsupported:
         return None, "unknown"
-    known = [c for c in capacities if c]
-    return used, verdict(used, min(known)) if known else "unknown"
+    capacity = _capacity(evidence)
+    return used, verdict(used, capacity) if capacity else "unknown"
+
+
+def _capacity(evidence: Evidence) -> float | None:
+    """Bytes of the smallest GPU that ran; None where none did."""
+    gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
+    known = [nbytes for gpu in gpus if (nbytes := device_bytes(gpu.get("memory", "")))]
+    return min(known, default=None)

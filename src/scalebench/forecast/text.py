@@ -131,6 +131,7 @@ def _plan_row(row: PlanRow) -> list[str]:
     tokens = row.tokens_per_s
     plan = row.plan
     memory = "" if row.memory_bytes is None else f"{size(row.memory_bytes)}, {row.fits}"
+    memory += " (counted)" if row.counted else ""
     return [
         row.cell,
         _range(step, 1e3) if step else "",

@@ -159,7 +159,7 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
     """
     i = 0
     while i < len(lines):
-        fields = _fields(lines[i][1])
+        fields = _fields(lines[i][1]) if _may_be_row(lines[i][1]) else []
         if not _is_row(fields):
             i += 1
             continue
@@ -176,6 +176,12 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
         i = j
 
 
+def _may_be_row(text: str) -> bool:
+    """Whether two words of a line, or more, begin like a figure; most lines of logs and documents end here."""
+    return sum(word[0] in FIGURE_STARTS for word in text.split()) >= 2
+
+
+FIGURE_STARTS = frozenset("0123456789+-~.,nNoO")
 Field = tuple[str, int, int]
 
 

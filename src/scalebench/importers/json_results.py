@@ -17,6 +17,7 @@ DEEPEST, MOST_RECORDS = 8, 5_000
 MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}
 STRONG = RESULTS - WEAK
+OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 MOST_KEYS, MOST_NAMED = 400, 200  # of a file; one with more is a catalogue of something else
 DIFFERENT = 24  # sets of keys; a file with more is a catalogue of something else
@@ -95,11 +96,15 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> lis
                 if isinstance(v, str | int | float) and not isinstance(v, bool)
             }
     for key, child in children.items():
+        if _is_record(own) and OF_RANKS.search(key):
+            continue
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
             below += _records(child, key if isinstance(child, dict) else "", shared, depth + 1)
     if below:
         return below
-    return [Record(name, shared)] if _understood(shared) else []
+    # A part without a figure of its own is not a result, although the figures around it hold for it, too.
+    printed = {k: v for k, v in shared.items() if k not in inherited or k in own}
+    return [Record(name, shared)] if _understood(printed) else []
 
 
 def _is_leaf(data: dict[str, Any]) -> bool:

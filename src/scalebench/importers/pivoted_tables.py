@@ -106,6 +106,9 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
             table.rows.append(row)
 
 
+WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){0,2}per sec(?:ond)?\b")
+
+
 def _hinted_kind(grid: Grid) -> TableColumn | None:
     """What the figures of a table are, by its first heading ("Throughput (img/s)"), its caption, or its section."""
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
@@ -116,6 +119,8 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
             column = column_of(part)
             if column.kind in RESULTS:
                 return column
+        if m := WORK_PER_SECOND.search(text):
+            return column_of(f"{m[1]}/s")
         if re.search(r"(?i)speed-?ups?\b|scalab|relative to (?:a |the )?(?:single|one|1|baseline)", text):
             return TableColumn(text, "speedup")
         if re.search(r"(?i)accurac", text):

@@ -19,6 +19,7 @@ from scalebench.importers.tables import read_table
 from scalebench.importers.text_files import Unreadable
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
+REPORT_LINES = 2_000  # at either end of a long text
 
 
 def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
@@ -72,6 +73,8 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
     if path.stat().st_size > LARGEST_TEXT:
         return False
     lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
+    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends
+        lines = [*lines[:REPORT_LINES], (lines[REPORT_LINES][0], ""), *lines[-REPORT_LINES:]]
     document = read_document(lines, "text")
     taken = 0
     for grid in [*document.grids, *report_blocks(lines)]:

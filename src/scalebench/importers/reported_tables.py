@@ -137,11 +137,11 @@ class ReportedRow:
 
     @property
     def devices(self) -> int | None:
-        """Devices in all: stated, or nodes x devices per node."""
-        stated = self.value("devices")
+        """Devices in all: stated, or the processes, or nodes x devices per node, of which some may be idle."""
+        stated = self.value("devices") or self.value("processes")
         if stated is None:
             nodes, each = self.value("nodes"), self.value("devices_per_node")
-            stated = nodes * each if nodes and each else self.value("processes")
+            stated = nodes * each if nodes and each else None
         return int(stated) if stated and stated == int(stated) and stated > 0 else None
 
     @property

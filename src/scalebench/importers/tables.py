@@ -84,6 +84,10 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     return understood * 2 > len(labels) and understood >= 2
 
 
+PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
+NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")
+
+
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
     """Columns that are one number of devices or one strategy each, with figures below them; {} unless there are two."""
     settings: dict[int, Description] = {}
@@ -94,6 +98,9 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
         description = described(column.heading)
         if counted:
             description.numbers["devices"] = counted[0]
+        elif (product := PRODUCT.fullmatch(column.heading.strip())) and NODES_TIMES_DEVICES.search(grid.header[0]):
+            nodes, each = int(product[1]), int(product[2])
+            description.numbers |= {"nodes": nodes, "devices": nodes * each}
         if (
             not description.numbers
             and not description.words

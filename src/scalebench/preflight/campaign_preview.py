@@ -5,6 +5,7 @@ from collections import defaultdict
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.campaign.repeats import repeats_text
 from scalebench.cores import available_cores
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu, cuda_devices
@@ -31,7 +32,8 @@ def show(loaded: LoadedCampaign) -> str:
                 requirements.size(held) if (held := requirements.state(cell)) else "unknown",
             ]
         )
-    runs, gpus = len(loaded.cells) * campaign.repeats, cuda_devices()
+    fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
+    gpus = cuda_devices()
     hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
@@ -45,13 +47,18 @@ def show(loaded: LoadedCampaign) -> str:
         "state/device",
     ]
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
+    tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
     return (
-        f"{campaign.title}\n\n{table}\n\n{cells} x {campaign.repeats} repeats = {runs} runs, "
-        f"{total * campaign.repeats:,} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
+        f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_span(fewest, runs)} runs, "
+        f"{tokens_text} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
         f"so at most {hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
     )
+
+
+def _span(fewest: int, most: int) -> str:
+    return f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def _padding(loaded: LoadedCampaign) -> str:

@@ -27,7 +27,8 @@ ANALYSES = 7  # jobs of the report beside its tables and charts
 class Planned:
     """How many runs of each kind a campaign makes, and how long they may take."""
 
-    timed: int
+    timed: int  # with `repeats.resolve` at most
+    fewest: int  # timed runs before the first look at the results
     compared: int  # runs in the pairs of A/B comparisons
     traced: int
     replayed: int  # workloads whose first steps are replayed as a reference
@@ -39,7 +40,8 @@ class Planned:
     @property
     def text(self) -> str:
         """One sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about 15 minutes (...)"."""
-        parts = [plural(self.timed, "timed run")]
+        several = f"{self.fewest:,} to " if self.fewest < self.timed else ""
+        parts = [several + plural(self.timed, "timed run")]
         parts += [plural(self.compared, "run") + " in A/B pairs"] if self.compared else []
         parts += [plural(self.traced, "trace")] if self.traced else []
         parts += [plural(self.replayed, "reference")] if self.replayed else []
@@ -47,7 +49,8 @@ class Planned:
         searches = plural(self.searched, "search for a micro-batch", "searches for a micro-batch")
         parts += [searches] if self.searched else []
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-        return f"{counts}: about {duration(self.seconds)} one after the other ({self.basis})"
+        most = "at most " if several else ""
+        return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis})"
 
 
 def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
@@ -59,7 +62,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     times = run_times(results, loaded.name)
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
-    timed = [cell for cell in loaded.cells for _ in range(campaign.repeats)]
+    timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
     seconds = sum(times.seconds(cell) + JOB_S for cell in timed)
     seconds += sum(times.seconds(arm) + PAIR_S for arm in arms)
     seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
@@ -76,7 +79,10 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
     seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
     basis = times.basis([*timed, *arms])
-    return Planned(len(timed), len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis)
+    fewest = len(loaded.cells) * campaign.fewest_repeats
+    return Planned(
+        len(timed), fewest, len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis
+    )
 
 
 def _replay_s(path: Path) -> float:

@@ -52,7 +52,7 @@ def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
 
 def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
     """The rule, the request, the name and the number of the jobs that measure."""
-    resources, repeats = loaded.campaign.resources, loaded.campaign.repeats
+    resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
     if resources.same_allocation:
         yield "same_allocation", job_together(loaded.cells, resources), "all cells of a repeat", repeats
     else:

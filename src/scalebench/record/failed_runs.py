@@ -23,7 +23,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
         reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(name)
     if not count:
         return None
-    total = len(loaded.cells) * loaded.campaign.repeats
+    total = len(loaded.cells) * loaded.repeats(results)
     lines = [f"{count} of {plural(total, 'run')} of {loaded.name} failed (rows of the report):"]
     for reason, names in reasons.items():
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

@@ -13,7 +13,7 @@ from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
-from scalebench.report.page_facts import environment_facts, machine, protocol, when
+from scalebench.report.page_facts import environment_facts, machine, machine_check, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
 from scalebench.report.sentences.answer import conclude
@@ -22,6 +22,7 @@ from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
 from scalebench.report.sentences.waterfall import loss_sentence
+from scalebench.report.tables.cells import restated
 from scalebench.report.tables.columns import DEFINITIONS, HUMAN
 from scalebench.report.tables.comparison import comparison_rows
 from scalebench.report.tables.forecast import forecast_human
@@ -64,6 +65,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "machine": machine(inputs.runs),
         "campaign_file": inputs.campaign_file,
         "tables": _tables(inputs),
+        "restated": restated(inputs.cells),
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
         "without_baseline": _without_baseline(report),
@@ -86,6 +88,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "base": f"{out.parent}/",
         "lost": lost_files(inputs.runs),
         "environment": environment_facts(inputs.runs),
+        "machine_check": machine_check(inputs.doctor, inputs.runs),
         "protocol": protocol(inputs.runs),
     }
     write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))

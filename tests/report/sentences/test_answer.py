@@ -5,6 +5,7 @@ from synthetic import cells, rewrite, write_run
 
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.scaling import scaling_report
+from scalebench.campaign.repeats import RepeatUntil
 from scalebench.report.sentences.answer import conclude
 from scalebench.report.sentences.ratios import ab_sentence, interval_text
 
@@ -15,7 +16,7 @@ STEADY = (1.0, 1.01, 0.99, 1.005, 0.995)  # a cell's step times relative to thei
 def campaign(tmp_path):
     """Runs of cells, (strategy, geometry) -> step time in seconds, or one for each repeat."""
 
-    def make(times, repeats=5, question=None, change=None):
+    def make(times, repeats=5, question=None, change=None, repeat_until=None):
         runs = []
         for k, ((strategy, geometry), given) in enumerate(times.items()):
             (cell,) = cells(vary={"strategy": [strategy], "geometry": [geometry]})
@@ -28,7 +29,7 @@ def campaign(tmp_path):
         findings = campaign_findings("demo", runs)
         sound = [f for f in findings.findings if f.code != "traffic-differs"]  # synthetic traffic is ddp's
         findings = findings.model_copy(update={"findings": sound})
-        return scaling_report("demo", "Does it pay off?", runs, findings, question=question)
+        return scaling_report("demo", "Does it pay off?", runs, findings, question=question, repeat_until=repeat_until)
 
     return make
 
@@ -142,6 +143,38 @@ def test_a_question_about_incomparable_cells(campaign):
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}
     answer = conclude(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
     assert answer.verdict == "No answer: zero2-n1x2 and ddp-n1x2 differ in torch_version"
+
+
+def test_a_question_is_not_answered_by_two_repeats(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
+    assert answer.verdict == "Cannot tell yet: n=2, at least 1 more repeat per cell"
+
+
+def test_why_repeats_ended_is_the_last_bullet(campaign):
+    until = RepeatUntil(resolve=0.03, at_most=5)
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.08}
+    answer = conclude(campaign(times, repeats=4, repeat_until=until))
+    assert topics(answer)[-1] == "repeats"
+    assert answer.bullets[-1].text == (
+        "Stopped after 4 repeats per cell: decided; intervals allow for having looked after 3 and 4"
+    )
+
+
+def test_a_budget_that_did_not_suffice_is_said(campaign):
+    until = RepeatUntil(resolve=0.03, at_most=5)
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}, repeat_until=until))
+    assert "5 repeats per cell, still undecided at 3 % (repeats.at_most)" in text_of(answer, "repeats")
+    assert not answer.decided
+
+
+def test_a_difference_that_does_not_matter_is_an_answer(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.06}
+    answer = conclude(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
+    assert answer.verdict == "No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.00x"
+    assert answer.decided
 
 
 def test_invalid_numbers_answer_nothing(campaign):

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from scalebench.report.number_format import estimate, number
+from scalebench.report.tables.cells import restated, scaling_rows
 from scalebench.report.tables.columns import HUMAN
 from scalebench.report.tables.latex import escaped, latex
 
@@ -118,3 +119,20 @@ def test_what_was_learnt_stands_beside_the_throughput(results):
     assert rows[3]["time to loss (s) [95 %]"] == "–"
     assert "target loss 6.3664" in "".join(lines[-4:])
     assert "accuracy" not in header, "tokens have none"
+
+
+def test_cells_of_one_size_that_cannot_be_told_apart_share_a_letter(results, tmp_path):
+    """Without others of its size a cell has no letter, and a table without letters has no column for them."""
+    assert "| group" not in (results.tables() / "scaling.md").read_text().splitlines()[0]
+    report = {"series": [], "ranking": [{"cells": [{"cell": "a", "letters": "a"}, {"cell": "b", "letters": "ab"}]}]}
+    rows = scaling_rows(pd.DataFrame({"cell": ["a", "b", "c"]}), report)
+    assert rows["letters"].tolist()[:2] == ["a", "ab"]
+    assert pd.isna(rows["letters"][2])
+
+
+def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):
+    note = "All cells need as many steps to the target loss, so time to loss is tokens/s once more."
+    assert note in (results.tables() / "scaling.md").read_text()
+    cells = pd.read_csv(results.folder / "cells.csv")
+    cells["steps_to_loss"] = [30, 20, 25, None]
+    assert restated(cells) == ""

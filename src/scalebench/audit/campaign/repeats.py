@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from scalebench.audit.registry import Code, Flag, of_runs
+from scalebench.audit.registry import Code, Flag, of_run, of_runs
 from scalebench.record.run import MeasuredRun
 
 FEWEST_REPEATS = 3
@@ -18,6 +18,21 @@ GAP = 0.04  # between two states, of the rate; closer ones make no difference
 CLEAR = 5.0  # times the scatter within the states
 DRIFT = 0.03  # of the rate, from the first round to the last
 CONFIDENT = 4.0  # standard errors: these are looked for in every campaign
+CORRELATED = 0.5  # of a repeat, or of a step, with the one before it
+FEWEST_ROUNDS = 12  # below, a correlation between repeats cannot be told from chance
+CORRELATED_ERRORS = 3.0  # standard errors of a correlation between repeats
+FEWEST_STEPS = 100  # of a window
+
+
+def lag_one(values: np.ndarray) -> float:
+    """Correlation of each value with the one before it, a straight line through all of them taken out; 0 if there is
+    no variation. Source: Box and Jenkins, Time Series Analysis, chapter 2."""
+    places = np.arange(len(values), dtype=float)
+    places -= places.mean()
+    residual = values - values.mean()
+    residual = residual - places * float((places * residual).sum() / (places**2).sum())
+    total = float((residual**2).sum())
+    return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
 
 
 def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
@@ -94,3 +109,53 @@ def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
     if gaps[place - 1] >= GAP and distance > CLEAR * scatter:
         slower = -np.expm1(-distance)
         yield Flag(f"{len(slow)} of {len(values)} runs are {slower:.1%} slower than the others, none between")
+
+
+@of_runs.check(
+    Code(
+        "repeats-correlated",
+        "suspect",
+        what="Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates. "
+        "Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.",
+        detected="Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a "
+        f"correlation with the repeat before of {CORRELATED:g} or more, {CORRELATED_ERRORS:g} standard errors "
+        f"(1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. Fewer repeats cannot show it.",
+        seen="Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.",
+        repair="Compare cells by ratios; for rates run the campaign again at another time.",
+    )
+)
+def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Mean rates of the repeats, relative to their cells', do not follow each other."""
+    deviations = _deviations(runs)
+    if len(deviations) < FEWEST_ROUNDS:
+        return
+    correlation = lag_one(np.array([np.mean(deviations[k]) for k in sorted(deviations)]))
+    if correlation >= CORRELATED and correlation * np.sqrt(len(deviations)) > CORRELATED_ERRORS:
+        yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {correlation:.2f}")
+
+
+@of_run.check(
+    Code(
+        "steps-correlated",
+        "note",
+        what="Step times of a run follow each other: slow steps come in stretches. The run's mean stands; its steps "
+        "are no independent measurements, and a shorter window would have shown one stretch.",
+        detected=f"Step times of the window, a line taken out, extreme ones cut at the 5 and 95 % quantiles: a "
+        f"correlation with the step before of {CORRELATED:g} or more, from {FEWEST_STEPS} steps on.",
+        seen="Machines that others use at the same time; clocks that change within a run.",
+        repair="Nothing: intervals are over runs. For a quieter figure use a longer window.",
+    )
+)
+def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
+    """Step times within the window are not correlated."""
+    times = run.window["step_time_s"]
+    if len(times) < FEWEST_STEPS:
+        return
+    correlation = lag_one(np.clip(times, *np.quantile(times, (0.05, 0.95))))
+    if correlation >= CORRELATED and correlation * np.sqrt(len(times)) > CONFIDENT:
+        half = len(times) // 2
+        low, high = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
+        yield Flag(
+            f"its {len(times)} steps correlate with the step before them: {correlation:.2f}; "
+            f"median {np.median(times) * 1e3:.3g} ms, of its halves {low * 1e3:.3g} and {high * 1e3:.3g} ms"
+        )

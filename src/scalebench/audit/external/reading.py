@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from statistics import median_high
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -95,7 +96,10 @@ def _work_of_run(run: ReportedRun) -> str:
 def _rate_of_run(run: ReportedRun) -> str:
     rate = speed(run)
     if rate is None:
-        return ""
+        # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
+        samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+        samples = samples or [step.samples_per_s for step in run.logged_steps if step.samples_per_s]
+        return f"{median_high(samples):,.5g} samples/s" if samples else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":

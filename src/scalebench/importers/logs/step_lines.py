@@ -1,6 +1,7 @@
 """Programs that print one line a step: nanoGPT, modded-nanogpt, nanochat, llm.c, torchtitan, MaxText."""
 
 import re
+from itertools import pairwise
 
 from scalebench.importers.fields import figure
 from scalebench.importers.logs.base import NUMBER as N
@@ -61,21 +62,29 @@ class ModdedNanoGPT(LogReader):
     time is the difference.
     """
 
-    mark = r"step:\d+/\d+ (?:val_loss:\S+ )?train_time:\d+ms step_avg:"
+    mark = r"step:\d+/\d+ (?:val_loss:\S+ )?train_time:[\d.]+m?s step_avg:"
     looked_at = r"step:\d|nproc"
     format = "modded-nanogpt log"
 
-    _step = re.compile(rf"step:{STEP}/(\d+) (?:val_loss:{N} )?train_(?:loss:{N} train_)?time:(\d+)ms step_avg:{N}ms")
+    _step = re.compile(
+        rf"step:{STEP}/(\d+) (?:val_loss:{N} )?train_(?:loss:{N} train_)?time:([\d.]+)(m?)s step_avg:{N}ms"
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._validated: list[LoggedStep] = []  # lines of validation, with the clock in place of a time
 
     def feed(self, number: int, line: str) -> None:
         m = self._step.search(line)
         if m is None:
             self.launch(line)
             return
-        run, clock = self.run, int(m[5]) / 1e3
+        run = self.run
+        clock = (figure(m[5]) or 0.0) / (1e3 if m[6] else 1.0)
         if m[3] is not None:
             run.best_val_loss = least(run.best_val_loss, figure(m[3]))
             run.details["total_s"] = clock
+            self._validated.append(LoggedStep(int(m[1]), clock, line=number))
             return
         before = run.details.get("clock")
         seconds = None
@@ -84,10 +93,20 @@ class ModdedNanoGPT(LogReader):
         self.step(LoggedStep(int(m[1]), seconds, figure(m[4]) if m[4] else None, line=number), m[4])
         self.run.details |= {
             "clock": (int(m[1]), clock),
-            "step_average_s": seconds_of(m[6]),
+            "step_average_s": seconds_of(m[7]),
             "total_s": clock,
             "total_steps": int(m[2]),
         }
+
+    def finish(self) -> list[ReportedRun]:
+        """The runs; where only validation was printed, the mean times of the steps between its lines."""
+        if not any(run.logged_steps for run in self.runs):
+            for before, here in pairwise(self._validated):
+                steps = here.step - before.step
+                elapsed = (here.seconds or 0.0) - (before.seconds or 0.0)
+                if steps > 0 and elapsed > 0:
+                    self.step(LoggedStep(here.step, elapsed / steps, line=here.line))
+        return super().finish()
 
 
 class NanoChat(LogReader):

@@ -91,10 +91,13 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     most = max(HEADROOM * cells["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
     for i, row in enumerate(cells.to_dict("records")):
         _ranked(axes, i, row, runs, most)
-    rows(axes, cells, cells["cell"], report)
+    letters = {entry["cell"]: entry["letters"] for group in report["ranking"] for entry in group["cells"]}
+    labels = [f"{cell}  {letters[cell]}" if letters.get(cell) else cell for cell in cells["cell"]]
+    rows(axes, cells, labels, report)
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
-    axes.set_title(f"All cells; black: 95 % interval, dots: runs ({title})")
+    shared = "; of one size, cells that share a letter cannot be told apart" if any(letters.values()) else ""
+    axes.set_title(f"All cells; black: 95 % interval, dots: runs{shared} ({title})")
     thousands(axes.xaxis)
 
 

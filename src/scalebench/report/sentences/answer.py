@@ -3,13 +3,23 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from scalebench.analysis.ranking import largest_group, single_device_ratio
+from scalebench.analysis.simultaneous import FEWEST
 from scalebench.report.number_format import number
 from scalebench.report.sentences.forecast import answer_sentence
 from scalebench.report.sentences.ratios import ab_sentence, interval_text, runs_text
 
 MOST_NAMED = 5  # cells that are named; of more, their number
 Topic = Literal[
-    "reservation", "incomparable", "question", "fastest", "scaling", "recommended", "comparison", "forecast"
+    "reservation",
+    "incomparable",
+    "question",
+    "fastest",
+    "scaling",
+    "recommended",
+    "comparison",
+    "forecast",
+    "repeats",
 ]
 Entry = dict[str, Any]  # of scaling_report.json
 
@@ -59,7 +69,7 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: En
         return Answer(f"No answer: the numbers failed their own checks ({codes})", tuple(reservations), decided=False)
     if not report["series"]:
         return Answer("No answer: no run has numbers", decided=False)
-    group = _largest_group(report)
+    group = largest_group(report["ranking"])
     bullets = [
         *reservations,
         *_question(report.get("question")),
@@ -71,6 +81,7 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: En
     ]
     if not group and not any(len(s["runs"]) > 1 for s in report["series"]):
         bullets += [Bullet("comparison", ab_sentence(c), cells=(c["name"],)) for c in comparisons or ()]
+    bullets += _repeats_taken(report.get("repeats"))
     verdict, decided = _verdict(report, group, comparisons or [])
     return Answer(verdict, tuple(bullets), decided)
 
@@ -106,33 +117,36 @@ def _verdict_on_question(question: Entry) -> tuple[str, bool]:
     if question["status"] == "no":
         aim = f" by {by}" if question["by"] else ""
         return f"No: {subject} is not faster than {base}{aim}: {value}x", True
+    if question["status"] == "near":
+        within = _percent(question["within"])
+        if question["by"]:
+            return f"Too near to call: {subject} is {value}x as fast as {base}, within {within} of the {by} asked", True
+        return f"No: {subject} is as fast as {base} within {within}: {value}x", True
+    if question["ratio"]["n"] < FEWEST:
+        return _too_few(question["ratio"]["n"]), False
     return _cannot_tell(question["resolve"]), False
 
 
 def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
     advice = group["recommendation"]
     cell = advice["cell"]
-    against = _against_single(report, cell) if cell else None
+    against = single_device_ratio(report, cell) if cell else None
     if cell and against:
         return f"{cell} pays off: {number(against['value'])}x one device", True
     if cell:
         first = group["cells"][0]["cell"]
         return (f"{cell}: the fastest" if cell == first else f"{cell}: as fast as {first} and simpler"), True
     if advice["why"] == "too-few-repeats":
-        n = min(entry["tokens_per_sec_global"]["n"] for entry in _comparable(group))
-        return (
-            f"Cannot tell yet: n={n}, at least {advice['repeats'][0] - n} more {_repeats(advice['repeats'][0] - n)}",
-            False,
-        )
+        return _too_few(min(entry["tokens_per_sec_global"]["n"] for entry in _comparable(group))), False
     if advice["why"] == "none-beats-one-device":
-        against_single = [_against_single(report, entry["cell"]) for entry in _comparable(group)]
+        against_single = [single_device_ratio(report, entry["cell"]) for entry in _comparable(group)]
         if all(s and s["high"] is not None and s["high"] < 1 for s in against_single):
             return f"No: one device is faster than {_devices(group['devices'])}", True
         return f"Cannot tell yet whether {_devices(group['devices'])} beat one: {_more(group['resolve'])}", False
     if advice["why"] == "disturbed":
         return "Cannot tell: the runs were disturbed; run them again on a quiet machine", False
     first = group["cells"][0]["cell"]
-    against = _against_single(report, first)
+    against = single_device_ratio(report, first)
     if against and against["low"] is not None and against["low"] > 1:
         verdict = f"{first} pays off: {number(against['value'])}x one device"
         return f"{verdict}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
@@ -155,6 +169,10 @@ def _verdict_on_series(series: Entry) -> tuple[str, bool]:
         f"Cannot tell yet: {series['name']} runs at {number(speedup['value'])}x {where}, more repeats per cell",
         False,
     )
+
+
+def _too_few(n: int) -> str:
+    return f"Cannot tell yet: n={n}, at least {FEWEST - n} more {_repeats(FEWEST - n)}"
 
 
 def _cannot_tell(resolve: Entry | None) -> str:
@@ -184,13 +202,6 @@ def _percent(part: float) -> str:
     return f"{100 * part:.2g} %"
 
 
-def _largest_group(report: Entry) -> Entry | None:
-    """The ranking at the largest number of devices at which there is more than one cell."""
-    groups = [group for group in report["ranking"] if len(group["cells"]) > 1]
-    comparable = [group for group in groups if len(_comparable(group)) > 1]
-    return comparable[-1] if comparable else None
-
-
 def _comparable(group: Entry) -> list[Entry]:
     return [entry for entry in group["cells"] if not entry["incomparable"]]
 
@@ -203,6 +214,27 @@ def _question(question: Entry | None) -> list[Bullet]:
     text += f"; asked: more than {_percent(question['by'])} faster" if question["by"] else "; asked: faster"
     interval = interval_text(ratio["low"], ratio["high"], ratio["n"])
     return [Bullet("question", text, interval, str(ratio["n"]), (question["is"], question["better_than"]))]
+
+
+def _repeats_taken(look: Entry | None) -> list[Bullet]:
+    """Why repeats ended, where results decided."""
+    if not look:
+        return []
+    n = look["repeats"]
+    taken = [str(k) for k in look["looks"] if k <= n]
+    after = f"{', '.join(taken[:-1])} and {taken[-1]}" if len(taken) > 1 else "".join(taken)
+    allowed = f"intervals allow for having looked after {after}"
+    stopped = f"Stopped after {n} repeats per cell"
+    texts = {
+        "decided": f"{stopped}: decided; {allowed}",
+        "at_most": f"{n} repeats per cell, still undecided at {_percent(look['resolve'])} (repeats.at_most); {allowed}",
+        "minutes": f"{stopped}, undecided: a further round exceeds {look['minutes']} minutes (repeats.minutes)",
+        "device_hours": f"{stopped}, undecided: a further round exceeds {look['device_hours']} device hours "
+        "(repeats.device_hours)",
+        "nothing-to-compare": f"{stopped}: there is nothing that more of them could decide",
+        None: f"{n} repeats per cell so far, not decided yet",
+    }
+    return [Bullet("repeats", texts[look["why"]], n=str(n))]
 
 
 def _fastest(group: Entry) -> list[Bullet]:
@@ -277,12 +309,6 @@ def _forecast(forecast: Entry) -> list[Bullet]:
     """What was forecast of cells that have not run, or how the forecasts of the others turned out."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", text, cells=cells)] if text else []
-
-
-def _against_single(report: Entry, cell: str) -> Entry | None:
-    """Speed-up of a cell over the best single device."""
-    points = (point for series in report["series"] for point in series["runs"].values())
-    return next((point["speedup_vs_best_single"] for point in points if point["cell"] == cell), None)
 
 
 def _leading(report: Entry) -> list[Entry]:

@@ -14,6 +14,7 @@ from scalebench.report.tables.latex import latex
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
     """One row per cell, in the order of the campaign: plain numbers; value, low and high in separate columns."""
     scaling = {run["cell"]: (series, run) for series in report["series"] for run in series["runs"].values()}
+    groups = {entry["cell"]: entry["letters"] for group in report["ranking"] for entry in group["cells"]}
     rows = []
     for row in records(cells):
         series, run = scaling.get(row["cell"], ({}, {}))
@@ -26,6 +27,7 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
             ratio = run.get(name) or {}
             row |= {name: ratio.get("value"), f"{name}_low": ratio.get("low"), f"{name}_high": ratio.get("high")}
             row[f"{name}_n"] = ratio.get("n")
+        row["letters"] = groups.get(row["cell"])
         row["incomparable"] = ", ".join(run.get("incomparable", []))
         row["best_single_incomparable"] = ", ".join(run.get("best_single_incomparable", []))
         rows.append(row)
@@ -65,8 +67,9 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
         else:
             text[name] = estimate(interval_of(row, name))
     text |= {name: number(row[name], 5) for name in ("validation_loss", "target_loss")}
-    reached = not row["time_to_loss_why"]
-    text["time_to_loss_s"] = estimate(interval_of(row, "time_to_loss_s")) if reached else "not reached"
+    why = row["time_to_loss_why"] or ""
+    unreached = "in the warm-up" if why.startswith("reached in the warm-up") else "not reached"
+    text["time_to_loss_s"] = unreached if why else estimate(interval_of(row, "time_to_loss_s"))
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
         text["samples_per_s"] = "–"
     return text
@@ -88,10 +91,10 @@ def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> N
     everywhere = f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}."
     markdown = human.to_markdown(index=False, disable_numparse=True)
     write_atomic(folder / "scaling.csv", rows.to_csv(index=False))
-    write_atomic(folder / "scaling.md", f"{markdown}\n\n{everywhere}\n\n{_note(report)}\n")
+    write_atomic(folder / "scaling.md", f"{markdown}\n\n{everywhere}\n\n{_note(report)}{restated(cells)}\n")
     few = human[[c for c in human.columns if c in _narrow(human)]]
     numeric = tuple(HUMAN[name] for name in MAIN)
-    notes = f"{everywhere} {_note(report)}"
+    notes = f"{everywhere} {_note(report)}{restated(cells)}"
     write_atomic(folder / "scaling.tex", latex(few, report["title"], f"{report['campaign']}-cells", notes, numeric))
 
 
@@ -101,6 +104,21 @@ def _narrow(human: pd.DataFrame) -> set[str]:
     scaling.csv has the rest.
     """
     return {HUMAN[name] for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")} & set(human.columns)
+
+
+def restated(cells: pd.DataFrame) -> str:
+    """That the time to loss says no more than the rate, with a leading space; empty where it does say more."""
+    if "steps_to_loss" not in cells:
+        return ""
+    timed = cells[cells["steps_to_loss"].notna()]
+    same = [
+        group["steps_to_loss"]
+        for _, group in timed.groupby(["target_loss", "global_batch", "seq_len"])
+        if len(group) > 1
+    ]
+    if not same or any(steps.max() - steps.min() > 1 for steps in same) or sum(map(len, same)) < len(timed):
+        return ""
+    return " All cells need as many steps to the target loss, so time to loss is tokens/s once more."
 
 
 def interval_of(row: dict[str, Any], name: str) -> dict[str, Any] | None:
@@ -132,5 +150,6 @@ def _note(report: dict[str, Any]) -> str:
         f"Speed-up is relative to the same series at its smallest number of devices ({baselines}); rates are all "
         "tokens over all time of the windows. Time to loss: seconds in the window until the smoothed training loss "
         "falls to the target loss; validation follows the window. –: unknown, does not apply, or too few steps "
-        "(p95 needs 20)."
+        "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % "
+        "for all pairs together (3 repeats or more)."
     )

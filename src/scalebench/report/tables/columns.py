@@ -24,6 +24,7 @@ HUMAN = {
     "tokens_per_s": "tokens/s [95 %]",
     "samples_per_s": "samples/s",
     "n": "n",
+    "letters": "group",
     "kind": "scaling",
     "speedup": "speed-up [95 %]",
     "scaling_efficiency": "efficiency [95 %]",
@@ -66,7 +67,7 @@ PLAIN = {
     "startup_s": 1,
 }
 # What a narrow table shows: LaTeX columns, and the first view of the page.
-MAIN = ("tokens_per_s", "n", "speedup", "scaling_efficiency", "speedup_vs_best_single")
+MAIN = ("tokens_per_s", "n", "letters", "speedup", "scaling_efficiency", "speedup_vs_best_single")
 # Columns of words; all others are numbers and stand on the right.
 TEXT = (
     "task",
@@ -82,6 +83,7 @@ TEXT = (
     "bucket_elements",
     "geometry",
     "kind",
+    "letters",
     "findings",
 )
 # How each figure is computed, for the page.
@@ -90,6 +92,8 @@ DEFINITIONS = {
     "on the logarithm of their rates",
     "samples_per_s": "all samples over all time of the timed windows",
     "n": "measured runs, each a fresh start",
+    "letters": "of the cells of one size, those that share a letter cannot be told apart, with 95 % for all pairs "
+    "together; none below 3 repeats",
     "speedup": "tokens/s over that of the same series at its smallest number of devices; interval paired "
     "by repeat, Welch's where repeats do not match",
     "scaling_efficiency": "speed-up over the ratio of the numbers of devices",

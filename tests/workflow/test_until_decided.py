@@ -1,0 +1,44 @@
+"""Snakemake adds rounds of repeats until the comparison is decided. Runs are synthetic; nothing is trained."""
+
+from collections import Counter
+
+import pytest
+from synthetic import write_run
+from workflow_texts import TINY
+
+from scalebench.campaign.cells import expand
+from scalebench.campaign.yaml_loader import load_campaign
+
+TABLE = "results/{}/runs.csv"
+
+
+@pytest.fixture
+def measured(built):
+    """A campaign whose first three repeats are there, with step times times `factors`; made for one test."""
+
+    def make(name, factors):
+        text = TINY.replace("repeats: 1", "repeats: {resolve: 3 %, at_least: 3, at_most: 5}")
+        path = built.campaign(name, text)
+        for cell in expand(load_campaign(path)[0]):
+            for repeat, factor in enumerate(factors, start=1):
+                seconds = 0.1 / cell.batch.n_devices * (factor if cell.batch.n_devices > 1 else 1)
+                run = write_run(built.root / f"results/{name}/runs", cell, repeat, seconds, spread=0)
+                (run.folder / "launcher_metadata.json").write_text("{}")
+        return TABLE.format(name)
+
+    return make
+
+
+def test_a_decided_comparison_ends_after_the_first_look(built, measured):
+    table = measured("quiet", (1.0, 1.001, 0.999))
+    assert built.planned(table) == Counter(look=1, collect=1)
+    said = built.build(table)
+    assert "Look at 3 repeats of quiet: is its comparison decided?" in said
+    assert built.planned(table) == Counter()
+    assert (built.root / table).read_text().count("\n") == 1 + 2 * 3
+
+
+def test_an_undecided_comparison_gets_another_round(built, measured):
+    table = measured("noisy", (1.0, 2.5, 1.6))
+    built.build("results/noisy/looks/3.json")
+    assert built.planned(table) == Counter(train=2, look=1, collect=1)

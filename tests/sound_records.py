@@ -129,6 +129,7 @@ def complete(
             "warmup_sec": warm - ready,
             "first_step_sec": first,
         }
+        data["dtypes"] |= {name: data["census"][0]["before"][name] for name in ("products", "gradients", "reduced")}
         data["closing_s"] = max(rank["closing_s"] for rank in ranks)
         others = start - launcher + validation["wall_time_sec"] + data["closing_s"]
         data["total_wall_time_sec"] = others + wall + noise(0.05)
@@ -249,7 +250,17 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
         }
         data["dtypes"]["products"] = DTYPES[execution.precision]
         zero = execution.strategy.startswith("zero")
-        data["training_config"] |= {"zero_stage": int(execution.strategy[4]) if zero else None}
+        stage = int(execution.strategy[4]) if zero else None
+        data["engine_config"] = {"fsdp": {"fsdp": {"forward_prefetch": 1}}}.get(execution.strategy)
+        if zero:
+            data["engine_config"] = {
+                "train_batch_size": batch.global_,
+                "train_micro_batch_size_per_gpu": batch.micro,
+                "gradient_accumulation_steps": batch.accumulation,
+                "gradient_clipping": cell.work.optimizer.max_grad_norm,
+                "zero_optimization": {"stage": stage},
+            }
+        data["training_config"] |= {"zero_stage": stage, "deepspeed_enabled": zero}
 
     def change_steps(frame: pd.DataFrame) -> pd.DataFrame:
         error = 1e-7 if execution.precision == "fp32" else 1e-3

@@ -126,6 +126,20 @@ def test_no_ratio_over_an_undeclared_difference(tmp_path, change, field):
         assert point["best_single_incomparable"] == [field]
 
 
+def test_what_slurm_sets_for_each_size_takes_no_ratio_away(tmp_path):
+    """One device is `0`, two are `0,1`, a repeat may land on another index; OpenMP threads follow the devices."""
+    runs = sizes(tmp_path, {1: 0.1, 2: 0.06})
+    for k, run in enumerate(runs):
+        visible = "0,1" if len(run.metrics.ranks) == 2 else str(k % 2)
+        runs[k] = rewrite(
+            run, lambda d, v=visible: d["env"].update(CUDA_VISIBLE_DEVICES=v, OMP_NUM_THREADS=str(len(v)))
+        )
+    point = points(report(runs))[2]
+    assert point["incomparable"] == []
+    assert point["speedup"]["value"] == pytest.approx(0.1 / 0.06, rel=0.01)
+    assert point["best_single"] is not None
+
+
 def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
     found = cells(vary={"strategy": ["ddp", "zero1", "zero2"], "geometry": ["1x2"]})
     times = {"ddp": 0.1, "zero1": 0.12, "zero2": 0.15}

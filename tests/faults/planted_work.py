@@ -87,6 +87,13 @@ def twice(strategy: Any, step: int) -> None:
     strategy.optimizer.step()
 
 
+def in_even_steps(original: Any) -> Any:
+    return lambda self, step: None if step % 2 else original(self, step)
+
+
+fault("no update in odd steps", ONE, "updates-differ-from-steps")(
+    replaced("strategy.base", "Native.update", in_even_steps)
+)
 fault("optimizer's state lost in step 10", ONE, *WRONG_LOSS, "updates-differ-from-steps")(in_update(forget))
 fault("two updates in a step", ONE, "updates-differ-from-steps")(in_update(twice))
 
@@ -110,16 +117,16 @@ fault("half of each micro-batch, twice", ACCUMULATING, *WRONG_LOSS, "tokens-diff
 
 def compressing(original: Any) -> Any:
     def wrap(self: Any, network: Any) -> Any:
-        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
         module = original(self, network)
-        self.replica.register_comm_hook(None, bf16_compress_hook)
+        self.replica.register_comm_hook(None, fp16_compress_hook)
         return module
 
     return wrap
 
 
-fault("gradients travel in bf16", TWO, "traffic-differs", *WRONG_LOSS)(
+fault("gradients travel in fp16", TWO, "traffic-differs", *WRONG_LOSS)(
     replaced("strategy.ddp", "DDP.wrap", compressing)
 )
 

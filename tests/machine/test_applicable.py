@@ -7,7 +7,7 @@ import pytest
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.machine import gpus
-from scalebench.machine.applicable import arch_problem, unsupported_reason
+from scalebench.machine.applicable import LEGACY_INDEX, arch_problem, unsupported_reason
 from scalebench.machine.gpus import Gpu
 
 H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
@@ -84,6 +84,12 @@ def test_old_devices_and_drivers_name_the_index_to_use(monkeypatch, gpu, cuda, r
     monkeypatch.setattr("scalebench.machine.applicable.torch_cuda_version", lambda: cuda)
     problem = unsupported_reason(cell(), [gpu])
     assert (problem is None) if reason is None else re.search(reason, problem)
+
+
+def test_documents_and_campaigns_for_old_devices_name_the_same_index(repository):
+    named = [repository / "docs/gpu.md", *(repository / "config/campaigns").glob("v100*.yaml")]
+    assert len(named) == 3
+    assert all(LEGACY_INDEX in path.read_text() for path in named)
 
 
 @pytest.mark.parametrize(

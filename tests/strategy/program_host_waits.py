@@ -1,7 +1,8 @@
 """What a step of each strategy does, operator by operator: `torchrun program_host_waits.py LIST OUT`.
 
 LIST holds paths of requests. Of each cell rank 0 writes, into the folder OUT, the reads of the device by the host in
-one step (operators, with the line that made them), and of compiled cells the attention calls of the compiled graphs.
+one step (operators, with the line that made them), and of compiled cells the attention calls of the compiled graphs and
+the reasons for which torch.compile left a graph: a read of the device by the host is one of them.
 """
 
 import gc
@@ -16,6 +17,7 @@ warnings.filterwarnings("ignore", category=FutureWarning)
 
 import torch  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch._dynamo.utils import counters  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from scalebench.trainer.measure import set_up  # noqa: E402
@@ -69,6 +71,7 @@ def main(paths: list[str], out: Path) -> None:
     for request in requests:
         GRAPHS.clear()
         torch._dynamo.reset()
+        counters.clear()
         run = set_up(session, request)
         if request.cell.execution.compile and hasattr(run.strategy, "engine"):
             run.strategy.engine._is_compiled = False
@@ -82,6 +85,8 @@ def main(paths: list[str], out: Path) -> None:
         result = {
             "waits": waits.seen,
             "attention": attention_calls(),
+            "graphs": len(GRAPHS),
+            "graph_breaks": dict(counters["graph_break"]),
             "waits_in_graphs": [name for name in operators if any(f"aten.{w}." in name for w in WAITS)],
         }
         if session.rank == 0:

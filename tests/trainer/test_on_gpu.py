@@ -9,10 +9,14 @@ import torch
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
+from scalebench.corpus.reader import open_split
 from scalebench.launch import local
 from scalebench.machine import gpus
+from scalebench.model.build import build
+from scalebench.strategy.single import Single
 from scalebench.trainer import measure, session, validation
 from scalebench.trainer.__main__ import classify
+from scalebench.trainer.census import compiled_graphs
 from scalebench.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scalebench.trainer.probe import _larger_side
 from scalebench.trainer.session import Session
@@ -148,14 +152,46 @@ def test_power_is_that_of_the_moment_where_the_driver_knows_it(answer, watts):
     assert GpuMonitor(Nvml(answer), ["GPU-a"])._power("GPU-a") == watts
 
 
-def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(monkeypatch):
-    """Events of measure_in up to the window: NVML is initialised before the first of two barriers."""
-    import inspect
+class Opened(Exception):
+    """The window has begun: what comes after is not looked at."""
 
-    source = inspect.getsource(measure.measure_in)
-    order = [source.index(text) for text in ("= Monitor(", "dist.barrier()", "with monitor:", "window = run.steps(")]
-    assert order == sorted(order)
-    assert source[source.index("with monitor:") : source.index("window = run.steps(")].count("dist.barrier()") == 1
+
+def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(monkeypatch):
+    """Each rank has NVML started and its monitor at work before the last barrier, and nothing lies behind that."""
+    events: list[str] = []
+
+    class Watching:
+        def __init__(self, device, uuids):
+            events.append("NVML starts")
+
+        def __enter__(self):
+            events.append("monitor samples")
+
+        def __exit__(self, *failure):
+            pass
+
+    def steps(first: int, count: int):
+        events.append(f"window of {count}")
+        raise Opened
+
+    strategy = SimpleNamespace(executed=lambda: events.append("updates read"))
+    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps)
+    monkeypatch.setattr(measure, "set_up", lambda session, request: run)
+    monkeypatch.setattr(measure, "warm_up", lambda ready, count: events.append("warm-up") or ([], None, None))
+    monkeypatch.setattr(measure, "Monitor", Watching)
+    monkeypatch.setattr(measure, "HostLoad", lambda cores: nullcontext())
+    monkeypatch.setattr(measure.dist, "barrier", lambda: events.append("barrier"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: events.append("peaks reset"))
+    here = SimpleNamespace(rank=1, device=torch.device("cuda", 0), uuids=["GPU-a"], cores=[])
+    chosen = cell()
+    with pytest.raises(Opened):
+        measure.measure_in(here, SimpleNamespace(cell=chosen), 0.0)
+    assert events[0] == "warm-up"
+    assert events.count("NVML starts") == 1
+    assert events.index("NVML starts") < events.index("barrier"), "ranks that are late are waited for before the window"
+    assert events[-3:] == ["monitor samples", "barrier", f"window of {chosen.work.steps}"]
+    before = events[: events.index("monitor samples")]
+    assert {"peaks reset", "updates read"} <= set(before), "what waits for the device is over"
 
 
 def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monkeypatch):
@@ -163,6 +199,7 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
     monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
     monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
+    monkeypatch.setattr(measure, "may_not_fit", lambda ready: False)
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
         compiled=True,
@@ -170,6 +207,68 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     )
     measure.warm_up(ready, 5)
     assert events == [(0, 1), (1, 2), (3, 1), "emptied", (4, 1)]
+
+
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("compiled", "device", "taken", "host", "ranks", "on_host"),
+    [
+        (True, "cuda", 36, 200, 1, True),
+        (True, "cuda", 30, 200, 1, False),
+        (True, "cuda", 36, 200, 4, False),
+        (False, "cuda", 70, 200, 1, False),
+        (True, "cpu", 36, 200, 1, False),
+    ],
+)
+def test_the_probe_of_a_compiled_cell_is_kept_by_the_host_where_it_may_not_fit(
+    monkeypatch, compiled, device, taken, host, ranks, on_host
+):
+    """An H100 of 80 GB. The program as written keeps about twice what the compiled one does; the host needs room."""
+    properties = SimpleNamespace(total_memory=80 * GB)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: taken * GB)
+    monkeypatch.setattr(measure.psutil, "virtual_memory", lambda: SimpleNamespace(available=host * GB))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    ready = SimpleNamespace(compiled=compiled, strategy=SimpleNamespace(device=torch.device(device)))
+    assert measure.may_not_fit(ready) == on_host
+
+
+@pytest.mark.parametrize("loss", ["plain", "fused"])
+def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
+    """Operators, products, updates and weights; and what is kept leaves the device."""
+    model = {"layers": 1, "width": 32, "heads": 2, "context": 32}
+    data = {
+        "title": "x",
+        "workload": {"model": model, "tokenizer": "bpe-512", "seq_len": 32},
+        "work": {"global_batch": 4},
+        "execution": {"strategy": "single", "device": "cpu", "loss": loss, "precision": "bf16"},
+    }
+    chosen = expand(Campaign.model_validate(data))[0]
+    torch.manual_seed(3)
+    tokens = torch.randint(512, (4, 33))
+    moved = []
+    cpu = torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(self.nbytes) or cpu(self))
+    steps, weights = [], []
+    for on_host in (False, True):
+        moved.clear()
+        strategy = Single(chosen, build(chosen), torch.device("cpu"))
+
+        def step(first: int, count: int, strategy: Single = strategy) -> None:
+            strategy.micro_step(tokens, boundary=True)
+            strategy.update(first)
+
+        monkeypatch.setattr(measure, "may_not_fit", lambda ready, on_host=on_host: on_host)
+        ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module)
+        steps.append(measure.probed_step_of(ready, 0, weigh=False)[2])
+        weights.append(torch.cat([p.detach().flatten() for p in strategy.module.parameters()]))
+        assert (sum(moved) > 4 * 32 * 32 * 20) == on_host, "activations of a block alone are more than that"
+    assert [s.saved_on_host for s in steps] == [False, True]
+    measured = {"saved_on_host", "busy_s", "idle_s"}
+    assert steps[0].model_dump(exclude=measured) == steps[1].model_dump(exclude=measured)
+    assert torch.equal(*weights)
 
 
 def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
@@ -181,8 +280,6 @@ def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
 
 
 def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
-    from scalebench.corpus.reader import open_split
-
     chosen = expand(Campaign.model_validate({"title": "x", "workload": {"tokenizer": "bpe-512", "seq_len": 32}}))[0]
 
     class Small:
@@ -194,6 +291,30 @@ def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
     scored = validation.validate(Small(), file, 8, chosen.batch, range(1), torch.device("cpu"))
     assert scored.out_of_memory
     assert validation.summarise_validation([scored, scored], "language-modelling") is None
+
+
+def test_a_validation_of_a_compiled_cell_makes_no_second_graph(tokens, monkeypatch):
+    """In evaluation mode a compiled module would be compiled again, for minutes on a GPU, after the window."""
+    compile_ = torch.compile
+    # Dynamo's graphs are what is counted; the code that inductor would write for them is not needed.
+    monkeypatch.setattr(torch, "compile", lambda module: compile_(module, backend="eager"))
+    model = {"layers": 1, "width": 32, "heads": 2, "context": 32}
+    data = {
+        "title": "x",
+        "workload": {"model": model, "tokenizer": "bpe-512", "seq_len": 32},
+        "work": {"global_batch": 4},
+        "execution": {"strategy": "single", "compile": True, "device": "cpu"},
+    }
+    chosen = expand(Campaign.model_validate(data))[0]
+    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    file = open_split(tokens, "val", chosen.workload)
+    before = compiled_graphs()
+    strategy.micro_step(torch.randint(512, (4, 33)), boundary=True)
+    assert compiled_graphs() == before + 1
+    scored = validation.validate(strategy, file, 8, chosen.batch, range(1), torch.device("cpu"))
+    assert compiled_graphs() == before + 1
+    assert not strategy.module.training
+    assert scored.totals[1] == 8 * 32
 
 
 def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():

@@ -16,6 +16,11 @@ def forecast_of(wildcards, *charts):
     return [RESULTS / wildcards.campaign / "forecast.json"] if of_campaign(wildcards).campaign.forecast.enabled else []
 
 
+def machine_check(wildcards):
+    """The doctor's report, where there is one: it is shown on the page, and no campaign needs it."""
+    return [path for path in [RESULTS / "doctor.json"] if path.is_file()]
+
+
 rule table:
     message:
         "Write the table {wildcards.table} of {wildcards.campaign}"
@@ -114,6 +119,7 @@ rule report:
             f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
         ],
         forecast=lambda w: forecast_of(w),
+        doctor=machine_check,
         code=sources(
             "report/page.py",
             "report/read_results.py",

@@ -168,6 +168,7 @@ def pdf(args: argparse.Namespace) -> None:
 
 
 def _page_inputs(args: argparse.Namespace) -> tuple:
+    from scalebench.preflight.doctor import DOCTOR, read_report
     from scalebench.report.charts.catalog import charts_of
     from scalebench.report.page_inputs import PageInputs
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
@@ -191,6 +192,7 @@ def _page_inputs(args: argparse.Namespace) -> tuple:
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
         forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
+        doctor=read_report(args.results / DOCTOR),
     )
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from scalebench.files import scrub, write_json
 
@@ -69,7 +69,7 @@ class Report(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal["1.0"] = "1.0"
-    timestamp_utc: str
+    timestamp_utc: AwareDatetime
     host: str
     device: str
     checks: list[Entry]
@@ -85,7 +85,7 @@ def examine(checks: Iterable[Check], device: str, tell: Callable[[Entry], None],
     A check that raises has failed, and says how: the others go on.
     """
     report = Report(
-        timestamp_utc=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", host=socket.gethostname(), device=device, checks=[]
+        timestamp_utc=datetime.now(UTC).replace(microsecond=0), host=socket.gethostname(), device=device, checks=[]
     )
     for check in checks:
         began = time.perf_counter()

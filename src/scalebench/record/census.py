@@ -39,6 +39,9 @@ class ProbedStep(CensusPart):
         description="Of the tokens that entered the model (rule: reference/samples.py); null under torch.compile."
     )
     groups: list[OptimizerGroup]
+    saved_on_host: bool = Field(
+        False, description="What its backward pass needs was kept by the host: on the device it might not have fitted."
+    )
     busy_s: float | None = Field(
         None, description="Processor time of the rank's main thread outside of collectives; null beside a GPU."
     )

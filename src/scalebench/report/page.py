@@ -1,17 +1,19 @@
 """report.html: one page that needs nothing but itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scalebench.audit.finding import Finding
 from scalebench.files import write_atomic
+from scalebench.record.run import Run
 from scalebench.report.charts.catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
-from scalebench.report.page_facts import environment_facts, machine, protocol, when
+from scalebench.report.page_facts import environment_facts, machine, machine_check, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
 from scalebench.report.sentences.answer import conclude
@@ -84,10 +86,17 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "runs": records(inputs.runs_table),
         "codes_of_run": _codes_of_run(findings),
         "base": f"{out.parent}/",
+        "lost": lost_files(inputs.runs),
         "environment": environment_facts(inputs.runs),
+        "machine_check": machine_check(inputs.doctor, inputs.runs),
         "protocol": protocol(inputs.runs),
     }
     write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
+
+
+def lost_files(runs: Sequence[Run]) -> list[str]:
+    """Raw files that a run was recorded with and that are gone: its figures cannot be recomputed."""
+    return [f"{run.name}/{name}" for run in runs for name in run.metrics.files if not (run.folder / name).is_file()]
 
 
 def _tables(inputs: PageInputs) -> dict[str, Table]:

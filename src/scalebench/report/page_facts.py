@@ -1,8 +1,11 @@
 """What was run, where and when: the facts at the end of the page."""
 
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from scalebench.preflight.doctor import Entry, Report
 from scalebench.record.metrics import Measured, Recorded
 from scalebench.record.run import Run
 
@@ -73,6 +76,34 @@ def environment_facts(runs: list[Run]) -> Facts:
         ("Commit", _join(commits)),
         ("Measuring code", _join([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
     ]
+
+
+@dataclass(frozen=True)
+class MachineCheck:
+    """What `scalebench doctor` found before the campaign ran on the same machine."""
+
+    date: str
+    counts: str  # "20 PASS, 1 FAIL, 5 not here"
+    failed: list[Entry]
+    others: list[Entry]
+
+
+def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
+    """The doctor's report, where it is of the host of every run and older than all of them; else None."""
+    if report is None or not runs:
+        return None
+    examined = report.timestamp_utc.astimezone(UTC)
+    for run in runs:
+        hosts = {run.metrics.host["hostname"], *(rank["host"] for rank in run.metrics.ranks or [])}
+        if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < examined:
+            return None
+    counted = Counter(entry.status for entry in report.checks)
+    return MachineCheck(
+        date=f"{examined:%Y-%m-%d %H:%M} UTC",
+        counts=", ".join(f"{counted[status]} {status}" for status in ("PASS", "FAIL", "not here") if counted[status]),
+        failed=report.failed,
+        others=[entry for entry in report.checks if entry.status != "FAIL"],
+    )
 
 
 def _join(values: list[Any]) -> str:

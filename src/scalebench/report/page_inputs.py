@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from scalebench.audit.finding import Findings
+from scalebench.preflight.doctor import Report
 from scalebench.record.run import Run
 from scalebench.trace.profile_schema import Profile
 
@@ -29,3 +30,4 @@ class PageInputs:
     profiles: Sequence[Profile] = ()
     waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json
     forecast: dict[str, Any] | None = None  # forecast.json
+    doctor: Report | None = None  # doctor.json, of whatever machine and time it is

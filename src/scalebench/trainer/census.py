@@ -45,7 +45,9 @@ def add_checksums(checksums: list[str]) -> str:
     return f"{sum(int(c, 16) for c in checksums) % MODULUS:016x}"
 
 
-def probed_step(step: int, probe: Probe, strategy: Strategy, checksum: TokenChecksum | None) -> ProbedStep:
+def probed_step(
+    step: int, probe: Probe, strategy: Strategy, checksum: TokenChecksum | None, saved_on_host: bool = False
+) -> ProbedStep:
     """What `probe` has counted of step `step`."""
     dtypes = probe.dtypes()
     return ProbedStep(
@@ -60,6 +62,7 @@ def probed_step(step: int, probe: Probe, strategy: Strategy, checksum: TokenChec
         reduced=dtypes["reduced"],
         tokens_checksum=str(checksum) if checksum else None,
         groups=optimizer_groups(strategy),
+        saved_on_host=saved_on_host,
         busy_s=probe.clock.busy_s if probe.clock else None,
         idle_s=probe.clock.idle_s if probe.clock else None,
     )

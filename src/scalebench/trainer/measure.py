@@ -1,6 +1,7 @@
 """One run on one rank: set up, warm up, probe, time the window, validate, count the work, write the metrics."""
 
 import gc
+import os
 import resource
 import sys
 import time
@@ -9,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -32,6 +34,7 @@ from scalebench.trainer.session import Session
 from scalebench.trainer.timed_loop import Series, StepTimer, run_steps
 from scalebench.trainer.validation import summarise_validation, validate
 
+TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
 
 
@@ -93,9 +96,26 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     """Make step `step` under a probe."""
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
-    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext():
+    on_host = may_not_fit(ready)
+    keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
+    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext(), keeping:
         series = _probed_step(ready, step)
-    return series, probe, probed_step(step, probe, ready.strategy, checksum)
+    return series, probe, probed_step(step, probe, ready.strategy, checksum, on_host)
+
+
+def may_not_fit(ready: Ready) -> bool:
+    """Whether the probed step is to keep in the host's memory what its backward pass needs.
+
+    That of a compiled cell runs as written, and keeps about twice as much as the compiled program did so far. Its
+    operators and collectives are the same wherever that is kept, so that each rank decides for itself. The host must
+    have room for as much as the devices of all of its ranks.
+    """
+    device = ready.strategy.device
+    if not ready.compiled or device.type != "cuda":
+        return False
+    whole = torch.cuda.get_device_properties(device).total_memory
+    room = psutil.virtual_memory().available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return torch.cuda.max_memory_allocated(device) > TIGHT * whole and room > whole
 
 
 def _probed_step(ready: Ready, step: int) -> Series:

@@ -130,6 +130,8 @@ FAULTS = {
     "state": (scaled("memory", "state_bytes_predicted"), "figure-not-reproduced"),
     "memory": (lambda d: d["memory"].update(state_bytes=9 * d["memory"]["state_bytes"]), "state-differs"),
     "configuration": (lambda d: d["config"]["workload"].update(seq_len=99), "record-edited"),
+    "strategy": (lambda d: d["training_config"].update(strategy="single"), "figure-not-reproduced"),
+    "dtype": (lambda d: d["dtypes"].update(reduced="bfloat16"), "figure-not-reproduced"),
     "commit": (lambda d: d.update(git_dirty=True), "code-uncommitted"),
     "host": (lambda d: d["host"].update(hostname="other"), "hosts-differ"),
     "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), None),
@@ -155,6 +157,23 @@ def use_of_cores(*shares):
             record["machine_busy_s"] = sum(other["cpu_s"] for other in data["ranks"])
 
     return change
+
+
+def test_a_busy_machine_is_worth_a_note_where_the_ranks_have_cores_of_their_own(sound):
+    def others(of_rank_1):
+        def change(data):
+            data["ranks"][0]["machine_busy_s"] += 8
+            data["ranks"][1]["cores_busy_s"] += of_rank_1
+            data["ranks"][1]["run_delay_s"] += of_rank_1
+
+        return change
+
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.0))]) == {"machine-busy": "note"}
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.3))]) == {"machine-busy": "suspect"}
+    assert codes([*sound[:-1], sealed(sound[-1], others(0.6))]) == {
+        "machine-busy": "suspect",
+        "process-starved": "suspect",
+    }
 
 
 def test_idle_cores_are_named(sound):

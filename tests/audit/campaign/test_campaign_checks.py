@@ -92,6 +92,15 @@ def test_a_fault_is_found_and_named(sound, code):
     assert finding.advice
 
 
+@pytest.mark.parametrize(("precision", "severity"), [("fp32", "invalid"), ("fp16", "suspect")])
+def test_only_fp16_may_skip_an_update(sound, precision, severity):
+    def skipped(data):
+        data["window"].update(skipped_optimizer_steps=3, optimizer_steps=27)
+        data["training_config"]["precision"] = precision
+
+    assert found([rewrite(sound[-1], skipped)])["updates-differ-from-steps"].severity == severity
+
+
 @pytest.mark.parametrize(
     ("clock", "share", "flagged"),
     [("monotonic", 0.03, True), ("cuda_events", 0.03, False), ("cuda_events", 0.06, True)],

@@ -8,6 +8,7 @@ import pytest
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, Tracing
+from scalebench.corpus.reader import TokenFile
 from scalebench.errors import UserError
 from scalebench.files import write_json
 from scalebench.record.run import CAPTURE
@@ -184,6 +185,24 @@ def test_a_cell_that_cannot_run_is_told_and_the_rest_goes_on(take):
     assert found.reason == "fp16 training needs a CUDA device; this is a CPU"
     assert sentences(found) == ["There is no trace: fp16 training needs a CUDA device; this is a CPU."]
     assert read_profile(out).status == "not_applicable"
+
+
+def test_samples_of_a_corpus_with_labels_are_its_documents(labelled, tmp_path):
+    """As in the timed run: 300 documents hold many more windows of eight tokens."""
+    work = {"global_batch": 400, "micro_batch": 400, "warmup_steps": 3, "steps": 2}
+    workload = {
+        "task": "classification",
+        "model": {"d_model": 32, "heads": 2, "layers": 1, "feed_forward": 64, "context": 64},
+        "seq_len": 8,
+        "tokenizer": "bpe-512",
+    }
+    # fp16: were the samples enough, the capture would end before any rank is started, as not applicable to a CPU.
+    execution = {"device": "cpu", "strategy": "single", "precision": "fp16"}
+    data = {"title": "traced", "workload": workload, "work": work, "execution": execution}
+    chosen = expand(Campaign.model_validate(data))[0]
+    assert TokenFile(labelled, "train", 8).samples > 400
+    with pytest.raises(UserError, match="300"):
+        capture(chosen, "traced", labelled, tmp_path / "cell", Tracing(steps=STEPS), 60)
 
 
 def test_a_capture_that_fails_says_why(take):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sqlite3
 
 import pytest
 from synthetic_traces import trace, write_sqlite
@@ -38,6 +39,18 @@ def test_an_export_is_summarised_exactly(tmp_path):
     )
     assert found.slowest.rank == 1
     assert found.unknown == {}
+
+
+def test_ranks_are_what_they_say_whatever_devices_they_drive(tmp_path):
+    """CUDA_VISIBLE_DEVICES may turn the order of devices around; calls outside of steps are not the step's."""
+    path = write_sqlite(tmp_path / "a.sqlite", made := trace(ranks=3, late={2: 10}))
+    with sqlite3.connect(path) as base:
+        base.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 2 - deviceId")
+        base.execute("UPDATE OSRT_API SET start = start + :shift, end = end + :shift", {"shift": 10**9})
+    found = read_trace([path])
+    assert found.work[["rank", "start"]].to_numpy().tolist() == made.work[["rank", "start"]].to_numpy().tolist()
+    assert not len(found.host)
+    assert summarise_files([path]).slowest.rank == 2
 
 
 def test_two_nodes_are_one_trace(tmp_path):

@@ -83,8 +83,8 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
         "updates-differ-from-steps",
         "invalid",
         what="The weights were updated more or less often than once a step.",
-        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect`, "
-        "more `invalid`.",
+        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect` in fp16, "
+        "whose loss scale may overflow, and `invalid` otherwise.",
         seen="fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.",
         repair="Warm up until the loss scale is stable; check accumulation.",
     )
@@ -96,6 +96,8 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
     if missing < 0:
         yield Flag(evidence, advice="Weights were updated inside of a step: the accumulation was ignored.")
+    elif missing and run.metrics.training_config.precision != "fp16":
+        yield Flag(f"{evidence}; only fp16 can overflow", advice="Look at what the strategy's update leaves out.")
     elif missing:
         advice = "Skipped updates (fp16 overflow) cost less time than real ones; warm up for longer."
         yield Flag(evidence, severity="suspect", advice=advice)

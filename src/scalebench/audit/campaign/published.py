@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
         for name, recorded, computed in figures(run)
         if not same(recorded, computed)
     ]
+    wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _settings(run)]
     if wrong:
         evidence = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
         yield Flag(evidence)
@@ -56,6 +58,35 @@ def figures(run: MeasuredRun) -> Figures:
     yield from _of_ranks(run)
     yield from _of_census(run)
     yield from _of_startup(run)
+
+
+def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
+    """Settings that the record states twice, and differently: name, value, where it stands otherwise, and how."""
+    metrics = run.metrics
+    training, config = metrics.training_config, metrics.config
+    execution, work = config["execution"], config["work"]
+    pairs: list[tuple[str, Any, str, Any]] = [
+        ("training_config.strategy", training.strategy, "config", execution["strategy"]),
+        ("training_config.precision", training.precision, "config", execution["precision"]),
+        ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),
+        ("training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in execution["strategy"]),
+    ]
+    for census in (metrics.census or [])[:1]:
+        for name in ("products", "gradients", "reduced"):
+            pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
+    engine = (metrics.engine_config or {}) if execution["strategy"].startswith("zero") else {}
+    expected = {
+        "train_batch_size": work["global_batch"],
+        "train_micro_batch_size_per_gpu": work["micro_batch"],
+        "gradient_accumulation_steps": work["accumulation"],
+        "gradient_clipping": work["optimizer"]["max_grad_norm"],
+    }
+    for name, value in expected.items() if engine else ():
+        pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
+    if engine:
+        stage = engine.get("zero_optimization", {}).get("stage")
+        pairs.append(("engine_config.zero_optimization.stage", stage, "config", int(execution["strategy"][4])))
+    yield from (pair for pair in pairs if pair[1] != pair[3])
 
 
 def _of_window(run: MeasuredRun) -> Figures:

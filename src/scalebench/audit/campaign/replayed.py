@@ -23,6 +23,12 @@ def reference_for(run: MeasuredRun) -> Reference | None:
     return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
 
 
+def _overflowed(run: MeasuredRun) -> bool:
+    """Whether the loss scale of fp16 overflowed: every step after that is one update behind the replay."""
+    metrics = run.metrics
+    return metrics.training_config.precision == "fp16" and metrics.window.skipped_optimizer_steps > 0
+
+
 @of_run.check(
     Code(
         "losses-differ-from-reference",
@@ -40,7 +46,7 @@ def reference_for(run: MeasuredRun) -> Reference | None:
 def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Each step has the loss of the replay, warm-up included."""
     reference = reference_for(run)
-    if reference is None or run.metrics.window.skipped_optimizer_steps > 0:  # fp16: after an overflow all is later
+    if reference is None or _overflowed(run):
         return
     precision = run.metrics.training_config.precision
     classes = run.metrics.config["workload"]["task"] == "classification"
@@ -106,7 +112,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
-    if run.metrics.window.skipped_optimizer_steps > 0:
+    if _overflowed(run):
         return
     expected = reference.validation_loss
     difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)

@@ -4,8 +4,8 @@
 
 Sound sets: tables of scaling experiments in random layouts (forms, words, units, digits, missing columns) and logs in
 every form of tests/external_files.py. An accusation (`suspect`, `invalid`) on one of them is false. Faulty sets: a
-table with one fault that its own columns can prove. A fault counts as named if a finding above `note` has its code, and
-as corrected if a finding's figure is the true one within 3 %. Prints the tables of docs/audit.md.
+table or a log with one fault that its own figures can prove. A fault counts as named if a finding above `note` has its
+code, and as corrected if a finding's figure is the true one within 3 %. Prints the tables of docs/audit.md.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
 
 from external_files import WRITERS
+from generated_logs import LOG_FAULTS
 from generated_tables import FAULTS, FORMS, faulty_table, sound_table
 
 from scalebench.audit.audit_paths import audit_paths
@@ -82,11 +83,17 @@ def score_sound(count: int, seed: int, root: Path) -> dict[str, Score]:
 def score_faults(count: int, seed: int, root: Path) -> dict[str, Score]:
     scores: dict[str, Score] = {}
     for i in range(count):
-        name = list(FAULTS)[i % len(FAULTS)]
+        names = [*FAULTS, *LOG_FAULTS]
+        name = names[i % len(names)]
         chance = random.Random(f"{seed} {name} {i}")
-        table, planted = faulty_table(name, chance)
         folder = root / f"fault{i}"
-        table.write(folder)
+        if name in LOG_FAULTS:
+            folder.mkdir(parents=True)
+            planted, form = LOG_FAULTS[name](folder, chance), "log"
+        else:
+            table, planted = faulty_table(name, chance)
+            table.write(folder)
+            form = table.form
         score = scores.setdefault(name, Score())
         findings = audit_folder(folder)
         score.sets += 1
@@ -94,9 +101,7 @@ def score_faults(count: int, seed: int, root: Path) -> dict[str, Score]:
         hits = [f for f in findings or [] if f.code == planted.code and f.severity != "note"]
         score.named += bool(hits)
         if not hits:
-            score.examples.append(
-                f"{folder}: {table.form}: not {planted.code}: {Counter(f.code for f in findings or [])}"
-            )
+            score.examples.append(f"{folder}: {form}: not {planted.code}: {Counter(f.code for f in findings or [])}")
         if planted.figure is not None:
             score.correctable += 1
             right = any(_is(f.corrected, planted.figure) for f in hits)

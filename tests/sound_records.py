@@ -251,6 +251,15 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
         data["dtypes"]["products"] = DTYPES[execution.precision]
         zero = execution.strategy.startswith("zero")
         stage = int(execution.strategy[4]) if zero else None
+        data["engine_config"] = {"fsdp": {"fsdp": {"forward_prefetch": 1}}}.get(execution.strategy)
+        if zero:
+            data["engine_config"] = {
+                "train_batch_size": batch.global_,
+                "train_micro_batch_size_per_gpu": batch.micro,
+                "gradient_accumulation_steps": batch.accumulation,
+                "gradient_clipping": cell.work.optimizer.max_grad_norm,
+                "zero_optimization": {"stage": stage},
+            }
         data["training_config"] |= {"zero_stage": stage, "deepspeed_enabled": zero}
 
     def change_steps(frame: pd.DataFrame) -> pd.DataFrame:

@@ -170,6 +170,64 @@ def test_hugging_face_console(tmp_path):
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([2], 64.0)
 
 
+TF_CNN = """TensorFlow:  1.15
+Model:       resnet50
+Dataset:     imagenet
+Batch size:  256 global
+             64 per device
+Num batches: 100
+Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']
+Variables:   replicated
+Step	Img/sec	total_loss
+1	images/sec: 1190.1 +/- 0.0 (jitter = 0.0)	8.169
+10	images/sec: 1205.7 +/- 2.1 (jitter = 3.8)	7.593
+100	images/sec: 1203.4 +/- 0.6 (jitter = 4.5)	nan
+----------------------------------------------------------------
+total images/sec: 1203.02
+"""
+
+
+def test_tf_cnn_benchmarks(tmp_path):
+    run = one(tmp_path, TF_CNN)
+    assert (run.format, run.model, run.world_size) == ("tf_cnn_benchmarks log", "resnet50", 4)
+    assert (run.global_batch, run.micro_batch, run.dataset) == (256, 64, "imagenet")
+    assert [(s.step, s.samples_per_s, s.loss) for s in run.logged_steps] == [
+        (1, 1190.1, 8.169),
+        (10, 1205.7, 7.593),
+        (100, 1203.4, None),
+    ]
+    assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([100], 1203.02)
+    synthetic = one(tmp_path, TF_CNN.replace("imagenet", "imagenet (synthetic)"))
+    assert (synthetic.nan_steps, {s.loss for s in synthetic.logged_steps}) == ([], {None})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "78/78 [==============================] - {s}s 2s/step - loss: {loss} - accuracy: 0.88 - val_loss: 0.2838",
+        "78/78 - {s}s - loss: {loss} - accuracy: 0.8853 - val_loss: 0.2838 - lr: 1.0000e-04 - {s}s/epoch - 2s/step",
+        "78/78 ━━━━━━━━━━━━━━━━━━━━ {s}s 2s/step - accuracy: 0.8853 - loss: {loss} - val_loss: 0.2838",
+    ],
+)
+def test_keras(tmp_path, line):
+    bar = "12/78 [===>..........................] - ETA: 1:40 - loss: 0.9"
+    epochs = [
+        f"Epoch {k}/3\n{bar}\n{(ended := line.format(s=s, loss=loss))}\n{ended}"
+        for k, s, loss in (
+            (1, 131, "0.5"),
+            (2, 122, "nan"),
+            (3, 123, "0.2894"),
+        )
+    ]
+    run = one(tmp_path, "$ horovodrun -np 2 python train.py\n" + "\n".join(epochs) + "\n")
+    assert [(s.index, s.seconds, s.train_loss) for s in run.timed_spans] == [
+        (1, 131, 0.5),
+        (2, 122, None),
+        (3, 123, 0.2894),
+    ]
+    assert (run.format, run.best_val_loss, run.nan_steps) == ("Keras log", 0.2838, [2])
+
+
 def test_dllogger(tmp_path):
     text = "".join(
         f'DLLL {{"elapsedtime": "1", "type": "LOG", "step": [0, {k}], '

@@ -1,6 +1,7 @@
 """A whole campaign's results, made from synthetic runs through the real analysis."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,22 +42,23 @@ class Results:
         write_tables(cell_rows, report, self.folder / "tables")
         return self.folder / "tables"
 
-    def charts(self) -> Path:
-        for name in CHARTS:
+    def charts(self, names: Sequence[str] = tuple(CHARTS)) -> Path:
+        for name in names:
             draw(name, *read_inputs(self.folder), self.folder / "charts")
         for against in AGAINST:
             draw_losses(against, *read_losses(self.folder), self.folder / "charts")
         return self.folder / "charts"
 
-    def inputs(self, comparisons: list | None = None, **more: Any) -> PageInputs:
-        """What page and paper are made from; draws the charts."""
-        self.charts()
+    def inputs(self, comparisons: list | None = None, names: Sequence[str] = tuple(CHARTS), **more: Any) -> PageInputs:
+        """What page and paper are made from; draws the charts, those of `names` and the ones of losses."""
+        self.charts(names)
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
         runs_table, cells, _ = read_inputs(self.folder)
         lost = waterfall_report("synthetic", cells, self.report, {})["cells"]
         draw_waterfall(lost, self.folder / "charts")
-        drawn = [name for name in CATALOG if name not in ("batch_size", "seq_len", "forecast")]
+        left_out = {"batch_size", "seq_len", "forecast", *CHARTS} - ({*names} - {"batch_size", "seq_len"})
+        drawn = [name for name in CATALOG if name not in left_out]
         return PageInputs(
             runs=self.runs,
             runs_table=runs_table,

@@ -165,6 +165,13 @@ def test_findings_of_pairs_are_told_where_the_pairs_are(results, show):
     assert "machine-busy" in text.split("Findings")[0], "the table names it"
 
 
+def test_lost_raw_files_are_said(results):
+    assert "missing</span>" not in results.page(names=[]).read_text()
+    (results.folder / "runs/ddp-n1x2/rep1/steps.csv").unlink()
+    text = results.page(names=[]).read_text()
+    assert "1 raw file missing</span>: ddp-n1x2/rep1/steps.csv." in text
+
+
 def test_no_findings_are_said_too(results, show):
     assert "None of them found anything." in show(results.page()).inner_text("body")
 

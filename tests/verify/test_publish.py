@@ -6,7 +6,10 @@ import pytest
 from verify.test_verify import finished
 
 from scalebench.errors import UserError
+from scalebench.files import sha256_of
+from scalebench.forecast.ledger import Forecasts, read_forecasts, write_forecasts
 from scalebench.verify.campaign import verify
+from scalebench.verify.manifest import write_manifest
 from scalebench.verify.publish import Publication, publish
 
 
@@ -49,6 +52,29 @@ def test_the_crate_has_an_action_for_every_run_and_every_file(folder, tmp_path):
     files = {i for i, e in graph.items() if e["@type"] == "File"}
     assert {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()} - files == {"ro-crate-metadata.json"}
     assert graph["./"]["conformsTo"]["@id"].startswith("https://w3id.org/ro/wfrun/process/")
+
+
+def test_forecasts_are_published_and_stay_sealed(tmp_path):
+    results = finished(tmp_path / "synthetic")
+    metrics = results / "runs/ddp-n1x1/rep1/training_metrics.json"
+    made = Forecasts(
+        campaign="synthetic",
+        made_utc="2026-01-01T00:00:00Z",
+        machine="cpu",
+        calibrated_on={"ddp-n1x1/rep1": sha256_of(metrics)},
+        entries=[],
+    )
+    path = write_forecasts(results / "forecasts", made)
+    (results / "forecast.json").write_text(json.dumps({"forecasts": [{"seal": made.digest()}]}))
+    write_manifest(results, "0")
+    out = publish(results, tmp_path / "published", Publication(("Jane Doe",), anonymous=True), "0")
+    (copy,) = read_forecasts(out / "forecasts")
+    assert copy.calibrated_on == {"ddp-n1x1/rep1": sha256_of(out / "runs/ddp-n1x1/rep1/training_metrics.json")}
+    assert copy.sha256 == copy.digest() != made.digest()
+    assert copy.sha256 in (out / "forecast.json").read_text()
+    assert verify(out)[0] == []
+    path.write_text(path.read_text().replace('"cpu"', '"gpu"'))
+    assert any("forecasts/" in str(d) and "its content gives" in str(d) for d in verify(results, False)[0])
 
 
 def test_what_does_not_verify_is_not_published(folder, tmp_path):

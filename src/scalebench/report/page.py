@@ -1,11 +1,13 @@
 """report.html: one page that needs nothing but itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scalebench.audit.finding import Finding
 from scalebench.files import write_atomic
+from scalebench.record.run import Run
 from scalebench.report.charts.catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
@@ -84,11 +86,17 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "runs": records(inputs.runs_table),
         "codes_of_run": _codes_of_run(findings),
         "base": f"{out.parent}/",
+        "lost": lost_files(inputs.runs),
         "environment": environment_facts(inputs.runs),
         "machine_check": machine_check(inputs.doctor, inputs.runs),
         "protocol": protocol(inputs.runs),
     }
     write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
+
+
+def lost_files(runs: Sequence[Run]) -> list[str]:
+    """Raw files that a run was recorded with and that are gone: its figures cannot be recomputed."""
+    return [f"{run.name}/{name}" for run in runs for name in run.metrics.files if not (run.folder / name).is_file()]
 
 
 def _tables(inputs: PageInputs) -> dict[str, Table]:

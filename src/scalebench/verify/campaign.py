@@ -67,6 +67,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: Quantities) -> dict[st
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv"), data(REPORT)),
         "report.html": lambda: reports.check_page(folder, quantities, runs),
         "charts": lambda: reports.check_charts(folder, quantities),
+        "forecasts": lambda: reports.check_forecasts(folder),
         "tables/scaling.csv": lambda: tables.check_cells_table(folder, "tables/scaling.csv", runs, quantities),
         "tables/scaling.md": lambda: tables.check_markdown(folder, "scaling", cells_of("cells.csv"), quantities),
         "tables/scaling.tex": lambda: tables.check_latex(folder, "scaling"),

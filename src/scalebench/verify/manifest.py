@@ -10,7 +10,7 @@ from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = "1.0"
-FOLDERS = ("runs", "compare", "traces", "tables", "charts")
+FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts")
 FILES = (
     "runs.csv",
     "cells.csv",
@@ -20,6 +20,8 @@ FILES = (
     "comparison.json",
     "traces.json",
     "waterfall.json",
+    "forecast_before.json",
+    "forecast.json",
     "report.html",
 )
 

@@ -15,6 +15,7 @@ from scalebench.verify.campaign import folder_of, verify
 from scalebench.verify.crate import crate_metadata
 from scalebench.verify.manifest import MANIFEST, write_manifest
 from scalebench.verify.raw import RawRun, read_runs
+from scalebench.verify.reports import forecast_seal
 
 MOST_BYTES = 8_000_000
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
@@ -29,7 +30,7 @@ LICENCES = {
 
 @dataclass(frozen=True)
 class Publication:
-    """What a publication is request for. `notes`: what a reader must know, e.g. the interconnect."""
+    """What a publication is made with. `notes`: what a reader must know, e.g. the interconnect."""
 
     authors: tuple[str, ...]
     licence: str = "CC-BY-4.0"
@@ -101,13 +102,29 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
             path.write_text(after, encoding="utf-8")
             hashes[_sha256(before)] = _sha256(after)
     (out / "report.pdf").unlink(missing_ok=True)  # it names the machine, and is no text
-    short = {old[:12]: new[:12] for old, new in hashes.items()}
-    known = re.compile("|".join([*hashes, *short])) if hashes else None
-    for path in _texts(out) if known else ():
+    _replace_hashes(out, hashes)
+    _replace_hashes(out, dict(_seal_again(out)))
+
+
+def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
+    """Old hash -> new one in every text, where it is printed in full or by its first twelve digits."""
+    if not hashes:
+        return
+    both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
+    known = re.compile("|".join(both))  # the whole ones come first
+    for path in _texts(out):
         before = path.read_text(encoding="utf-8")
-        after = known.sub(lambda match: (hashes | short)[match[0]], before) if known else before
+        after = known.sub(lambda match: both[match[0]], before)
         if after != before:
             path.write_text(after, encoding="utf-8")
+
+
+def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
+    """Seals of forecasts whose runs have other hashes now: the old one and the new one."""
+    for path in sorted(out.glob("forecasts/*.json")):
+        data = json.loads(path.read_bytes())
+        if (seal := forecast_seal(data)) != data["sha256"]:
+            yield data["sha256"], seal
 
 
 def _hosts(runs: list[RawRun]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
+COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,19 @@ def _steps(path: Path) -> tuple[list[Step], list[Step], list[float]]:
     clocks: dict[int, float] = defaultdict(float)
     ends: dict[int, float] = {}
     with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            step = int(row["step"])
-            rank = int(row["rank"])
-            seconds = float(row["step_time_s"])
-            samples, tokens = int(row["samples"]), int(row["tokens"])
-            entry = (seconds, float(row["data_wait_s"]), float(row["loss"]), samples, tokens)
-            parts[row["phase"]][step].append(entry)
-            if row["phase"] == "window":
+        lines = csv.reader(file)
+        heading = next(lines, [])
+        places = [heading.index(name) for name in COLUMNS]
+        for line in lines:
+            if not line:
+                continue
+            phase, *figures = (line[place] for place in places)
+            step = int(figures[0])
+            rank = int(figures[1])
+            seconds = float(figures[2])
+            entry = (seconds, float(figures[3]), float(figures[4]), int(figures[5]), int(figures[6]))
+            parts[phase][step].append(entry)
+            if phase == "window":
                 clocks[rank] += seconds
                 ends[step] = max(ends.get(step, 0.0), clocks[rank])
     merged = {phase: [_merge(steps[k]) for k in sorted(steps)] for phase, steps in parts.items()}

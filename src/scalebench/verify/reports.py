@@ -1,5 +1,6 @@
 """The JSON files, charts and the page of a campaign, held against recomputed figures."""
 
+import hashlib
 import html
 import json
 import math
@@ -120,6 +121,23 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
 def _rate(run: RawRun) -> float:
     window = run.metrics["window"]
     return float(window["tokens_processed_global"] / window["wall_time_sec"])
+
+
+def check_forecasts(folder: Path) -> Iterator[Difference]:
+    """forecasts/*.json: each is what was sealed before the runs that it predicts."""
+    for path in sorted(folder.glob("forecasts/*.json")):
+        file = path.relative_to(folder).as_posix()
+        data = json.loads(path.read_bytes())
+        if forecast_seal(data) != data["sha256"]:
+            yield Difference(
+                file, "sha256", f"is {str(data['sha256'])[:12]}, its content gives {forecast_seal(data)[:12]}"
+            )
+
+
+def forecast_seal(data: dict[str, Any]) -> str:
+    """The sha256 over a file of forecasts, its own field apart."""
+    content = {key: value for key, value in data.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def check_waterfall(folder: Path, quantities: Quantities) -> Iterator[Difference]:

@@ -119,10 +119,16 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
 
 
 def _cells(line: str) -> list[str]:
-    plain = line.strip().removesuffix(r"\\").strip()
+    plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _one_line, line.strip())
+    plain = plain.removesuffix(r"\\").strip()
     for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
         plain = plain.replace(special, character)
     return [part.strip().replace("\0", "&") for part in plain.split("&")]
+
+
+def _one_line(stack: re.Match[str]) -> str:
+    """A heading that is broken into lines."""
+    return stack[1].replace(r" \\{} ", " ")
 
 
 def _plain(text: str) -> str:

@@ -92,6 +92,18 @@ def test_raising_any_number_is_named_or_listed(pair, repository):
     assert [p for p in patterns if fnmatch.filter(recorded, p) and not fnmatch.filter(silent, p)] == []
 
 
+@pytest.mark.parametrize("key", ["train_batch_size", "gradient_clipping", "stage"])
+def test_an_engine_that_was_given_other_settings_is_named(tmp_path, key):
+    runs = random_set(tmp_path / "results/x", 3)
+    run = next(run for run in runs if run.metrics.training_config.zero_stage)
+
+    def change(data):
+        engine = data["engine_config"]
+        (engine["zero_optimization"] if key == "stage" else engine)[key] += 1
+
+    assert "figure-not-reproduced" in {finding.code for finding in audit("x", [sealed(run, change)]).findings}
+
+
 def test_no_column_of_the_tables_is_unknown_here(pair):
     """A new column of runs.csv has to be looked at: is what it shows checked?"""
     numeric = runs_table(list(pair)).select_dtypes("number").columns

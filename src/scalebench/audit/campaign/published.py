@@ -74,7 +74,7 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     for census in (metrics.census or [])[:1]:
         for name in ("products", "gradients", "reduced"):
             pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
-    engine = metrics.engine_config or {}
+    engine = (metrics.engine_config or {}) if execution["strategy"].startswith("zero") else {}
     expected = {
         "train_batch_size": work["global_batch"],
         "train_micro_batch_size_per_gpu": work["micro_batch"],

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from statistics import median_high
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from scalebench.audit.external.context import AuditContext
-from scalebench.audit.external.speeds import speed
+from scalebench.audit.external.speeds import epoch_seconds, speed
 from scalebench.audit.external.table_rows import (
     MEASURED,
     STEADY,
@@ -95,7 +96,13 @@ def _work_of_run(run: ReportedRun) -> str:
 def _rate_of_run(run: ReportedRun) -> str:
     rate = speed(run)
     if rate is None:
-        return ""
+        # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
+        samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+        samples = samples or [step.samples_per_s for step in run.logged_steps if step.samples_per_s]
+        if samples:
+            return f"{median_high(samples):,.5g} samples/s"
+        seconds = epoch_seconds(run)
+        return f"{seconds:,.4g} s an epoch" if seconds and run.timed_spans[0].index is not None else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":

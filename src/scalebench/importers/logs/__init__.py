@@ -5,10 +5,12 @@ from collections.abc import Iterable
 
 from scalebench.importers.logs.base import LogReader
 from scalebench.importers.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
+from scalebench.importers.logs.keras import Keras
 from scalebench.importers.logs.key_values import LEAST, KeyValues
 from scalebench.importers.logs.megatron import GptNeoX, Megatron
 from scalebench.importers.logs.rank_blocks import RankBlocks
 from scalebench.importers.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, NanoChat, NanoGPT, TorchTitan
+from scalebench.importers.logs.tf_cnn import TfCnnBenchmarks
 from scalebench.importers.reported import ReportedRun
 
 __all__ = ["LEAST", "READERS", "KeyValues", "guessing_reader_of", "read_log", "reader_of"]
@@ -26,6 +28,8 @@ READERS: tuple[type[LogReader], ...] = (
     MLPerf,
     DLLogger,
     HuggingFaceConsole,
+    TfCnnBenchmarks,
+    Keras,
 )
 
 

@@ -1,10 +1,26 @@
 """Tables for a LaTeX paper: a float over both columns, with booktabs, a caption, a label and notes."""
 
+import textwrap
+
 import pandas as pd
 
 HEADER = "% Needs \\usepackage{booktabs}; a float over both columns of a two-column page."
+HEADING_WIDTH = 11  # characters; longer headings are broken between words
+MANY = 9  # columns that need smaller letters
 # After escaping by pandas: what pdflatex wants otherwise.
-TYPOGRAPHIC = {"–": "--", "\u00a0": "~", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\ldots{}"}
+TYPOGRAPHIC = {
+    "–": "--",
+    "\u00a0": "~",
+    "…": r"\ldots{}",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "≈": r"$\approx$",
+    "→": r"$\rightarrow$",
+    "\N{MINUS SIGN}": "$-$",
+    "<": r"$<$",
+    ">": r"$>$",
+}
 
 
 def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
@@ -16,17 +32,31 @@ def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeri
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _typographic(plain.to_latex(column_format=columns, hrules=True)).strip()
+    start = body.index("\\toprule\n") + len("\\toprule\n")
+    end = body.index(" \\\\\n\\midrule")
+    sides = ["r" if name in numeric else "l" for name in table.columns]
+    headings = zip(body[start:end].split(" & "), sides, strict=True)
+    body = body[:start] + " & ".join(_stacked(*heading) for heading in headings) + body[end:]
     note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escaped(notes)}\end{{minipage}}"
+    size, gap = ("footnotesize", 3) if len(table.columns) < MANY else ("scriptsize", 2)
     lines = [
         HEADER,
         r"\begin{table*}",
-        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
+        rf"\centering\{size}\setlength{{\tabcolsep}}{{{gap}pt}}",
         rf"\caption{{{escaped(caption)}}}\label{{tab:{label}}}",
         body,
         *([note] if notes else []),
         r"\end{table*}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _stacked(heading: str, side: str) -> str:
+    """A long heading on several lines: tables are as wide as their headings otherwise."""
+    whole = heading.replace(r"[95 \%]", r"[95~\%]")
+    lines = textwrap.wrap(whole, HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)
+    stack = r" \\{} ".join(lines)  # {}: a line may begin with a bracket, which would be a length
+    return heading if len(lines) < 2 else rf"\shortstack[{side}]{{{stack}}}"
 
 
 def escaped(text: str) -> str:

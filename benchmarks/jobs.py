@@ -132,7 +132,7 @@ class Side:
     def start(self) -> float:
         """Seconds from the first line of the first job's script to the first line of what it is there for."""
         # The driver that would tell it which files to wait for has ended.
-        script = re.sub(r"--wait-for-files(-file)? '[^']*'", "", (self.stub / "first").read_text())
+        script = re.sub(r"--wait-for-files(-file)?( (?!-)\S+)+", "", (self.stub / "first").read_text())
         (self.stub / "started").unlink(missing_ok=True)
         began = time.time()
         done = subprocess.run(

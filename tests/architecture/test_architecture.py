@@ -218,7 +218,17 @@ def test_no_file_does_too_much(pattern, repository):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["Makefile", "Snakefile", "workflow/**/*", "config/**/*.yaml", "profiles/**/*.yaml", "envs/*.sh"]
+    "pattern",
+    [
+        "Makefile",
+        "Snakefile",
+        "workflow/**/*",
+        "config/**/*.yaml",
+        "profiles/**/*.yaml",
+        "envs/*.sh",
+        "src/scalebench/report/templates/*.css",
+        "src/scalebench/report/templates/*.js",
+    ],
 )
 def test_lines_end_at_120_characters(pattern, repository):
     """ruff looks at Python; this looks at the rest that people edit. Rows of figures and patterns of data excepted."""

@@ -1,5 +1,7 @@
 """Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scalebench/."""
 
+import contextlib
+import io
 import os
 import re
 import shutil

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
-os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
 
 import numpy as np
 import torch
@@ -52,7 +51,9 @@ def write_tokens(folder: Path, cell: Cell) -> Path:
 
 
 def compare(cell: Cell, folder: Path) -> int:
-    os.environ["MASTER_PORT"] = str(free_port())
+    # Not where this file is imported: accelerate, in trainers.py, would take them for a process group to join.
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     session = Session(cell, timeout_s=60)
     strategy = strategy_class("ddp")(cell, build(cell), session.device)
     measured = measured_side(strategy, cell, folder, session, STEPS)

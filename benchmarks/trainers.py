@@ -86,7 +86,7 @@ def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | N
         return None
     seconds = in_turn(sides, rounds)
     if importlib.util.find_spec("accelerate") is None:
-        print("Trainer: left out, accelerate is not installed")
+        print("Trainer: left out, accelerate is not installed (pip install '.[bench]')")
     elif time.monotonic() < deadline:
         seconds["Trainer"] = trainer_seconds(cell, folder, rounds)
     report(cell, seconds)
@@ -195,7 +195,10 @@ def trainer_seconds(cell: Cell, folder: Path, rounds: int) -> list[float]:
         eos_token_id=None,
     )
     data = Samples(folder, cell.workload.seq_len)
-    Trainer(GPT2LMHeadModel(config), options, train_dataset=data, callbacks=[Marks()]).train()
+    trainer = Trainer(GPT2LMHeadModel(config), options, train_dataset=data, callbacks=[Marks()])
+    trainer.train()
+    if torch.distributed.is_initialized():
+        raise RuntimeError("accelerate has joined a process group: its side would be DDP, not one device")
     return [b - a for a, b in pairwise(marks)]
 
 

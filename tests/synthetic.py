@@ -155,7 +155,7 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
             optimizer="adamw",
             precision=cell.execution.precision,
             strategy=cell.execution.strategy,
-            deepspeed_enabled=False,
+            deepspeed_enabled="zero" in cell.execution.strategy,
             zero_stage=None,
             dataset_name="python-docs",
             dataset_subset_sizes={"train": SAMPLES, "val": 100},

@@ -1,6 +1,7 @@
 """The first ten minutes on a GPU: its stages, their limits, and the whole of it on a CPU that stands in."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -48,6 +49,15 @@ def test_wheels_go_into_a_folder_of_their_own(on_gpu, tmp_path):
     command = on_gpu.install(tmp_path, tmp_path / "site").command
     assert command[-1] == str(tmp_path / "a-1-py3-none-any.whl")
     assert {"--no-index", "--no-deps", "--target"} <= set(command)
+
+
+def test_the_documents_name_the_wheels(repository):
+    script = (repository / "benchmarks/gpu_wheels").read_text()
+    page = (repository / "docs/gpu.md").read_text()
+    named = page[page.index("The wheels\n(") :].partition("(")[2].partition(")")[0]
+    downloads = [line for line in script.splitlines() if line.lstrip().startswith('"$(pinned')]
+    wheels = set(re.findall(r"[a-z][a-z0-9.-]+", " ".join(downloads).replace("pinned", "")))
+    assert wheels | {"pydantic-core", "deepspeed"} == set(re.findall(r"[a-z][a-z0-9.-]+", named))
 
 
 def test_all_of_it_on_a_cpu(repository, tmp_path):

@@ -1,5 +1,7 @@
 """The sides of benchmarks/trainers.py are the same work: the hand-written model is GPT-2, and every side runs."""
 
+import importlib.util
+import os
 import time
 
 import pytest
@@ -36,6 +38,26 @@ def test_every_side_runs_and_ours_is_compared(trainers, tmp_path, capsys, monkey
     text = capsys.readouterr().out
     assert ratio > 0
     assert all(f"{side}: " in text for side in ("scalebench", "plain GPT", "minimal loop", "Trainer"))
+
+
+def test_a_trainer_of_one_device_joins_no_process_group(trainers, monkeypatch):
+    """accelerate wraps the model in DDP where it sees these variables; loop.py, which is imported, sets them to run."""
+    import loop
+
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    importlib.reload(loop)
+    assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"} & set(os.environ)
+
+
+def test_without_accelerate_one_line_says_so(trainers, tmp_path, capsys, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "accelerate" else find(name, *a))
+    for side in ("measured_side", "by_hand"):
+        monkeypatch.setattr(trainers, side, lambda *arguments: lambda: 1.0)
+    assert trainers.compare(trainers.cell_of(2, 1, 32), tmp_path, 2, time.monotonic() + 60) == 1
+    lines = [line for line in capsys.readouterr().out.splitlines() if "accelerate" in line]
+    assert lines == ["Trainer: left out, accelerate is not installed (pip install '.[bench]')"]
 
 
 def test_no_side_is_begun_without_time(trainers, tmp_path, capsys):

@@ -288,6 +288,23 @@ def test_forecast_json_has_bands_scores_sweeps_and_what_if_rows(tmp_path):
     assert faster["fsdp-n1x2"]["low_s"] < faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["high_s"]
 
 
+def test_twice_the_accumulation_halves_what_comes_once_a_step(tmp_path):
+    path = tmp_path / "twice.yaml"
+    text = WEAK.replace("strategy: [ddp, fsdp]", "accumulation: [1, 2]").replace("[1x1, 1x2, 1x4]", "[1x1, 1x2]")
+    path.write_text(text.format(forecast="{}"))
+    made = LoadedCampaign(path)
+    for cell in made.cells:
+        seconds = 0.1 * cell.batch.accumulation + COMMUNICATION[cell.batch.n_devices]
+        for repeat in (1, 2):
+            write_run(tmp_path / made.name / "runs", cell, repeat, step_time=seconds, spread=0.003)
+    data = report_of(evidence(made, tmp_path, sweeps=[swept(2)]), tmp_path / "forecasts")
+    rows = {row["cell"]: row for row in data["what_if"] if row["change"].startswith("twice the accumulation")}
+    once = rows["ddp-n1x2-ga1"]
+    assert once["value_s"] == pytest.approx(0.1 + COMMUNICATION[2] / 2, rel=0.02)
+    assert once["low_s"] < once["value_s"] < once["high_s"]
+    assert rows["ddp-n1x2-ga2"]["value_s"] > 0.2, "computing does not get less"
+
+
 def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
     made = loaded(tmp_path)
     results = tmp_path / "results"

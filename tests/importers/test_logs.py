@@ -201,6 +201,33 @@ def test_tf_cnn_benchmarks(tmp_path):
     assert (synthetic.nan_steps, {s.loss for s in synthetic.logged_steps}) == ([], {None})
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "78/78 [==============================] - {s}s 2s/step - loss: {loss} - accuracy: 0.88 - val_loss: 0.2838",
+        "78/78 - {s}s - loss: {loss} - accuracy: 0.8853 - val_loss: 0.2838 - lr: 1.0000e-04 - {s}s/epoch - 2s/step",
+        "78/78 ━━━━━━━━━━━━━━━━━━━━ {s}s 2s/step - accuracy: 0.8853 - loss: {loss} - val_loss: 0.2838",
+    ],
+)
+def test_keras(tmp_path, line):
+    bar = "12/78 [===>..........................] - ETA: 1:40 - loss: 0.9"
+    epochs = [
+        f"Epoch {k}/3\n{bar}\n{(ended := line.format(s=s, loss=loss))}\n{ended}"
+        for k, s, loss in (
+            (1, 131, "0.5"),
+            (2, 122, "nan"),
+            (3, 123, "0.2894"),
+        )
+    ]
+    run = one(tmp_path, "$ horovodrun -np 2 python train.py\n" + "\n".join(epochs) + "\n")
+    assert [(s.index, s.seconds, s.train_loss) for s in run.timed_spans] == [
+        (1, 131, 0.5),
+        (2, 122, None),
+        (3, 123, 0.2894),
+    ]
+    assert (run.format, run.best_val_loss, run.nan_steps) == ("Keras log", 0.2838, [2])
+
+
 def test_dllogger(tmp_path):
     text = "".join(
         f'DLLL {{"elapsedtime": "1", "type": "LOG", "step": [0, {k}], '

@@ -62,8 +62,8 @@ def test_a_partition_that_is_too_short_for_a_job(monkeypatch, tmp_path):
 def test_the_queue_is_estimated_before_anything_is_submitted(monkeypatch, tmp_path):
     checks = site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4")
     (line,) = [check for check in checks if "node hours" in check]
-    # 2 cells x 3 repeats, a comparison, a trace each; 17 minutes a run, on 1 or 2 nodes.
-    assert "9 jobs (6 train, 1 pairs, 2 trace_capture)" in line
+    # 2 cells x 3 repeats, a comparison, a trace each, a reference; 17 minutes a run, on 1 or 2 nodes.
+    assert "10 jobs (6 train, 1 pairs, 2 trace_capture, 1 reference)" in line
     assert "20 in the queue at a time" in line
 
 

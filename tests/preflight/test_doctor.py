@@ -76,6 +76,16 @@ def test_without_a_gpu_its_checks_are_not_here():
     assert {entry.status for entry in report.checks} == {"not here"}
 
 
+def test_the_documents_name_every_check(repository, tmp_path):
+    page = (repository / "docs/gpu.md").read_text()
+    page = page[page.index("| check | passes where |") : page.index("## The first ten minutes")]
+    names = [check.name for check in [*doctor_cpu.checks(tmp_path), *doctor_gpu.checks([])]]
+    rows = [row.split("|")[1] for row in page.splitlines()[2:] if row.startswith("|")]
+    listed = {name.strip().lower() for row in rows for name in row.split(":")[0].split(",")}
+    assert {name.lower() for name in names} <= listed
+    assert listed - {name.lower() for name in names} == {"steps"}
+
+
 def test_a_check_that_raises_has_failed_and_the_others_go_on(tmp_path):
     def broken() -> Verdict:
         raise RuntimeError("no such device")

@@ -3,12 +3,15 @@
 import csv
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
 from command_line import scalebench
 from synthetic import cells, write_run
 
+from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.record.failed_runs import failed_runs_text
 from scalebench.record.run import METRICS
 
 DAMAGED = {
@@ -55,3 +58,11 @@ def test_damaged_metrics_stop_neither_table_nor_audit(campaign, how):
     assert [(f["code"], f["severity"], f["runs"]) for f in found["findings"] if f["severity"] != "note"] == [
         ("record-unusable", "invalid", ["ddp-n1x2/rep2"])
     ]
+
+
+def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
+    (campaign / "results/small/runs/ddp-n1x2/rep2" / METRICS).write_bytes(b"{")
+    monkeypatch.chdir(campaign)
+    text = failed_runs_text(LoadedCampaign(Path("small.yaml")), Path("results"))
+    assert text.startswith("1 of 4 runs of small failed")
+    assert "ddp-n1x2/rep2: unreadable: " in text

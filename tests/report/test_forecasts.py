@@ -1,6 +1,7 @@
 """Forecasts in charts, answer, page and findings.json."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from matplotlib.figure import Figure
@@ -10,6 +11,7 @@ from scalebench.report.charts import CHARTS, draw
 from scalebench.report.charts.bands import LABEL, bands_of
 from scalebench.report.charts.forecast import draw_forecast
 from scalebench.report.charts.style import style
+from scalebench.report.page import write_page
 from scalebench.report.read_results import read_inputs
 from scalebench.report.sentences.answer import conclude
 from scalebench.report.sentences.forecast import forecast_sentences, what_if_rows
@@ -122,7 +124,7 @@ def test_sentences_count_refuse_and_keep_score():
     lines = forecast_sentences(forecast(HELD, MISSED, REFUSED, coverage_n=4))
     assert lines[0].startswith("1 of 2 steps that were forecast before their runs took a time inside the interval")
     assert "+50.0 % (ddp-n1x4)" in lines[0]
-    assert "no forecast (group-too-large). 1x8 has too many devices. To lift it: run ddp on 1x8." in lines[1]
+    assert "no forecast (group-too-large): 1x8 has too many devices. To lift it: run ddp on 1x8." in lines[1]
     assert "4 of 4 forecasts were inside (Clopper-Pearson 50 to 100 %)" in lines[2]
     assert forecast_sentences(forecast()) == []
 
@@ -134,17 +136,22 @@ def test_a_change_is_decided_only_outside_its_interval():
     assert what_if_rows(data)[0]["step time"] == "-16.7 %, undecided"
 
 
-def test_the_page_has_a_section_with_table_and_what_if_rows(results):
-    (results.folder / "charts").mkdir(exist_ok=True)
+def test_the_page_has_a_section_with_table_and_what_if_rows(results, monkeypatch):
+    monkeypatch.setattr(results, "charts", lambda: draw("throughput", *read_inputs(results.folder), charts))
+    charts = results.folder / "charts"
     data = forecast(HELD, REFUSED)
-    draw_forecast(data["forecasts"], results.folder / "charts")
-    text = results.page(forecast=data, drawn=["throughput", "forecast"]).read_text()
+    draw_forecast(data["forecasts"], charts)
+    inputs = results.inputs(forecast=data, drawn=["throughput", "forecast"])
+    page = results.folder / "report.html"
+    write_page(inputs, page)
+    text = page.read_text()
     section = re.search(r'<section id="forecast">.*?</section>', text, re.DOTALL)[0]
     assert "ddp-n1x4 was forecast at 41.0 ms" in section
     assert "refused: group-too-large" in section
     assert "What would have to change" in section
     assert 'id="chart-forecast"' in text
-    assert 'id="forecast"' not in results.page().read_text(), "a campaign without forecasts has no such section"
+    write_page(replace(inputs, forecast=None, drawn=["throughput"]), page)
+    assert 'id="forecast"' not in page.read_text(), "a campaign without forecasts has no such section"
 
 
 def test_findings_about_forecasts_are_findings_of_the_campaign(results):

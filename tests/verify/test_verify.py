@@ -12,6 +12,9 @@ from scalebench.errors import UserError
 from scalebench.report.tables.scaling import write_series
 from scalebench.verify.campaign import verify, why
 from scalebench.verify.manifest import write_manifest
+from scalebench.verify.raw import read_runs
+from scalebench.verify.recompute import cell_quantities, ratio_quantities
+from scalebench.verify.reports import check_scaling_report
 
 EDITS = 60
 
@@ -42,6 +45,20 @@ def test_nothing_differs_in_an_untouched_campaign(folder):
     assert runs == 10
     assert figures > 100
     assert verify(folder / "report.html")[0] == []
+
+
+def test_weak_scaling_has_neither_a_serial_part_nor_a_ratio_of_jobs(tmp_path):
+    """The jobs of its sizes do different work: the report states none, and none may be asked for."""
+    members = cells(work={"global_batch": "derive", "micro_batch": 4}, vary={"geometry": ["1x1", "1x2"]})
+    runs = [write_run(tmp_path / "runs", c, k, 0.1 + 0.01 * c.batch.n_devices) for c in members for k in (1, 2)]
+    report = Results(tmp_path, runs).report
+    assert [series["kind"] for series in report["series"]] == ["weak"]
+    raw, differences = read_runs(tmp_path)
+    assert differences == []
+    quantities = cell_quantities(raw)
+    quantities |= ratio_quantities(quantities, raw, report)
+    assert "cells/ddp-n1x2/scaling_efficiency" in quantities
+    assert list(check_scaling_report(report, quantities)) == []
 
 
 def mutated(text: str, chance: random.Random) -> str:

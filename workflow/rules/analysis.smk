@@ -68,7 +68,7 @@ rule analyse:
     message:
         "Compare the cells of {wildcards.campaign}"
     input:
-        runs=run_files("training_metrics.json", "steps.csv"),
+        runs="results/{campaign}/runs.csv",  # with the checksum of every run
         findings="results/{campaign}/findings.json",
         code=sources("analysis/run_tables.py", "analysis/scaling.py", "record/unreadable.py"),
     output:

@@ -50,7 +50,7 @@ def run_files(*names):
 
     def files(wildcards):
         folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
-        return [folder / name for folder in folders for name in names]
+        return [f"{folder}/{name}" for folder in folders for name in names]
 
     return files
 
@@ -58,7 +58,16 @@ def run_files(*names):
 def first_runs(wildcards):
     """The runs that a look is taken at."""
     folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
-    return [folder / "training_metrics.json" for folder in folders]
+    return [f"{folder}/training_metrics.json" for folder in folders]
+
+
+def inputs_of_run(wildcards):
+    """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
+    tokens = tokens_of(wildcards)
+    cell = cell_of(wildcards)
+    forecast = before_held_out(wildcards.campaign) if of_campaign(wildcards).held_out(cell) else []
+    large = [ancient(f"{tokens}/{name}") for name in ("train.bin", "val.bin")]
+    return [*large, f"{tokens}/tokens.json", *frontier_of_cell(wildcards), *([forecast] if forecast else [])]
 
 
 def trace_files(wildcards, *names):
@@ -71,6 +80,13 @@ def trace_files(wildcards, *names):
 SITE = or_exit(Site.of, config)
 
 
+@lru_cache
+def command_line():
+    """Snakemake's options and targets, those of profiles among them."""
+    with contextlib.redirect_stderr(io.StringIO()):  # it says once more which profiles it uses
+        return parse_args(sys.argv[1:])[1]
+
+
 def whole_machine(wildcards):
     """Threads: all of this machine, as nothing else may run beside a measurement.
 
@@ -80,7 +96,9 @@ def whole_machine(wildcards):
 
 
 def resources_of(job_of):
-    """The resources of a rule: what `job_of(wildcards)` requests of a cluster. One machine uses none of it."""
+    """The resources of a rule: what `job_of(wildcards)` requests of a cluster; none on one machine, which uses none."""
+    if workflow.is_main_process and not command_line().executor:
+        return {}
 
     def part(name):
         return lambda wildcards: resources_of_job(job_of(wildcards))[name]
@@ -119,11 +137,8 @@ CONCLUSION = re.compile(r"results/([^/]+)/(?:[^/]+|(?:tables|charts)/[^/]+)")  #
 
 def demanded():
     """The targets below results/ on the command line; without any target, the default one."""
-    words = sys.argv[1:]
-    if not any(word.startswith("results") for word in words):
-        targets = parse_args(words)[1].targets
-        return [] if targets else ["results/demo/report.html"]
-    return [target for target in sorted(parse_args(words)[1].targets) if target.startswith("results")]
+    targets = sorted(command_line().targets)
+    return [target for target in targets if target.startswith("results")] if targets else ["results/demo/report.html"]
 
 
 def demand_lost(targets):
@@ -135,6 +150,6 @@ def demand_lost(targets):
     added = [str(path) for path in lost if str(path) not in targets]
     if added:
         print(lost_text(lost), file=sys.stderr, flush=True)
-        every = sorted({*targets, *parse_args(sys.argv[1:])[1].targets})
+        every = sorted({*targets, *command_line().targets})
         options = [word for word in sys.argv[1:] if word not in ("--", *every)]
         os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

@@ -106,7 +106,6 @@ rule report:
     message:
         "Write the report of {wildcards.campaign}: {output.page}"
     input:
-        metrics=run_files("training_metrics.json"),
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
@@ -152,7 +151,6 @@ rule pdf:
     message:
         "Write the paper of {wildcards.campaign}: {output}"
     input:
-        metrics=run_files("training_metrics.json"),
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",

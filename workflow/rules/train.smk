@@ -5,11 +5,7 @@ rule train:
     message:
         "Train {wildcards.campaign} {wildcards.cell}, repeat {wildcards.rep}: {params.batch} samples a step"
     input:
-        train=lambda w: ancient(tokens_of(w) / "train.bin"),
-        val=lambda w: ancient(tokens_of(w) / "val.bin"),
-        tokens=lambda w: tokens_of(w) / "tokens.json",
-        frontier=frontier_of_cell,
-        forecast=lambda w: before_held_out(w.campaign) if of_campaign(w).held_out(cell_of(w)) else [],
+        before=inputs_of_run,
         code=sources(*MEASURING),
     output:
         metrics="results/{campaign}/runs/{cell}/rep{rep}/training_metrics.json",

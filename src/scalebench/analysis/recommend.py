@@ -12,7 +12,14 @@ from scalebench.audit.finding import Findings, codes_above_note
 # From simple to involved: what must be understood, configured and debugged before it runs.
 SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
 # Findings about what disturbed a run: its rate is not that of the cell.
-DISTURBED = {"run-stands-out", "device-throttled", "cores-shared", "two-clock-states", "drift-over-repeats"}
+DISTURBED = {
+    "run-stands-out",
+    "device-throttled",
+    "cores-shared",
+    "two-clock-states",
+    "drift-over-repeats",
+    "repeats-correlated",
+}
 
 
 def recommend(
@@ -52,7 +59,9 @@ def recommend(
     repeats = list(repeats_to_resolve(family, margin))
     if not qualified:
         if not possible:
-            return undecided | {"why": "disturbed" if disturbed else "none-beats-one-device", "disturbed": disturbed}
+            promising = [c.cell for c in cells if beats_single.get(c.cell) is not False]
+            why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
+            return undecided | {"why": why, "disturbed": disturbed}
         candidate = possible[0]
         worst = 1 - float(lows[candidate])
         undecided |= {"why": "undecided", "candidate": cells[candidate].cell, "worst": worst}

@@ -1,6 +1,7 @@
 """Speed-up, efficiency and ranking: scaling_report.json."""
 
 import re
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -142,6 +143,7 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
         "metrics_paths": [str(run.folder / METRICS) for run in cell.runs],
         "n": len(cell.runs),
         "tokens_per_sec_global": estimate_dict(cell.rate),
+        "tokens_per_sec_median": statistics.median(cell.rates.values()),
         "window_wall_time_sec": sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
         "speedup": estimate_dict(speedup),
         "scaling_efficiency": estimate_dict(efficiency),

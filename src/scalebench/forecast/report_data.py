@@ -11,7 +11,7 @@ from scalebench.forecast.findings import CHECKS, findings_of
 from scalebench.forecast.interval import Interval, leave_largest_out
 from scalebench.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scalebench.forecast.settings import DDP_BUCKET, measured_of, series_key, target_of
-from scalebench.forecast.step_model import StepModel
+from scalebench.forecast.step_model import Measured, StepModel
 from scalebench.forecast.sweep_file import sweep_rows, unstable_rows, weak_rows
 
 SCHEMA_VERSION = "1.0"
@@ -116,7 +116,25 @@ def what_ifs(calibration: Calibration, known: list[Cell]) -> list[WhatIf]:
             interval = leave_largest_out(value, residuals, 1.0, measured.variance or 0.0)
             if interval:
                 rows.append(WhatIf(cell.slug, change, measured.seconds, interval))
+        rows += _of_twice_the_batch(cell, model, measured, residuals)
     return rows
+
+
+def _of_twice_the_batch(cell: Cell, model: StepModel, measured: Measured, residuals: list[float]) -> list[WhatIf]:
+    """Half of a step with twice as many micro-batches: the same tokens, and what comes once a step comes half as often.
+
+    The residual is carried with the communication, once a step.
+    """
+    target = target_of(cell)
+    try:
+        more = model.modelled(replace(target, accumulation=2 * target.accumulation)).total
+        difference = more - model.modelled(target).total
+    except Unsupported:
+        return []
+    value = (measured.seconds + difference) / 2
+    interval = leave_largest_out(value, residuals, 1.0, measured.variance or 0.0) if value > 0 else None
+    change = "twice the accumulation; time for the same tokens"
+    return [WhatIf(cell.slug, change, measured.seconds, interval)] if interval else []
 
 
 def _levers(model: StepModel, backend: str) -> dict[str, StepModel]:

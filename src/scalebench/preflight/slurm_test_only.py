@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.campaign.slurm_request import Job, job, job_together
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
+from scalebench.reference.schema import workload_name
 
 # Resources by which a profile replaces what a rule asks for; and those that it adds, with sbatch's options for them.
 NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
@@ -63,6 +64,12 @@ def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
         yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
     for cell in loaded.traced:
         yield "trace_capture", job(cell, resources), f"the trace of {cell.slug}", 1
+    for cell in loaded.cells:
+        if cell.searched:
+            yield "frontier", job(cell, resources), f"the micro-batch of {cell.slug}", 1
+    smallest = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
+    for name, cell in {workload_name(cell.config): cell for cell in smallest}.items():
+        yield "reference", job(cell, resources), f"the reference of {name}", 1
 
 
 def as_sent(request: Job, replaced: dict[str, str]) -> Job:

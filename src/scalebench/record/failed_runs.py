@@ -6,7 +6,8 @@ from pathlib import Path
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.errors import UserError, plural, shortened
 from scalebench.record.metrics import Failure
-from scalebench.record.run import METRICS, read_run
+from scalebench.record.run import METRICS, DamagedMetrics, read_run
+from scalebench.record.unreadable import UNREADABLE
 
 MOST_NAMES = 3  # of runs with one reason
 # Snakemake's exit code if everything was built, but runs failed: they are rows of the report. 1 is Snakemake's own.
@@ -39,7 +40,10 @@ def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Fai
             continue
         try:
             metrics = read_run(folder).metrics
-        except UserError:  # damaged: the stage that reads it names it
+        except DamagedMetrics as error:
+            yield folder, Failure(failure_class=UNREADABLE, reason=str(error))
+            continue
+        except UserError:  # a pipe, a folder: the stage that reads it names it
             continue
         if metrics.status == "failed":
             yield folder, metrics.failure

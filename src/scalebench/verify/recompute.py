@@ -155,7 +155,7 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
                 if point[name] and other in groups:
                     ratios[f"cells/{cell}/{name}"] = _ratio(quantities, cell, other)
             if point["speedup"] and base in groups:
-                ratios |= _derived(ratios[f"cells/{cell}/speedup"], cell, base, groups)
+                ratios |= _derived(ratios[f"cells/{cell}/speedup"], cell, base, groups, series["kind"] == "strong")
     return ratios
 
 
@@ -165,14 +165,16 @@ def _ratio(quantities: Quantities, cell: str, base: str) -> Quantity:
     return Quantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
 
 
-def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[RawRun]]) -> Quantities:
-    """What follows from a speed-up and the numbers of devices."""
+def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[RawRun]], strong: bool) -> Quantities:
+    """What follows from a speed-up and the numbers of devices; jobs and serial parts only where the work is equal."""
     s = speedup.value
     n = speedup.n
     sources = speedup.sources
     here, there = devices(groups[cell][0]), devices(groups[base][0])
     factor = here / there
     efficiency = Quantity(s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources)
+    if not strong:
+        return {f"cells/{cell}/scaling_efficiency": efficiency}
     # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
     jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
     formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"

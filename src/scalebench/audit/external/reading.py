@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from scalebench.audit.external.context import AuditContext
-from scalebench.audit.external.speeds import speed
+from scalebench.audit.external.speeds import epoch_seconds, speed
 from scalebench.audit.external.table_rows import (
     MEASURED,
     STEADY,
@@ -99,7 +99,10 @@ def _rate_of_run(run: ReportedRun) -> str:
         # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
         samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
         samples = samples or [step.samples_per_s for step in run.logged_steps if step.samples_per_s]
-        return f"{median_high(samples):,.5g} samples/s" if samples else ""
+        if samples:
+            return f"{median_high(samples):,.5g} samples/s"
+        seconds = epoch_seconds(run)
+        return f"{seconds:,.4g} s an epoch" if seconds and run.timed_spans[0].index is not None else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from scalebench.importers.logs.base import LogReader
 from scalebench.importers.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
+from scalebench.importers.logs.keras import Keras
 from scalebench.importers.logs.key_values import LEAST, KeyValues
 from scalebench.importers.logs.megatron import GptNeoX, Megatron
 from scalebench.importers.logs.rank_blocks import RankBlocks
@@ -28,6 +29,7 @@ READERS: tuple[type[LogReader], ...] = (
     DLLogger,
     HuggingFaceConsole,
     TfCnnBenchmarks,
+    Keras,
 )
 
 

@@ -1,27 +1,30 @@
 """The answer to the campaign's question, made from the results and from nothing else."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from scalebench.analysis.ranking import largest_group, single_device_ratio
-from scalebench.analysis.simultaneous import FEWEST
+from scalebench.analysis.ranking import largest_group
 from scalebench.report.number_format import number
 from scalebench.report.sentences.forecast import answer_sentence
 from scalebench.report.sentences.ratios import ab_sentence, interval_text, runs_text
+from scalebench.report.sentences.verdict import Entry, comparable, devices, percent, verdict_on
 
 MOST_NAMED = 5  # cells that are named; of more, their number
+MOST_ROBUST = 3  # cells whose median run stands beside their mean
+# Findings that say that the runs of a cell are no sample of one quantity: its mean is not its rate.
+SPREAD = {"run-stands-out", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
 Topic = Literal[
     "reservation",
     "incomparable",
     "question",
     "fastest",
+    "slower",
     "scaling",
     "recommended",
     "comparison",
     "forecast",
     "repeats",
 ]
-Entry = dict[str, Any]  # of scaling_report.json
 
 
 @dataclass(frozen=True)
@@ -82,128 +85,8 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: En
     if not group and not any(len(s["runs"]) > 1 for s in report["series"]):
         bullets += [Bullet("comparison", ab_sentence(c), cells=(c["name"],)) for c in comparisons or ()]
     bullets += _repeats_taken(report.get("repeats"))
-    verdict, decided = _verdict(report, group, comparisons or [])
+    verdict, decided = verdict_on(report, group, comparisons or [])
     return Answer(verdict, tuple(bullets), decided)
-
-
-def _verdict(report: Entry, group: Entry | None, comparisons: list[Entry]) -> tuple[str, bool]:
-    if report.get("question"):
-        return _verdict_on_question(report["question"])
-    if group:
-        return _verdict_on_group(report, group)
-    series = [s for s in report["series"] if len(s["runs"]) > 1]
-    if series:
-        return _verdict_on_series(series[0])
-    ok = [c for c in comparisons if c["status"] == "ok"]
-    if ok:
-        e = ok[0]["estimate"]
-        if e["claim"]:
-            return f"{ok[0]['b']} is {e['claim']} than {ok[0]['a']}: {number(e['ratio'])}x", True
-        return f"Cannot tell {ok[0]['b']} and {ok[0]['a']} apart: {number(e['ratio'])}x", False
-    return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
-
-
-def _verdict_on_question(question: Entry) -> tuple[str, bool]:
-    subject = question["is"]
-    base = question["better_than"]
-    by = _percent(question["by"])
-    if question["status"] == "unmeasured":
-        return f"No answer yet: {subject} or {base} has no numbers", False
-    if question["status"] == "incomparable":
-        return f"No answer: {subject} and {base} differ in {', '.join(question['incomparable'])}", False
-    value = number(question["ratio"]["value"])
-    if question["status"] == "yes":
-        return f"Yes: {subject} is {value}x faster than {base}", True
-    if question["status"] == "no":
-        aim = f" by {by}" if question["by"] else ""
-        return f"No: {subject} is not faster than {base}{aim}: {value}x", True
-    if question["status"] == "near":
-        within = _percent(question["within"])
-        if question["by"]:
-            return f"Too near to call: {subject} is {value}x as fast as {base}, within {within} of the {by} asked", True
-        return f"No: {subject} is as fast as {base} within {within}: {value}x", True
-    if question["ratio"]["n"] < FEWEST:
-        return _too_few(question["ratio"]["n"]), False
-    return _cannot_tell(question["resolve"]), False
-
-
-def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
-    advice = group["recommendation"]
-    cell = advice["cell"]
-    against = single_device_ratio(report, cell) if cell else None
-    if cell and against:
-        return f"{cell} pays off: {number(against['value'])}x one device", True
-    if cell:
-        first = group["cells"][0]["cell"]
-        return (f"{cell}: the fastest" if cell == first else f"{cell}: as fast as {first} and simpler"), True
-    if advice["why"] == "too-few-repeats":
-        return _too_few(min(entry["tokens_per_sec_global"]["n"] for entry in _comparable(group))), False
-    if advice["why"] == "none-beats-one-device":
-        against_single = [single_device_ratio(report, entry["cell"]) for entry in _comparable(group)]
-        if all(s and s["high"] is not None and s["high"] < 1 for s in against_single):
-            return f"No: one device is faster than {_devices(group['devices'])}", True
-        return f"Cannot tell yet whether {_devices(group['devices'])} beat one: {_more(group['resolve'])}", False
-    if advice["why"] == "disturbed":
-        return "Cannot tell: the runs were disturbed; run them again on a quiet machine", False
-    first = group["cells"][0]["cell"]
-    against = single_device_ratio(report, first)
-    if against and against["low"] is not None and against["low"] > 1:
-        verdict = f"{first} pays off: {number(against['value'])}x one device"
-        return f"{verdict}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
-    return _cannot_tell(group["resolve"]), False
-
-
-def _verdict_on_series(series: Entry) -> tuple[str, bool]:
-    points = list(series["runs"].values())
-    speedup, last = points[-1]["speedup"], points[-1]
-    if not speedup:
-        return f"No answer: {last['cell']} and {points[0]['cell']} are not comparable", False
-    if speedup["low"] is None:
-        return "Cannot tell yet: one run per cell has no interval, at least 2 more repeats per cell", False
-    where = f"on {_devices(last['devices'])}"
-    if speedup["low"] > 1:
-        return f"{series['name']} pays off: {number(speedup['value'])}x {where}", True
-    if speedup["high"] < 1:
-        return f"No: {series['name']} is slower {where}: {number(speedup['value'])}x", True
-    return (
-        f"Cannot tell yet: {series['name']} runs at {number(speedup['value'])}x {where}, more repeats per cell",
-        False,
-    )
-
-
-def _too_few(n: int) -> str:
-    return f"Cannot tell yet: n={n}, at least {FEWEST - n} more {_repeats(FEWEST - n)}"
-
-
-def _cannot_tell(resolve: Entry | None) -> str:
-    return f"Cannot tell yet: {_more(resolve)}"
-
-
-def _more(resolve: Entry | None) -> str:
-    """About how many more repeats per cell resolve an effect: a range, from that of the noise."""
-    if not resolve:
-        return "more repeats per cell"
-    effect = _percent(resolve["effect"])
-    low, high = (max(resolve[bound] - resolve["n"], 0) for bound in ("low", "high"))
-    if high == 0:
-        return f"the difference lies too near to {effect}, which {resolve['n']} repeats resolve"
-    if resolve["high"] >= 1000:
-        return f"{max(low, 1)} or more repeats per cell would show {effect}"
-    low = max(low, 1)
-    count = str(high) if low >= high else f"{low}-{high}"
-    return f"about {count} more {_repeats(high)} would show {effect}"
-
-
-def _repeats(n: int) -> str:
-    return f"repeat{'s' if n != 1 else ''} per cell"
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.2g} %"
-
-
-def _comparable(group: Entry) -> list[Entry]:
-    return [entry for entry in group["cells"] if not entry["incomparable"]]
 
 
 def _question(question: Entry | None) -> list[Bullet]:
@@ -211,7 +94,7 @@ def _question(question: Entry | None) -> list[Bullet]:
         return []
     ratio = question["ratio"]
     text = f"{question['is']} runs at {number(ratio['value'])}x the tokens/s of {question['better_than']}"
-    text += f"; asked: more than {_percent(question['by'])} faster" if question["by"] else "; asked: faster"
+    text += f"; asked: more than {percent(question['by'])} faster" if question["by"] else "; asked: faster"
     interval = interval_text(ratio["low"], ratio["high"], ratio["n"])
     return [Bullet("question", text, interval, str(ratio["n"]), (question["is"], question["better_than"]))]
 
@@ -227,7 +110,7 @@ def _repeats_taken(look: Entry | None) -> list[Bullet]:
     stopped = f"Stopped after {n} repeats per cell"
     texts = {
         "decided": f"{stopped}: decided; {allowed}",
-        "at_most": f"{n} repeats per cell, still undecided at {_percent(look['resolve'])} (repeats.at_most); {allowed}",
+        "at_most": f"{n} repeats per cell, still undecided at {percent(look['resolve'])} (repeats.at_most); {allowed}",
         "minutes": f"{stopped}, undecided: a further round exceeds {look['minutes']} minutes (repeats.minutes)",
         "device_hours": f"{stopped}, undecided: a further round exceeds {look['device_hours']} device hours "
         "(repeats.device_hours)",
@@ -238,36 +121,53 @@ def _repeats_taken(look: Entry | None) -> list[Bullet]:
 
 
 def _fastest(group: Entry) -> list[Bullet]:
-    first, second, *_ = _comparable(group)
-    last = _comparable(group)[-1]
-    slow = last["relative_to_fastest"]
-    slowest = ""
-    if last is not second and slow["high"] is not None and slow["high"] < 1:
-        bounds = f"{number(slow['low'])}-{number(slow['high'])}"
-        slowest = f"slowest is {last['cell']} at {number(slow['value'])}x ({bounds}); "
-    where = f"on {_devices(group['devices'])}"
+    """The cell that is fastest, or measured highest, and the next one; then those that are shown to be slower."""
+    first, second, *_ = comparable(group)
+    where = f"on {devices(group['devices'])}"
     rate = f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
-    relative = second["relative_to_fastest"]
-    n = runs_text(first["tokens_per_sec_global"]["n"], second["tokens_per_sec_global"]["n"])
+    equals = [e for e in comparable(group)[1:] if set(e["letters"]) & set(first["letters"])]
+    other = equals[0] if equals else second
+    relative = other["relative_to_fastest"]
+    value = number(relative["value"])
     if group["fastest_shown"]:
-        text = f"{first['cell']} is fastest {where} at {rate}; {slowest}next is {second['cell']} at "
-        text += f"{number(relative['value'])}x"
+        text = f"{first['cell']} is fastest {where} at {rate}; next is {second['cell']} at {value}x"
         cells = [first["cell"], second["cell"]]
     elif relative["low"] is None:
         text = f"{first['cell']} measured highest {where}, {rate}; nothing is claimed"
         cells = [first["cell"]]
     else:
-        cells = [e["cell"] for e in _comparable(group) if set(e["letters"]) & set(first["letters"])]
-        text = f"{_named(cells)} cannot be told apart {where}; {slowest}{first['cell']} measured highest at {rate}"
-        text += f", {second['cell']} {number(relative['value'])}x that"
+        names = _named([e["cell"] for e in equals])
+        text = f"{first['cell']} measured highest {where}, {rate}; {names} cannot be told apart from it"
+        text += f", {other['cell']} at {value}x"
+        cells = [first["cell"], *(e["cell"] for e in equals)]
+    bullet = Bullet("fastest", text, *_basis(group, first, other), tuple(cells))
+    slower = [e for e in comparable(group)[1:] if e is not other and (e["relative_to_fastest"]["high"] or 1) < 1]
+    return [bullet, *_slower(group, first, slower)]
+
+
+def _slower(group: Entry, first: Entry, slower: list[Entry]) -> list[Bullet]:
+    """The cells that are shown to be slower than the fastest and are not named yet; the interval is the last one's."""
+    if not slower:
+        return []
+    last = slower[-1]
+    ratios = [f"{e['cell']} {number(e['relative_to_fastest']['value'])}x" for e in slower]
+    if len(ratios) > MOST_NAMED:
+        ratios = [f"{len(ratios) - 1} cells", ratios[-1]]
+    text = f"Slower than {first['cell']}: {_named(ratios)}"
+    return [Bullet("slower", text, *_basis(group, first, last), tuple(e["cell"] for e in slower))]
+
+
+def _basis(group: Entry, first: Entry, other: Entry) -> tuple[str, str]:
+    """Interval and n of one cell relative to the fastest."""
+    relative = other["relative_to_fastest"]
+    n = runs_text(first["tokens_per_sec_global"]["n"], other["tokens_per_sec_global"]["n"])
     together = f", {group['claims']} pairs at once" if group["claims"] > 1 and relative["low"] is not None else ""
-    interval = interval_text(relative["low"], relative["high"], n) + together
-    return [Bullet("fastest", text, interval, n, tuple(dict.fromkeys(cells)))]
+    return interval_text(relative["low"], relative["high"], n) + together, n
 
 
 def _recommended(group: Entry) -> list[Bullet]:
     advice = group["recommendation"]
-    margin = _percent(advice["margin"])
+    margin = percent(advice["margin"])
     if advice["cell"]:
         why = "the simplest" if advice["cell"] != advice["fastest"] or not group["fastest_shown"] else "the fastest"
         text = f"Recommended: {advice['cell']}, {why}"
@@ -275,19 +175,25 @@ def _recommended(group: Entry) -> list[Bullet]:
             text += f" shown to be at most {margin} slower than any other"
         if advice["simpler"]:
             text += f"; {advice['simpler']} is simpler, but not yet shown to be as fast"
-        return [Bullet("recommended", text, cells=(advice["cell"],))]
+        basis = _of_all_pairs(group) if why == "the simplest" else None
+        return [Bullet("recommended", text, basis, cells=(advice["cell"],))]
     if advice["why"] == "undecided":
         text = (
             f"No recommendation yet: {advice['candidate']}, the simplest, "
-            f"may be up to {_percent(advice['worst'])} slower"
+            f"may still be up to {percent(advice['worst'])} slower than another"
         )
-        return [Bullet("recommended", text, cells=(advice["candidate"],))]
+        return [Bullet("recommended", text, _of_all_pairs(group), cells=(advice["candidate"],))]
     reasons = {
         "too-few-repeats": "a recommendation needs 3 repeats per cell",
         "none-beats-one-device": "no cell is shown to beat one device",
         "disturbed": f"runs of {_named(advice['disturbed'])} were disturbed",
     }
     return [Bullet("recommended", f"No recommendation: {reasons[advice['why']]}", cells=tuple(advice["disturbed"]))]
+
+
+def _of_all_pairs(group: Entry) -> str:
+    n = min(entry["tokens_per_sec_global"]["n"] for entry in comparable(group))
+    return f"by the 95 % CIs of all pairs, n={n}"
 
 
 def _incomparable(report: Entry, group: Entry) -> list[Bullet]:
@@ -328,7 +234,7 @@ def _scaling(series: Entry) -> list[Bullet]:
         return []
     n = runs_text(base["n"], last["n"])
     interval = interval_text(speedup["low"], speedup["high"], n)
-    sizes = f"on {_devices(last['devices'])} than on {base['devices']}"
+    sizes = f"on {devices(last['devices'])} than on {base['devices']}"
     value = number(speedup["value"])
     if speedup["low"] is None:
         text = f"{series['name']} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
@@ -347,10 +253,6 @@ def _efficiency(point: Entry) -> str:
     return f": {number(100 * value, 2)} % scaling efficiency" if 0 < value <= 1 else ""
 
 
-def _devices(n: int) -> str:
-    return f"{n} device{'s' if n > 1 else ''}"
-
-
 def _named(cells: list[str]) -> str:
     if len(cells) > MOST_NAMED:
         return f"{len(cells)} cells"
@@ -358,14 +260,22 @@ def _named(cells: list[str]) -> str:
 
 
 def _reservations(report: Entry) -> list[Bullet]:
-    """The cells whose numbers have a finding."""
+    """The cells whose numbers have a finding, with a robust rate where runs of a cell differ."""
     codes: dict[str, list[str]] = {}
+    robust: dict[str, str] = {}
     for series in report["series"]:
         for point in series["runs"].values():
             for code in dict.fromkeys(point["findings"]):
                 codes.setdefault(code, []).append(point["cell"])
+            median = point.get("tokens_per_sec_median")
+            if median and SPREAD & set(point["findings"]):
+                mean = point["tokens_per_sec_global"]["value"]
+                robust[point["cell"]] = f"median run of {point['cell']} {number(median, 4)}, mean {number(mean, 4)}"
     if not codes:
         return []
     text = "; ".join(f"{code} in {_named(cells)}" for code, cells in codes.items())
+    if 0 < len(robust) <= MOST_ROBUST:
+        text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))
-    return [Bullet("reservation", f"With reservations: {text}", cells=cells)]
+    explained = f" (scalebench explain {next(iter(codes))})"
+    return [Bullet("reservation", f"With reservations: {text}{explained}", cells=cells)]

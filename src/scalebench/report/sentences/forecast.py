@@ -14,7 +14,7 @@ def forecast_sentences(forecast: Row) -> list[str]:
     lines = [scored_sentence(rows)] if _scored(rows) else []
     lines += [expected_sentence(row) for row in rows if row["value"] is not None and row["measured_s"] is None]
     lines += [
-        f"{row['cell']}: no forecast ({row['refusal']}). {_capital(row['reason'])}. To lift it: {row['measure']}."
+        f"{row['cell']}: no forecast ({row['refusal']}): {row['reason']}. To lift it: {row['measure']}."
         for row in rows
         if row["value"] is None
     ]
@@ -105,7 +105,3 @@ def _coverage(coverage: Row) -> list[str]:
         f"Over all campaigns of the ledger {coverage['inside']} of {coverage['n']} forecasts were inside "
         f"(Clopper-Pearson {bounds}); {100 * coverage['nominal']:.0f} % was claimed."
     ]
-
-
-def _capital(text: str | None) -> str:
-    return text[:1].upper() + text[1:] if text else ""

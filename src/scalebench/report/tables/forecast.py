@@ -16,7 +16,7 @@ COLUMNS = (
 
 
 def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row per cell in milliseconds; a cell without a forecast has its reason."""
+    """One row per cell in milliseconds; a cell without a forecast has its reason, a wide one no value."""
     table = []
     for row in rows:
         known = row["value"] is not None
@@ -24,7 +24,7 @@ def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
         table.append(
             {
                 "cell": row["cell"],
-                "forecast (ms)": number(1e3 * row["value"]) if known else "–",
+                "forecast (ms)": number(1e3 * row["value"]) if known and not row["wide"] else "–",
                 "interval (ms)": f"{number(1e3 * row['low'])} to {number(1e3 * row['high'])}" if known else "–",
                 "level": f"{100 * row['level']:.0f} %" if known else "–",
                 "measured (ms)": "–" if row["measured_s"] is None else number(1e3 * row["measured_s"]),

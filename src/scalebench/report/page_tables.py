@@ -107,7 +107,7 @@ def series_view(report: dict[str, Any], kind: str) -> Table:
     """Strong or weak scaling: one row per size of a series."""
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
-    columns = [Column(QUANTITIES.get(c, c), c, c != "rating") for c in labels]
+    columns = [Column(QUANTITIES.get(c, c), c, c != "rating", QUANTITIES.get(c) != "karp_flatt") for c in labels]
     points = [point for s in report["series"] if s["kind"] == kind for point in s["runs"].values()]
     rows = []
     for point, text in zip(points, human.to_dict("records"), strict=True):

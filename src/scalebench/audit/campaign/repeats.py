@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+from scipy.special import stdtrit
 
 from scalebench.audit.registry import Code, Flag, of_run, of_runs
 from scalebench.record.run import MeasuredRun
@@ -18,6 +19,7 @@ GAP = 0.04  # between two states, of the rate; closer ones make no difference
 CLEAR = 5.0  # times the scatter within the states
 DRIFT = 0.03  # of the rate, from the first round to the last
 CONFIDENT = 4.0  # standard errors: these are looked for in every campaign
+CHANCE = 6e-5  # of as much where there is nothing
 CORRELATED = 0.5  # of a repeat, or of a step, with the one before it
 FEWEST_ROUNDS = 12  # below, a correlation between repeats cannot be told from chance
 CORRELATED_ERRORS = 3.0  # standard errors of a correlation between repeats
@@ -56,7 +58,7 @@ def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
         what="Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile. "
         "Ratios paired by repeat cancel it, rates and their intervals do not.",
         detected=f"A line through all rates relative to their cell's mean, by repeat: {DRIFT:.0%} or more from "
-        f"first to last, {CONFIDENT:g} standard errors.",
+        f"first to last, which chance gives in 6 of 100,000 campaigns without one.",
         seen="Laptops that warm up; nodes whose neighbours start work.",
         repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
     )
@@ -71,9 +73,11 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
     centred = repeats - repeats.mean()
     slope = float((centred * values).sum() / (centred**2).sum())
     residual = values - slope * centred
-    error = float(np.sqrt((residual**2).sum() / (len(values) - 2) / (centred**2).sum()))
+    cells = len({run.metrics.cell for run in runs})  # each has a mean of its own, at most so many
+    freedom = max(1, len(values) - cells - 1)
+    error = float(np.sqrt((residual**2).sum() / freedom / (centred**2).sum()))
     change = float(np.expm1(slope * (repeats.max() - repeats.min())))
-    if abs(change) >= DRIFT and abs(slope) > CONFIDENT * error:
+    if abs(change) >= DRIFT and abs(slope) > error * stdtrit(freedom, 1 - CHANCE / 2):
         yield Flag(f"rates change by {change:+.1%} from the first repeat to the last, over all cells")
 
 

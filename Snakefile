@@ -26,7 +26,7 @@ from scalebench.reference.schema import FOLDER, workload_name
 from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
 from scalebench.record.failed_runs import failed_runs_text
 from scalebench.record.lost_results import lost_results, lost_text
-from scalebench.report.charts.catalog import CATALOG, charts_of, tables_of, unknown_chart
+from scalebench.report.chart_catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
 become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return

@@ -19,7 +19,7 @@ sys.path.append(str(REPOSITORY / "tests"))
 from synthetic import write_run  # noqa: E402  (from tests, whose folder is on the path now)
 
 from scalebench.campaign.loaded import LoadedCampaign, run_dir  # noqa: E402
-from scalebench.report.charts.catalog import charts_of, tables_of  # noqa: E402
+from scalebench.report.chart_catalog import charts_of, tables_of  # noqa: E402
 
 WANTED, CORES = 30.0, 2
 CAMPAIGN = """title: What do ten thousand runs say?

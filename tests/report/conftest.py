@@ -13,8 +13,8 @@ from scalebench.analysis.loss_curves import curves_of, losses_table
 from scalebench.analysis.run_tables import cells_table, measured_by_cell, runs_table
 from scalebench.analysis.scaling import scaling_report
 from scalebench.analysis.waterfall import waterfall_report
+from scalebench.report.chart_catalog import CATALOG
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
-from scalebench.report.charts.catalog import CATALOG
 from scalebench.report.charts.losses import AGAINST
 from scalebench.report.page import write_page
 from scalebench.report.page_inputs import PageInputs

@@ -132,8 +132,8 @@ def table(args: argparse.Namespace) -> None:
 
 
 def chart(args: argparse.Namespace) -> None:
+    from scalebench.report.chart_catalog import unknown_chart
     from scalebench.report.charts import CHARTS, draw
-    from scalebench.report.charts.catalog import unknown_chart
     from scalebench.report.read_results import read_inputs
 
     if args.chart not in CHARTS:
@@ -169,7 +169,7 @@ def pdf(args: argparse.Namespace) -> None:
 
 def _page_inputs(args: argparse.Namespace) -> tuple:
     from scalebench.preflight.doctor import DOCTOR, read_report
-    from scalebench.report.charts.catalog import charts_of
+    from scalebench.report.chart_catalog import charts_of
     from scalebench.report.page_inputs import PageInputs
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
     from scalebench.trace.profile_schema import PROFILE, read_profile

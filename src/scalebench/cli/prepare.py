@@ -38,7 +38,7 @@ def campaign_show(args: argparse.Namespace) -> None:
 
 def _drawn(loaded: "LoadedCampaign") -> int:
     """How many tables and charts the report has."""
-    from scalebench.report.charts.catalog import charts_of, tables_of
+    from scalebench.report.chart_catalog import charts_of, tables_of
 
     return len(charts_of(loaded)) + len(tables_of(loaded)) + 4 * bool(loaded.traced)
 

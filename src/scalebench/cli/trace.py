@@ -103,7 +103,7 @@ def trace_report(args: argparse.Namespace) -> None:
 
 
 def trace_chart(args: argparse.Namespace) -> None:
-    from scalebench.report.charts.catalog import unknown_chart
+    from scalebench.report.chart_catalog import unknown_chart
     from scalebench.report.charts.traces import CHARTS, draw_trace
     from scalebench.report.read_results import read_traces
 

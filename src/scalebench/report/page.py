@@ -8,7 +8,7 @@ from typing import Any
 from scalebench.audit.finding import Finding
 from scalebench.files import write_atomic
 from scalebench.record.run import Run
-from scalebench.report.charts.catalog import CATALOG, COMPARISON
+from scalebench.report.chart_catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.html import environment
 from scalebench.report.inline_svg import inline_svg

@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib
 import typst
 
-from scalebench.report.charts.catalog import CATALOG
+from scalebench.report.chart_catalog import CATALOG
 from scalebench.report.page_facts import environment_facts, machine, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import cells_view

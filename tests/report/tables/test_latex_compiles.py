@@ -55,7 +55,7 @@ def tables(results):
         "measured_s": 0.025,
         "construction": "model_x",
     }
-    row |= {"refusal": None, "inside": True}
+    row |= {"refusal": None, "inside": True, "wide": False}
     write_forecast([row, row | {"value": None, "low": None, "high": None, "refusal": "a_b & 5 %"}], folder)
     return sorted(folder.glob("*.tex"))
 

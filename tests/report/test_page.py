@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from scalebench.audit.finding import Finding
+from scalebench.report.html import linked
 from scalebench.report.sentences.answer import conclude
 
 # Chromium without its background services: the tests have no network, and it would try.
@@ -227,3 +228,17 @@ def test_markup_is_balanced_and_text_is_escaped(results, tmp_path):
     checker = Balance()
     checker.feed(html)
     assert checker.stack == []
+
+
+def test_the_answer_links_to_the_rows_of_its_cells():
+    text = linked("ddp-n1x2 beats ddp-n1x2-ga4 & <b>", {"ddp-n1x2", "single-n1x1"})
+    assert text == '<a href="#row-ddp-n1x2">ddp-n1x2</a> beats ddp-n1x2-ga4 &amp; &lt;b&gt;'
+    assert linked("a < b", ()) == "a &lt; b"
+
+
+def test_links_within_the_page_have_targets(results):
+    results.page()
+    page = (results.folder / "report.html").read_text()
+    targets = set(re.findall(r'href="#(row-[^"]+)"', page))
+    assert targets
+    assert targets <= set(re.findall(r'id="([^"]+)"', page))

@@ -1,9 +1,11 @@
 """The environment of the pages' templates."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 
 def environment(**filters: Callable[..., Any]) -> Environment:
@@ -17,3 +19,13 @@ def environment(**filters: Callable[..., Any]) -> Environment:
     )
     made.filters |= filters
     return made
+
+
+def linked(text: str, cells: Collection[str]) -> Markup:
+    """`text`, escaped, in which the name of each of `cells` is a link to the cell's row."""
+    if not cells:
+        return escape(text)
+    names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
+    parts = re.split(rf"(?<![\w-])({names})(?![\w-])", text)
+    link = Markup('<a href="#row-{0}">{0}</a>')
+    return Markup("").join(link.format(part) if part in cells else escape(part) for part in parts)

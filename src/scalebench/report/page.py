@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from scalebench.audit.finding import Finding
 from scalebench.files import write_atomic
 from scalebench.record.run import Run
 from scalebench.report.chart_catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
-from scalebench.report.html import environment
+from scalebench.report.html import environment, linked
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
 from scalebench.report.page_facts import environment_facts, machine, machine_check, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Table, cells_view, series_view
-from scalebench.report.sentences.answer import conclude
+from scalebench.report.sentences.answer import Bullet, conclude
 from scalebench.report.sentences.forecast import forecast_sentences, what_if_rows
 from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
@@ -57,10 +59,11 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     report, comparisons = inputs.report, list(inputs.comparisons)
     conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
+    slugs = set(inputs.cells["cell"])
     context = {
         "report": report,
         "verdict": conclusion.verdict,
-        "bullets": [f"{bullet.text}{bullet.basis}" for bullet in conclusion.bullets],
+        "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
         "when": when(inputs.runs),
         "machine": machine(inputs.runs),
         "campaign_file": inputs.campaign_file,
@@ -92,6 +95,13 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "protocol": protocol(inputs.runs),
     }
     write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
+
+
+def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
+    """A bullet whose cells link to their rows: where the text names them, else behind it."""
+    text = f"{bullet.text}{bullet.basis}"
+    unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in text]
+    return linked(f"{text} [{', '.join(unnamed)}]" if unnamed else text, slugs)
 
 
 def lost_files(runs: Sequence[Run]) -> list[str]:

@@ -136,12 +136,11 @@ def test_a_change_is_decided_only_outside_its_interval():
     assert what_if_rows(data)[0]["step time"] == "-16.7 %, undecided"
 
 
-def test_the_page_has_a_section_with_table_and_what_if_rows(results, monkeypatch):
-    monkeypatch.setattr(results, "charts", lambda: draw("throughput", *read_inputs(results.folder), charts))
+def test_the_page_has_a_section_with_table_and_what_if_rows(results):
     charts = results.folder / "charts"
     data = forecast(HELD, REFUSED)
     draw_forecast(data["forecasts"], charts)
-    inputs = results.inputs(forecast=data, drawn=["throughput", "forecast"])
+    inputs = results.inputs(names=["throughput"], forecast=data, drawn=["throughput", "forecast"])
     page = results.folder / "report.html"
     write_page(inputs, page)
     text = page.read_text()

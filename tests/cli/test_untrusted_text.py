@@ -97,7 +97,8 @@ def test_a_page_shows_text_as_text(text):
 
 # What `escaped` itself may write.
 COMMANDS = (
-    r"\\textbackslash ?|\\textasciitilde ?|\\textasciicircum ?|\\ldots\{\}|\$(?:\\(?:times|geq|leq|approx|rightarrow)|[-<>])\$"
+    r"\\textbackslash ?|\\textasciitilde ?|\\textasciicircum ?|\\ldots\{\}"
+    r"|\$(?:\\(?:times|geq|leq|approx|rightarrow)|[-<>])\$"
     r"|\\[_{}$#%&]|\\space ?"
 )
 

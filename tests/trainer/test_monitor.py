@@ -128,6 +128,7 @@ def test_sleeping_is_idle_and_neither_computing_nor_a_collective_is():
     assert clock.busy_s >= 0.03
     working_s = clock.idle_s
     clock.start()
-    threading.Event().wait(0.05)
+    threading.Event().wait(0.4)
     clock.stop()
-    assert working_s < 0.02 < 0.045 < clock.idle_s - working_s
+    # A virtual machine that is not run for a while is idle as well: the sleeps are far longer than that.
+    assert working_s < 0.15 < 0.35 < clock.idle_s - working_s

@@ -20,6 +20,7 @@ work:
   steps: 60
   validation_samples: 50
   optimizer: {learning_rate: 2e-3}
+execution: {start: forked}
 vary:
   strategy: [ddp, zero1]
   geometry: [1x1, 1x2]

@@ -4,6 +4,7 @@ Complete records of runs, made without training, with the noise of quiet machine
 false accusation. Prints them by code, and ends with exit code 1 where there is one.
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -18,7 +19,9 @@ from scalebench.audit.campaign.all_checks import audit
 
 
 def main() -> int:
-    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sets", type=int, nargs="?", default=2000, help="campaigns to make")
+    sets = parser.parse_args().sets
     began = time.perf_counter()
     runs = 0
     accused: Counter[str] = Counter()

@@ -78,7 +78,7 @@ def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     text = text_of(answer, "slower")
     assert text.startswith("Slower than ddp-n1x2: zero2-n1x2 0.75")
     assert "and zero3-n1x2 0.50" in text
-    assert text.endswith("n=5, 6 pairs at once)")
+    assert text.endswith("n=5, corrected for 6 comparisons)")
 
 
 def test_too_few_repeats_are_said_so(campaign):

@@ -161,7 +161,8 @@ def _basis(group: Entry, first: Entry, other: Entry) -> tuple[str, str]:
     """Interval and n of one cell relative to the fastest."""
     relative = other["relative_to_fastest"]
     n = runs_text(first["tokens_per_sec_global"]["n"], other["tokens_per_sec_global"]["n"])
-    together = f", {group['claims']} pairs at once" if group["claims"] > 1 and relative["low"] is not None else ""
+    several = group["claims"] > 1 and relative["low"] is not None
+    together = f", corrected for {group['claims']} comparisons" if several else ""
     return interval_text(relative["low"], relative["high"], n) + together, n
 
 

@@ -1,6 +1,10 @@
 """Set-up of the tests of corpora."""
 
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from webserver import Server, serving
@@ -23,3 +27,20 @@ def waits() -> list[float]:
 @pytest.fixture
 def policy(waits) -> RetryPolicy:
     return RetryPolicy(tries=3, connect=5, stall=0.3, least=1000, wait=waits.append)
+
+
+@pytest.fixture
+def killed(server) -> Callable[[str, Path], None]:
+    """Runs code that downloads a file, kills it (-9) while bytes come in, and takes the server's faults away."""
+
+    def kill(code: str, target: Path) -> None:
+        process = subprocess.Popen([sys.executable, "-c", code])
+        while not sum(part.stat().st_size for part in target.parent.glob("*.part")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        assert not target.exists()
+        server.faults.clear()
+
+    return kill

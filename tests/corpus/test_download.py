@@ -5,7 +5,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 import threading
 import time
 from email.utils import formatdate
@@ -300,22 +299,14 @@ def test_two_processes_fetch_a_file_once(server, url, target, policy):
 
 
 @pytest.mark.fault("a download is killed", "continued where it ended")
-def test_a_killed_download_is_continued(server, url, target, policy):
+def test_a_killed_download_is_continued(server, url, target, policy, killed):
     """kill -9 while bytes come in."""
     server.faults["/data.bin"] = [silent(5.0)]
     code = (
         "import pathlib; from scalebench.corpus.download import *; "
         f"download(RemoteFile(({url!r},)), pathlib.Path({str(target)!r}))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code])
-    part = target.parent / "data.bin.part"
-    while not (part.exists() and part.stat().st_size):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    assert not target.exists()
-    server.faults.clear()
+    killed(code, target)
     download(RemoteFile((url,)), target, policy)
     assert target.read_bytes() == CONTENT
     assert server.asked("/data.bin")[-1] == "bytes=10-"

@@ -4,8 +4,6 @@ import hashlib
 import json
 import random
 import subprocess
-import sys
-import time
 
 import huggingface_hub
 import pytest
@@ -94,7 +92,7 @@ def test_the_next_process_goes_on_where_this_one_was_ended(server, file, target)
     assert target.read_bytes() == CONTENT
 
 
-def test_a_killed_download_is_continued(server, file, target):
+def test_a_killed_download_is_continued(server, file, target, killed):
     server.faults[STORE] = [silent(5.0)]
     code = (
         "import pathlib, huggingface_hub; from scalebench.corpus.hub import *; "
@@ -102,14 +100,7 @@ def test_a_killed_download_is_continued(server, file, target):
         f"file = HubFile('some/thing', {COMMIT!r}, 'data.bin', {server.url!r}); "
         f"download_from_hub(file, pathlib.Path({str(target)!r}))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code])
-    while not sum(part.stat().st_size for part in target.parent.glob("*.part")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    assert not target.exists()
-    server.faults.clear()
+    killed(code, target)
     download_from_hub(file, target)
     assert target.read_bytes() == CONTENT
     assert server.asked(STORE)[-1] == "bytes=10-"

@@ -69,7 +69,7 @@ def gate(args: argparse.Namespace) -> None:
 
 def _history(args: argparse.Namespace) -> None:
     """Steps over a history, printed and drawn; exit code 1 where the latest step of a series is a loss."""
-    from scalebench.errors import UserError
+    from scalebench.errors import UserError, plural
     from scalebench.verify.history import history
 
     if args.results or args.baseline:
@@ -82,8 +82,7 @@ def _history(args: argparse.Namespace) -> None:
         since = series.sessions[step.session]
         interval = f"95 % CI {100 * step.low:+.2f} to {100 * step.high:+.2f} %"
         print(f"{word}  {step.series}: {100 * step.change:+.2f} % ({interval}) since {since.folder}, {since.date[:10]}")
-    cells = f"{len(series.cells)} cell{'s' if len(series.cells) != 1 else ''}"
-    steps = f"{len(series.steps)} step{'s' if len(series.steps) != 1 else ''}"
+    cells, steps = plural(len(series.cells), "cell"), plural(len(series.steps), "step")
     print(f"{'FAIL' if series.alarms else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
     if args.chart:
         _draw_history(series, args.chart)

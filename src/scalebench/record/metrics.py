@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from scalebench.campaign.cells import Cell
 from scalebench.record.census import Census, SecondClock
 
 SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
@@ -49,6 +50,25 @@ class TrainingConfig(Part):
     zero_stage: int | None
     dataset_name: str
     dataset_subset_sizes: dict[str, int] = Field(description="Samples of each split at this seq_len.")
+
+    @classmethod
+    def of(cls, cell: Cell, **names: Any) -> "TrainingConfig":
+        """What a cell says of its run. `names`: the fields that say model and data in words."""
+        strategy, batch = cell.execution.strategy, cell.batch
+        engine = strategy.startswith("zero")
+        return cls(
+            seq_len=cell.workload.seq_len,
+            micro_batch=batch.micro,
+            accumulation=batch.accumulation,
+            global_batch=batch.global_,
+            lr=cell.work.optimizer.learning_rate,
+            optimizer=cell.work.optimizer.name,
+            precision=cell.execution.precision,
+            strategy=strategy,
+            deepspeed_enabled=engine,
+            zero_stage=int(strategy[4]) if engine else None,
+            **names,
+        )
 
 
 class Ledger(Part):

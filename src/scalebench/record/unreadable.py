@@ -23,7 +23,6 @@ def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
 
 def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Failed:
     """What is known of a run without its file: the plan."""
-    execution, batch = cell.execution, cell.batch
     return Failed(
         failure=Failure(failure_class=UNREADABLE, reason=reason),
         run_id="unknown",
@@ -41,19 +40,10 @@ def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Fail
         host={"hostname": "unknown", "os": "unknown"},
         hardware={},
         data={"vocab_size": cell.vocab_size},
-        training_config=TrainingConfig(
+        training_config=TrainingConfig.of(
+            cell,
             model_name=str(cell.config["workload"]["model"]),
             model_size="unknown",
-            seq_len=cell.workload.seq_len,
-            micro_batch=batch.micro,
-            accumulation=batch.accumulation,
-            global_batch=batch.global_,
-            lr=cell.work.optimizer.learning_rate,
-            optimizer=cell.work.optimizer.name,
-            precision=execution.precision,
-            strategy=execution.strategy,
-            deepspeed_enabled=execution.strategy.startswith("zero"),
-            zero_stage=int(execution.strategy[4]) if execution.strategy.startswith("zero") else None,
             dataset_name=str(cell.config["workload"]["corpus"]),
             dataset_subset_sizes={},
         ),

@@ -99,7 +99,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     """A bullet whose cells link to their rows: where the text names them, else behind it."""
-    text = f"{bullet.text}{bullet.basis}"
+    text = bullet.sentence
     unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in text]
     return linked(f"{text} [{', '.join(unnamed)}]" if unnamed else text, slugs)
 

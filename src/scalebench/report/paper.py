@@ -59,7 +59,7 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "title": inputs.report["title"],
         "campaign": inputs.report["campaign"],
         "verdict": conclusion.verdict,
-        "bullets": [f"{bullet.text}{bullet.basis}" for bullet in conclusion.bullets],
+        "bullets": [bullet.sentence for bullet in conclusion.bullets],
         "when": when(inputs.runs),
         "machine": machine(inputs.runs),
         "file": inputs.campaign_file,

@@ -74,10 +74,8 @@ class Request:
         }
 
     def _training_config(self) -> TrainingConfig:
-        cell, batch = self.cell, self.cell.batch
+        cell = self.cell
         shape = shape_of(cell.workload.model)
-        seq_len = cell.workload.seq_len
-        strategy = cell.execution.strategy
         if isinstance(shape, EncoderShape):
             family = "encoder"
             size = (
@@ -86,19 +84,10 @@ class Request:
             )
         else:
             family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
-        return TrainingConfig(
+        return TrainingConfig.of(
+            cell,
             model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
             model_size=size,
-            seq_len=seq_len,
-            micro_batch=batch.micro,
-            accumulation=batch.accumulation,
-            global_batch=batch.global_,
-            lr=cell.work.optimizer.learning_rate,
-            optimizer=cell.work.optimizer.name,
-            precision=cell.execution.precision,
-            strategy=strategy,
-            deepspeed_enabled=strategy.startswith("zero"),
-            zero_stage=int(strategy[4]) if strategy.startswith("zero") else None,
             dataset_name=self.description["corpus"],
             dataset_subset_sizes={s: samples_in(self.description[s], cell.workload) for s in ("train", "val")},
         )

@@ -39,7 +39,7 @@ def topics(answer):
 
 
 def text_of(answer, topic):
-    return " | ".join(b.text + b.basis for b in answer.bullets if b.topic == topic)
+    return " | ".join(b.sentence for b in answer.bullets if b.topic == topic)
 
 
 def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):

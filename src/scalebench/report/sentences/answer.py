@@ -39,9 +39,9 @@ class Bullet:
     cells: tuple[str, ...] = ()
 
     @property
-    def basis(self) -> str:
-        """Interval and n in brackets, or nothing."""
-        return f" ({self.interval})" if self.interval else ""
+    def sentence(self) -> str:
+        """The text, with interval and n in brackets behind it where there are any."""
+        return f"{self.text} ({self.interval})" if self.interval else self.text
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Answer:
     @property
     def text(self) -> str:
         """As the console prints it."""
-        return "\n".join([self.verdict, *(f"  - {bullet.text}{bullet.basis}" for bullet in self.bullets)])
+        return "\n".join([self.verdict, *(f"  - {bullet.sentence}" for bullet in self.bullets)])
 
 
 def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: Entry | None = None) -> Answer:

@@ -130,9 +130,12 @@ def complete(
             "first_step_sec": first,
         }
         data["dtypes"] |= {name: data["census"][0]["before"][name] for name in ("products", "gradients", "reduced")}
-        data["closing_s"] = max(rank["closing_s"] for rank in ranks)
-        others = start - launcher + validation["wall_time_sec"] + data["closing_s"]
-        data["total_wall_time_sec"] = others + wall + noise(0.05)
+        closing = start + wall + validation["wall_time_sec"] + noise(0.05)
+        for rank in ranks:
+            rank["closing_epoch_s"] = closing - noise(0.002)
+        data["closing_s"] = noise(0.3)
+        ended = max(rank["closing_epoch_s"] for rank in ranks) + data["closing_s"]
+        data["total_wall_time_sec"] = ended - launcher
         data["second_clock"] = {
             "ranks_s": data["total_wall_time_sec"] + noise(0.5),
             "window_s": wall + noise(0.5),
@@ -151,7 +154,6 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
         "gpus": None,
         "ready_epoch_s": program + 2 + noise(0.5),
         "warm_epoch_s": start - noise(0.002),
-        "closing_s": noise(0.3),
         "max_rss_bytes": int(7e8 + noise(1e8)),
         "cuda_memory": None,
         "window_start_epoch_s": start,

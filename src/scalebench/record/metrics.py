@@ -256,7 +256,10 @@ class Measured(Recorded):
         alias="total_wall_time_sec", description="From the launcher's start to the metrics."
     )
 
-    closing_s: float | None = Field(None, description="Of the probed step after the validation.")
+    closing_s: float | None = Field(
+        None,
+        description="From the end of the validation: a probed step, the gathering of all ranks' figures, this record.",
+    )
     census: list[Census] | None = Field(None, description="Of each rank; null in files before 3.2.")
     second_clock: SecondClock | None = Field(None, description="By the launcher; null in files before 3.2.")
 

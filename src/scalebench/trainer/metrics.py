@@ -54,7 +54,7 @@ class RankRecord:
     ready: float  # epoch seconds: set up, before the warm-up
     warm: float  # epoch seconds: before the window
     census: Census
-    closing_s: float  # of the probed step after the validation
+    closing: float  # epoch seconds: all ranks have validated
 
 
 class NotFinite(Exception):
@@ -109,8 +109,8 @@ def summarise(
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
         ranks=[_of_rank(r) for r in ranks],
-        total_wall_time_s=time.time() - request.started,
-        closing_s=max(r.closing_s for r in ranks),
+        total_wall_time_s=(ended := time.time()) - request.started,
+        closing_s=ended - max(r.closing for r in ranks),
         census=[r.census for r in ranks],
         files={STEPS: sha256_of(steps_file)},
     )
@@ -121,7 +121,7 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
     return rank.place | {
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.warm,
-        "closing_s": rank.closing_s,
+        "closing_epoch_s": rank.closing,
         "max_rss_bytes": rank.max_rss,
         "state_bytes": rank.state_bytes,
         "cuda_memory": rank.cuda_memory,

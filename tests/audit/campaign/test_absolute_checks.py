@@ -83,6 +83,17 @@ def clock_of_window(factor):
     return change
 
 
+def stopped_between_barrier_and_window(data):
+    for rank in data["ranks"]:
+        rank |= {name: rank[name] + 0.4 for name in ("window_start_epoch_s", "window_end_epoch_s", "closing_epoch_s")}
+    data["total_wall_time_sec"] += 0.4
+
+
+def written_slowly(data):
+    data["closing_s"] += 3
+    data["total_wall_time_sec"] += 3
+
+
 def scaled(section, name, factor=1.004):
     def change(data):
         data[section][name] *= factor
@@ -144,6 +155,13 @@ def test_a_fault_is_named(sound, name):
     sound[-1] = sealed(sound[-1], change)
     names = codes(sound)
     assert code in names if code else names == {}
+
+
+@pytest.mark.parametrize("change", [stopped_between_barrier_and_window, written_slowly])
+def test_time_outside_the_window_is_not_held_against_it(sound, change):
+    sound[-1] = sealed(sound[-1], change)
+    write_complete(sound[-1])
+    assert codes(sound) == {}
 
 
 def use_of_cores(*shares):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
 
-# Sound runs: launch, set-up, warm-up, window and validation met the total within 2.6 % of the window in 95 of 100 runs
-# and within 0.24 s in all of 328; two readings around the window differ by far less.
+# Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
+# machines as busy as they were; two readings around the window differ by far less.
 BUDGET_SHARE, BUDGET_S = 0.10, 0.1
 WRITING_S = 2e-5  # a row of steps.csv
 AROUND_SHARE, AROUND_S = 0.02, 0.05
@@ -21,10 +21,8 @@ APART_SHARE, APART_S = 0.02, 0.02
         "invalid",
         what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
         detected="The window's monotonic clock against the time of day on each rank (2 % + 0.05 s), against "
-        "the total less "
-        "launch, set-up, warm-up and validation (10 % + 0.1 s), and against the launcher, another process, "
-        "which sees the "
-        "window begin and end (10 % + 1.5 s).",
+        "the total less all that came before the window, validation and closing (10 % + 0.1 s), and against the "
+        "launcher, another process, which sees the window begin and end (10 % + 1.5 s).",
         seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
         repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
     )
@@ -45,7 +43,7 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     tolerance = BUDGET_SHARE * wall + BUDGET_S + WRITING_S * len(run.steps)
     if left is not None and not abs(left - wall) <= tolerance:
         yield Flag(
-            f"launch, set-up, warm-up and validation leave {left:.3f} s of the total of "
+            f"start-up, validation and closing leave {left:.3f} s of the total of "
             f"{metrics.total_wall_time_s:.3f} s "
             f"for the window, which took {wall:.3f} s by its own clock"
         )
@@ -63,8 +61,13 @@ def window_of_budget(run: MeasuredRun) -> float | None:
     if len({rank["host"] for rank in metrics.ranks}) > 1:
         return None
     startup = metrics.startup
-    others = startup.launch_s + startup.setup_s + startup.warmup_s + (metrics.closing_s or 0.0)
-    return metrics.total_wall_time_s - others - (metrics.validation.wall_time_s if metrics.validation else 0.0)
+    warm = startup.launch_s + startup.setup_s + startup.warmup_s
+    if all({"warm_epoch_s", "window_start_epoch_s"} <= rank.keys() for rank in metrics.ranks):
+        # A rank that the operating system stops between the barrier and its first step has not begun the window.
+        epochs = [max(rank[name] for rank in metrics.ranks) for name in ("window_start_epoch_s", "warm_epoch_s")]
+        warm += epochs[0] - epochs[1]
+    after = (metrics.closing_s or 0.0) + (metrics.validation.wall_time_s if metrics.validation else 0.0)
+    return metrics.total_wall_time_s - warm - after
 
 
 @of_run.check(

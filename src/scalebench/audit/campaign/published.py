@@ -262,5 +262,9 @@ def _of_startup(run: MeasuredRun) -> Figures:
     yield "startup.warmup_s", startup.warmup_s, warm - ready
     first = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]
     yield "startup.first_step_s", startup.first_step_s, float(first.max())
-    closing = max((rank["closing_s"] for rank in ranks), default=None)
-    yield "closing_s", run.metrics.closing_s, closing
+    if all("closing_epoch_s" in rank for rank in ranks):
+        closing = max(rank["closing_epoch_s"] for rank in ranks)
+        before = None if run.metrics.closing_s is None else run.metrics.total_wall_time_s - run.metrics.closing_s
+        yield "total_wall_time_sec less closing_s", before, closing - began
+    else:  # older records give the time of each rank
+        yield "closing_s", run.metrics.closing_s, max((rank["closing_s"] for rank in ranks), default=None)

@@ -71,6 +71,8 @@ def _run(connection: socket.socket) -> None:
     words, folder, environment = json.loads(connection.makefile("rb").read())
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -129,13 +129,13 @@ def test_a_smaller_gain_that_is_shown_beside_a_larger_one_that_is_not(campaign):
 
 
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
-    uneven = tuple(0.06 + (seconds - 0.06) / 3 for seconds in UNEVEN)
-    report = campaign({("ddp", "1x2"): uneven, ("zero2", "1x2"): 0.0605})
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.059}, question=question)
     text = text_of(conclude(report), "next")
     line = re.match(
-        r'Next: set "repeats: (\{resolve: 5 %, at_least: 5, at_most: (\d+)\})" in config/campaigns/demo.yaml '
+        r'Next: set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" in config/campaigns/demo.yaml '
         r"and run snakemake --cores 2 results/demo/report.html again \(at most (\d+) more repeats? of 2 cells, "
-        r"about (.+?)\). Four times out of five that settles a difference of 5 %$",
+        r"about (.+?)\). At least four times out of five that settles a difference of 2 %$",
         text,
     )
     assert line, text
@@ -147,7 +147,7 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
 
 def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
     text = text_of(conclude(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})), "next")
-    assert re.search(r"a difference of 5 % is too small to settle here: it needs about [\d,]+ repeats per cell", text)
+    assert re.search(r"5 % is too small to settle here: to be as sure of it takes about [\d,]+ repeats per cell", text)
     assert re.search(r"settles a difference of (\d+) % \(5 repeats show (\d+) %\)", text)
     assert "at_most: 24}" in text, "at most five times as many as were made"
 

@@ -8,6 +8,7 @@ from scalebench.errors import plural
 from scalebench.report.number_format import duration
 
 Entry = dict[str, Any]  # of scaling_report.json
+SURE = "At least four times out of five"
 
 
 def next_step(report: Entry, group: Entry | None) -> str | None:
@@ -45,15 +46,15 @@ def _further(report: Entry, resolve: Entry | None, n: int) -> str | None:
     further = resolve["further"]
     enough = resolve["repeats"]
     if enough and enough <= MOST_TIMES * n:
-        return f"{_line(report, effect, n, enough)}. Four times out of five that settles a difference of {effect}"
+        return f"{_line(report, effect, n, enough)}. {SURE} that settles a difference of {effect}"
     number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
-    small = f"a difference of {effect} is too small to settle here: it needs {number} repeats per cell"
+    small = f"{effect} is too small to settle here: to be as sure of it takes {number} repeats per cell"
     now = f"{plural(n, 'repeat')} show{'s' if n == 1 else ''} {rounded_up(resolve['detectable'])}"
     if further["repeats"] <= n or further["detectable"] >= min(1.0, resolve["detectable"]):
-        return f"{small[0].upper()}{small[1:]}; four times out of five, {now}"
+        return f"Next: nothing that repeats can settle. Four times out of five, {now}; {small}"
     aim = rounded_up(further["detectable"])
     line = _line(report, aim, n, further["repeats"])
-    return f"{line}. Four times out of five that settles a difference of {aim} ({now}); {small}"
+    return f"{line}. {SURE} that settles a difference of {aim} ({now}); {small}"
 
 
 def _line(report: Entry, effect: str, n: int, repeats: int) -> str:

@@ -147,8 +147,10 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
 
 def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
     text = text_of(conclude(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})), "next")
-    assert re.search(r"5 % is too small to settle here: to be as sure of it takes about [\d,]+ repeats per cell", text)
-    assert re.search(r"settles a difference of (\d+) % \(5 repeats show (\d+) %\)", text)
+    assert re.search(
+        r"the margin of 5 % is too small to settle here: to be as sure of it takes about [\d,]+ repeats per cell", text
+    )
+    assert re.search(r"settles a difference of (\d+) % \(the 5 repeats so far: (\d+) %\)", text)
     assert "at_most: 24}" in text, "at most five times as many as were made"
 
 

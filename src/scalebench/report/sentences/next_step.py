@@ -48,10 +48,11 @@ def _further(report: Entry, resolve: Entry | None, n: int) -> str | None:
     if enough and enough <= MOST_TIMES * n:
         return f"{_line(report, effect, n, enough)}. {SURE} that settles a difference of {effect}"
     number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
-    small = f"{effect} is too small to settle here: to be as sure of it takes {number} repeats per cell"
-    now = f"{plural(n, 'repeat')} show{'s' if n == 1 else ''} {rounded_up(resolve['detectable'])}"
+    named = effect if report.get("question") else f"the margin of {effect}"
+    small = f"{named} is too small to settle here: to be as sure of it takes {number} repeats per cell"
+    now = f"the {n} repeats so far: {rounded_up(resolve['detectable'])}"
     if further["repeats"] <= n or further["detectable"] >= min(1.0, resolve["detectable"]):
-        return f"Next: nothing that repeats can settle. Four times out of five, {now}; {small}"
+        return f"Next: nothing that repeats can settle. Differences that show four times out of five, {now}; {small}"
     aim = rounded_up(further["detectable"])
     line = _line(report, aim, n, further["repeats"])
     return f"{line}. {SURE} that settles a difference of {aim} ({now}); {small}"

@@ -60,7 +60,7 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
     """Rates, ratios and losses of a cell with numbers."""
     text = {"tokens_per_s": estimate(interval_of(row, "tokens_per_s"), digits=4)}
     relative = estimate(interval_of(row, "relative_to_fastest"))
-    text["relative_to_fastest"] = "1 (fastest)" if row["is_fastest"] else relative
+    text["relative_to_fastest"] = "1 (highest)" if row["is_fastest"] else relative
     for name in RATIOS:
         single = name == "speedup_vs_best_single"
         other = row["best_single_incomparable" if single else "incomparable"]

@@ -12,7 +12,7 @@ from typing import Any
 from scalebench.errors import UserError
 from scalebench.files import write_atomic, write_json
 from scalebench.verify.campaign import folder_of, verify
-from scalebench.verify.crate import crate_metadata
+from scalebench.verify.crate import CAMPAIGN, WORKFLOW, crate_metadata
 from scalebench.verify.manifest import MANIFEST, write_manifest
 from scalebench.verify.raw import RawRun, read_runs
 from scalebench.verify.reports import forecast_seal
@@ -20,7 +20,7 @@ from scalebench.verify.reports import forecast_seal
 MOST_BYTES = 8_000_000
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
 SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
-TEXT = tuple(suffix for suffix in SUFFIXES if suffix != ".pdf")
+TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
 CRATE = "ro-crate-metadata.json"
 LICENCES = {
     "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
@@ -53,6 +53,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     part = root / f".{out.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     _copy(folder, part)
+    _copy_workflow(folder.resolve(), part)
     if request.anonymous:
         _anonymise(part, runs)
     write_manifest(part, version)
@@ -78,6 +79,18 @@ def _copy(folder: Path, out: Path) -> None:
         if source.suffix in SUFFIXES and source.is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, out / name)
+
+
+def _copy_workflow(folder: Path, out: Path) -> None:
+    """The workflow and the campaign that the results are of, where `folder` lies beside them as results/<campaign>."""
+    project = folder.parents[1]
+    origins = {CAMPAIGN: project / "config/campaigns" / f"{folder.name}.yaml", WORKFLOW: project / "Snakefile"}
+    origins |= {f"workflow/rules/{rule.name}": rule for rule in (project / "workflow/rules").glob("*.smk")}
+    if origins[WORKFLOW].is_file():
+        for name, origin in origins.items():
+            if origin.is_file():
+                (out / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(origin, out / name)
 
 
 def _device(runs: list[RawRun]) -> str:

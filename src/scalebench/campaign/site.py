@@ -13,7 +13,7 @@ from scalebench.errors import UserError, nearest, shortened
 
 SCHEDULERS = ("slurm", "cluster-generic", "lsf")
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
-OTHER_KEYS = ("container",)  # of Snakemake's config, which the Snakefile reads itself
+OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
 Request = dict[str, int | str | None]  # None: not asked for
 
 

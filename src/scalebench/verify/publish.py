@@ -11,6 +11,7 @@ from typing import Any
 
 from scalebench.errors import UserError
 from scalebench.files import write_atomic, write_json
+from scalebench.record.host_names import Pseudonyms, hosts_of
 from scalebench.verify.campaign import folder_of, verify
 from scalebench.verify.crate import CAMPAIGN, WORKFLOW, crate_metadata
 from scalebench.verify.manifest import MANIFEST, write_manifest
@@ -104,13 +105,11 @@ def _device(runs: list[RawRun]) -> str:
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
     """Replace host names everywhere, and the hashes of the files that this changes."""
-    hosts = sorted(set(_hosts(runs)), key=len, reverse=True)
-    names = {host: f"host{i}" for i, host in enumerate(hosts, 1)}
-    pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(host)}(?![\w-])" for host in hosts))
+    pseudonyms = Pseudonyms(name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"]))
     hashes: dict[str, str] = {}
     for path in _texts(out):
         before = path.read_text(encoding="utf-8")
-        after = pattern.sub(lambda match: names[match[0]], before)
+        after = pseudonyms.in_text(before)
         if after != before:
             path.write_text(after, encoding="utf-8")
             hashes[_sha256(before)] = _sha256(after)
@@ -138,12 +137,6 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
         data = json.loads(path.read_bytes())
         if (seal := forecast_seal(data)) != data["sha256"]:
             yield data["sha256"], seal
-
-
-def _hosts(runs: list[RawRun]) -> Iterator[str]:
-    for run in runs:
-        yield str(run.metrics["host"]["hostname"])
-        yield from (str(rank["host"]) for rank in run.metrics["ranks"])
 
 
 def _texts(out: Path) -> list[Path]:

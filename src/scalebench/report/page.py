@@ -98,7 +98,8 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "machine_check": machine_check(inputs.doctor, inputs.runs),
         "protocol": protocol(inputs.runs),
     }
-    write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
+    page = environment(number=number).get_template("report.html.j2").render(context)
+    write_atomic(out, inputs.without_hosts(page))
 
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:

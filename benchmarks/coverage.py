@@ -180,19 +180,19 @@ def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect:
     """
     log_effect = math.log1p(effect)
     settled: list[bool] = []
-    shown: list[bool] = []
+    by_n: list[bool] = []
     further: list[bool] = []
-    said: list[float] = []
+    numbers: list[float] = []
     for _ in range(trials):
         first = sd * random.standard_normal((k, n))
         result = resolution(family(first), effect)
         needed = result["repeats"] or math.inf
-        said.append(needed)
+        numbers.append(needed)
         if needed <= MOST_REPEATS:
             rest = sd * random.standard_normal((k, int(needed) - n))
             settled.append(_first_two_differ(np.hstack([first, rest]), log_effect, ROUND_CONFIDENCE))
         again = sd * random.standard_normal((k, n))
-        shown.append(_first_two_differ(again, math.log1p(result["detectable"]), CONFIDENCE))
+        by_n.append(_first_two_differ(again, math.log1p(result["detectable"]), CONFIDENCE))
         rest = sd * random.standard_normal((k, result["further"]["repeats"] - n))
         logs = np.hstack([first, rest])
         further.append(_first_two_differ(logs, math.log1p(result["further"]["detectable"]), ROUND_CONFIDENCE))
@@ -201,10 +201,10 @@ def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect:
         enough += 1
     return {
         "enough": enough,
-        "median": float(np.median(said)),
-        "too small": float(np.mean([number > MOST_TIMES * n for number in said])),
+        "median": float(np.median(numbers)),
+        "too small": float(np.mean([number > MOST_TIMES * n for number in numbers])),
         "settled": float(np.mean(settled)),
-        "shown": float(np.mean(shown)),
+        "shown": float(np.mean(by_n)),
         "further": float(np.mean(further)),
     }
 

@@ -8,10 +8,11 @@ from scalebench.analysis.comparability import unintended_differences
 from scalebench.analysis.confidence import CONFIDENCE, estimate_dict
 from scalebench.analysis.measured_cells import SAME_WORK, MeasuredCell
 from scalebench.analysis.recommend import recommend
-from scalebench.analysis.simultaneous import Family, compare_all, letters, repeats_to_resolve
+from scalebench.analysis.simultaneous import Family, compare_all, letters, resolution
 from scalebench.audit.finding import Findings
 
 MARGIN = 0.05
+SMALLEST_EFFECT = 0.01  # that repeats are planned for where a question names none
 
 
 def largest_group(ranking: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -71,15 +72,9 @@ def _group(
         "method": family.method if family else None,
         "claims": family.pairs if family else 0,  # pairs over which the intervals hold together
         "fastest_shown": bool(family and family.differ[0, 1:].all()),
-        "resolve": _resolve(family, margin) if family else None,
+        "resolve": resolution(family, margin) if family else None,
         "recommendation": recommend(comparable, family, findings, beats_single, margin),
     }
-
-
-def _resolve(family: Family, effect: float) -> dict[str, Any]:
-    """Repeats per cell, as a range, that tell cells apart that differ by `effect`."""
-    low, high = repeats_to_resolve(family, effect)
-    return {"effect": effect, "n": family.n, "low": low, "high": high}
 
 
 def _entry(
@@ -133,5 +128,7 @@ def answer_question(
         status = "yes" if relative.low > bound else "no" if relative.high < bound else "undecided"
         within = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)
         status = "near" if status == "undecided" and within else status
-    needed = _resolve(family, max(question["by"], resolve or 0.01)) if family and status == "undecided" else None
+    needed = None
+    if family and status == "undecided":
+        needed = resolution(family, max(question["by"], resolve or SMALLEST_EFFECT))
     return answer | {"status": status, "ratio": estimate_dict(relative), "resolve": needed, "within": resolve}

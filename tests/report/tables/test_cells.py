@@ -131,7 +131,7 @@ def test_cells_of_one_size_that_cannot_be_told_apart_share_a_letter(results, tmp
 
 
 def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):
-    note = "All cells need as many steps to the target loss, so time to loss is tokens/s once more."
+    note = "All cells reach the target loss after about as many steps, so time to loss says no more than tokens/s."
     assert note in (results.tables() / "scaling.md").read_text()
     cells = pd.read_csv(results.folder / "cells.csv")
     cells["steps_to_loss"] = [30, 20, 25, None]

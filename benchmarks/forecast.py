@@ -121,7 +121,9 @@ def frontier() -> int:
     )
     for name, bend, noise in LAWS:
         random = np.random.default_rng(19)
-        exact, certified, trials, tight, wrong = [], [], [], [], 0
+        exact, certified = [], []
+        trials, tight = [], []
+        wrong = 0
         for _ in range(DEVICES):
             device = random_device(random, bend)
             answer = device.search(random, noise)

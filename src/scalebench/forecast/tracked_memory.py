@@ -38,7 +38,9 @@ def sharded(counted: Mapping[str, int], stage: int, devices: int, reduced: bool)
     weights; stage 3 updates its part itself. `reduced`: gradients have been reduced, of which a rank of any stage holds
     its part; before, stage 1 holds them whole. Without DeepSpeed's buckets.
     """
-    weights, gradients, optimizer = (counted[name] for name in ("Parameter", "Gradient", "Optstate"))
+    weights = counted["Parameter"]
+    gradients = counted["Gradient"]
+    optimizer = counted["Optstate"]
     others = counted["Total"] - weights - gradients - optimizer
     own_weights = weights / devices if stage == 3 else weights + weights / devices
     own_gradients = gradients / devices if stage > 1 or reduced else gradients

@@ -25,6 +25,7 @@ class Grid:
     caption: str = ""
     section: list[str] = field(default_factory=list)
     cut_off: bool = False
+    above: str = ""  # the paragraph above it
 
 
 Line = tuple[int, str]  # number in the file, 1-based, and text

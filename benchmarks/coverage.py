@@ -15,7 +15,17 @@ from scalebench.analysis.confidence import CONFIDENCE, Estimate, paired_ratio, r
 from scalebench.analysis.measured_cells import MeasuredCell
 from scalebench.analysis.paired_test import compare, detectable, pairs_needed
 from scalebench.analysis.recommend import SIMPLICITY, recommend
-from scalebench.analysis.simultaneous import Family, compare_all, fewest_repeats, repeats_to_resolve
+from scalebench.analysis.simultaneous import (
+    MOST_REPEATS,
+    MOST_TIMES,
+    ROUND_CONFIDENCE,
+    Family,
+    compare_all,
+    resolution,
+)
+from scalebench.analysis.simultaneous import (
+    detectable as detectable_effect,
+)
 from scalebench.analysis.stopping import confidence_at, resolved
 from scalebench.audit.finding import Findings
 from scalebench.campaign.repeats import RepeatUntil
@@ -159,25 +169,69 @@ def regret(random: Random, n: int, sd: float, trials: int, noisy: bool = False) 
     return means | {"bad": bad / trials, "recommended": given / trials}
 
 
-def more_repeats(random: Random, k: int, n: int, sd: float, trials: int) -> dict[str, float]:
-    """How often the range of repeats that resolve 5 % holds the truth, and the power at the true number."""
-    truth = fewest_repeats(math.sqrt(2) * sd, k, math.log(1.05))
-    ranges = [repeats_to_resolve(family(sd * random.standard_normal((k, n))), 0.05) for _ in range(trials)]
-    effect = np.zeros((k, 1))
-    effect[0] = math.log(1.05)
-    told_apart = [family(effect + sd * random.standard_normal((k, truth))).differ[0, 1] for _ in range(trials)]
+def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect: float = 0.05) -> dict[str, float]:
+    """What a campaign of n repeats says about further ones, against what these then show.
+
+    `settled`: part of campaigns whose first cell is faster by `effect`, are given the repeats that were said to settle
+    it, runs of the campaign itself among them, and tell it from the second; `too small`: part that is told so.
+    `shown`: part of new campaigns of n repeats that show the difference that such campaigns were
+    said to show; `further`: the same with as many repeats as are in reach. `enough`: the smallest number that settles
+    `effect` if sd is known, and no round is looked at; `median`: of the numbers that are said.
+    """
+    log_effect = math.log1p(effect)
+    settled: list[bool] = []
+    by_n: list[bool] = []
+    further: list[bool] = []
+    numbers: list[float] = []
+    for _ in range(trials):
+        first = sd * random.standard_normal((k, n))
+        result = resolution(family(first), effect)
+        needed = result["repeats"] or math.inf
+        numbers.append(needed)
+        if needed <= MOST_REPEATS:
+            rest = sd * random.standard_normal((k, int(needed) - n))
+            settled.append(_first_two_differ(np.hstack([first, rest]), log_effect, ROUND_CONFIDENCE))
+        again = sd * random.standard_normal((k, n))
+        by_n.append(_first_two_differ(again, math.log1p(result["detectable"]), CONFIDENCE))
+        rest = sd * random.standard_normal((k, result["further"]["repeats"] - n))
+        logs = np.hstack([first, rest])
+        further.append(_first_two_differ(logs, math.log1p(result["further"]["detectable"]), ROUND_CONFIDENCE))
+    enough = 3
+    while detectable_effect(enough, k) * math.sqrt(2) * sd > log_effect:
+        enough += 1
     return {
-        "repeats": truth,
-        "range holds it": float(np.mean([low <= truth <= high for low, high in ranges])),
-        "power": float(np.mean(told_apart)),
-        "power of one less": detectable_power(random, k, truth - 1, sd, trials) if truth > 3 else math.nan,
+        "enough": enough,
+        "median": float(np.median(numbers)),
+        "too small": float(np.mean([number > MOST_TIMES * n for number in numbers])),
+        "settled": float(np.mean(settled)),
+        "shown": float(np.mean(by_n)),
+        "further": float(np.mean(further)),
     }
 
 
-def detectable_power(random: Random, k: int, n: int, sd: float, trials: int) -> float:
-    effect = np.zeros((k, 1))
-    effect[0] = math.log(1.05)
-    return float(np.mean([family(effect + sd * random.standard_normal((k, n))).differ[0, 1] for _ in range(trials)]))
+def _first_two_differ(logs: np.ndarray, log_effect: float, confidence: float) -> bool:
+    """Whether the first cell, made faster by the effect, is told from the second."""
+    effect = np.zeros((len(logs), 1))
+    effect[0] = log_effect
+    compared = family(logs + effect, confidence=confidence)
+    return bool(compared.differ[0, 1] and compared.log_ratio[0, 1] > 0)
+
+
+def extended(random: Random, draw: Draw, k: int, trials: int, first: int = 3, times: int = MOST_TIMES) -> float:
+    """Part of campaigns of k equal cells that make a false claim, after a fixed number of repeats or after the rounds
+    that the report advises where these leave a cell beside the fastest open."""
+    rule = RepeatUntil(resolve=0.05, at_least=first, at_most=times * first)
+    false = 0
+    for _ in range(trials):
+        logs = draw(random, k, rule.at_most)
+        for n in rule.looks():
+            compared = family(logs[:, :n], confidence=CONFIDENCE if n == first else confidence_at(rule, n))
+            place = int(np.argmax(logs[:, :n].mean(axis=1)))
+            ratios = [{"low": compared.low(i, place), "high": compared.high(i, place)} for i in range(k) if i != place]
+            if all(resolved(ratio, rule.resolve) for ratio in ratios):
+                break
+        false += bool(compared.differ.any())
+    return false / trials
 
 
 def ab(random: Random, n: int, nulls: int, sd: float, trials: int) -> dict[str, float]:
@@ -211,9 +265,9 @@ def false_claims_table(random: Random, trials: int) -> None:
 
 def coverage_table(random: Random, trials: int) -> None:
     print("### Coverage of single intervals: cell / paired ratio\n")
-    _head(["noise", "n=3", "n=5", "n=10"])
+    _head(["noise", "n=3", "n=5", "n=10", "n=20"])
     for name in list(NOISE)[:9]:
-        row = [single_coverage(random, NOISE[name], n, 2 * trials) for n in (3, 5, 10)]
+        row = [single_coverage(random, NOISE[name], n, 2 * trials) for n in (3, 5, 10, 20)]
         print(f"| {name} | " + " | ".join(f"{a:.3f} / {b:.3f}" for a, b in row) + " |", flush=True)
 
 
@@ -245,11 +299,21 @@ def recommendation_table(random: Random, trials: int) -> None:
 
 
 def more_repeats_table(random: Random, trials: int) -> None:
-    print("### More repeats to resolve 5 %\n")
-    _head(["cells", "n", "sd", "repeats", "range holds it", "power", "one less"])
-    for k, n, sd in ((2, 3, 0.03), (4, 3, 0.03), (6, 5, 0.02), (10, 5, 0.05)):
-        row = more_repeats(random, k, n, sd, trials // 2).values()
-        print(f"| {k} | {n} | {100 * sd:g} % | " + " | ".join(f"{x:.3g}" for x in row) + " |", flush=True)
+    print("### Further repeats: what is said about them, and what they show\n")
+    _head(["cells", "n", "sd", "enough", "said (median)", "too small", "settled", "shown by n", "shown by further"])
+    for k, n, sd in ((2, 3, 0.01), (2, 3, 0.03), (4, 3, 0.03), (6, 5, 0.02), (10, 5, 0.05), (6, 3, 0.15)):
+        row = more_repeats(random, k, n, sd, trials)
+        shares = " | ".join(f"{row[name]:.3f}" for name in ("too small", "settled", "shown", "further"))
+        print(f"| {k} | {n} | {100 * sd:g} % | {row['enough']:g} | {row['median']:g} | {shares} |", flush=True)
+
+
+def extended_table(random: Random, trials: int) -> None:
+    print("### False claims where rounds follow a fixed number of repeats\n")
+    _head(["noise", "cells", "false claims"])
+    for name in ("normal 3 %", "two clock states 50/50", "a state for each round 5 %"):
+        for k in (2, 6):
+            share = extended(random, NOISE[name], k, 2 * trials)
+            print(f"| {name} | {k} | {100 * share:.1f} |", flush=True)
 
 
 def ab_table(random: Random, trials: int) -> None:
@@ -271,6 +335,7 @@ TABLES = {
     "stopping": stopping_table,
     "recommendation": recommendation_table,
     "more-repeats": more_repeats_table,
+    "extended": extended_table,
     "ab": ab_table,
 }
 

@@ -16,6 +16,7 @@ from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
 from scalebench.files import sha256_of
 from scalebench.model.counts import block_parameters
+from scalebench.model.peaks import peak as peak_of
 from scalebench.model.traffic import KINDS, step_traffic
 from scalebench.record.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, MeasuredRun
 from scalebench.record.steps import loss_series, window_steps
@@ -23,8 +24,19 @@ from scalebench.reference.schema import FOLDER, Reference, workload_name
 
 BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, BACKWARD: 2}
+CUDA_SDPA = {"_scaled_dot_product_flash_attention": 2, "_scaled_dot_product_flash_attention_backward": 2}
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 CPUS = 8
+BOOT = 1_700_000_000.0  # epoch seconds of the machine's start
+GPU = {  # as nvidia-smi prints it
+    "name": "NVIDIA H100 80GB HBM3",
+    "memory": "81559 MiB",
+    "driver": "580.82.07",
+    "power_cap": "700.00 W",
+    "clock_sm_application": "1980 MHz",
+    "ecc": "Enabled",
+    "mig": "Disabled",
+}
 VALIDATION_LOSS = 6.4
 Change = Callable[[dict], None]
 
@@ -133,6 +145,7 @@ def complete(
         closing = start + wall + validation["wall_time_sec"] + noise(0.05)
         for rank in ranks:
             rank["closing_epoch_s"] = closing - noise(0.002)
+            rank["closing_monotonic_s"] = rank["closing_epoch_s"] - BOOT
         data["closing_s"] = noise(0.3)
         ended = max(rank["closing_epoch_s"] for rank in ranks) + data["closing_s"]
         data["total_wall_time_sec"] = ended - launcher
@@ -158,6 +171,8 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
         "cuda_memory": None,
         "window_start_epoch_s": start,
         "window_end_epoch_s": start + wall + noise(0.001),
+        "window_start_monotonic_s": start - BOOT,
+        "window_end_monotonic_s": start + wall - BOOT,
         "machine_cpus": CPUS,
         "cpu_s": used,
         "involuntary_switches": 20.0,
@@ -165,7 +180,7 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
         "cores_busy_s": round(used + noise(0.05) * wall, 2),
         "machine_steal_s": 0.0,
     }
-    rank["cpu_load"] = used / (rank["window_end_epoch_s"] - rank["window_start_epoch_s"])
+    rank["cpu_load"] = used / (rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"])
 
 
 def sealed(run: MeasuredRun, change: Change, change_steps: Any = None) -> MeasuredRun:
@@ -173,6 +188,54 @@ def sealed(run: MeasuredRun, change: Change, change_steps: Any = None) -> Measur
     run = rewrite(run, change, change_steps)
     (run.folder / LAUNCHER).write_text(json.dumps({METRICS_SEAL: sha256_of(run.folder / METRICS)}))
     return run
+
+
+def on_gpus(run: MeasuredRun) -> Change:
+    """What the record of a complete run has more where each rank trains on an H100 of its own."""
+    window, per_token = run.metrics.window, run.metrics.model.flops_per_token
+    peak = peak_of(GPU["name"], run.metrics.config["execution"]["precision"])
+    assert peak
+
+    def change(data: dict) -> None:
+        for number, rank in enumerate(data["ranks"]):
+            joules = 300.0 * window.wall_time_s + number
+            gpu = {
+                "samples": 40,
+                "utilization_mean": 0.93,
+                "sm_clock_mhz_mean": 1755.0,
+                "sm_clock_mhz_min": 1740.0,
+                "power_w_mean": 301.0,
+                "throttled": {},
+                "energy_j": joules,
+                "energy_counter_j": joules,
+                "energy_integral_j": 1.01 * joules,
+            }
+            cuda = {"allocated": 9_000_000_000 + number, "reserved": 9_500_000_000 + number, "retries": 0}
+            rank |= {"cores": [], "near_cores": list(range(CPUS)), "cores_busy_s": 0}
+            rank |= {"devices": [f"GPU-{number:08x}"], "device_name": GPU["name"], "gpus": [gpu], "cuda_memory": cuda}
+        data["window"]["clock"] = "cuda_events"
+        data["hardware"]["gpus"] = [dict(GPU) for _ in data["ranks"]]
+        joules = sum(rank["gpus"][0]["energy_j"] for rank in data["ranks"])
+        data["energy"] = {"joules": joules, "joules_per_token": joules / window.tokens, "withheld": None}
+        most = data["ranks"][-1]["cuda_memory"]
+        data["memory"] |= {
+            "max_cuda_mem_allocated_bytes_global": most["allocated"],
+            "max_cuda_mem_reserved_bytes_global": most["reserved"],
+            "cuda_alloc_retries": 0,
+        }
+        share = window.tokens_per_s_per_device / peak.flops
+        data["utilization"] |= {
+            "peak_flops_per_sec": peak.flops,
+            "peak_source": peak.source,
+            "mfu": per_token * share,
+            "mfu_causal": run.metrics.model.flops_per_token_causal * share,
+        }
+        for census in data["census"]:
+            for step in (census["before"], census["after"]):
+                step |= {"attention": CUDA_SDPA, "busy_s": None, "idle_s": None}
+            census["cores"] = list(range(CPUS))
+
+    return change
 
 
 def write_complete(run: MeasuredRun) -> None:

@@ -77,10 +77,17 @@ def test_two_runs_recommend_nothing(coverage, random):
     assert coverage.regret(random, 2, 0.03, 50)["recommended"] == 0
 
 
-def test_more_repeats_are_stated_as_a_range_that_holds_the_truth(coverage, random):
-    result = coverage.more_repeats(random, 2, 3, 0.03, 300)
-    assert result["range holds it"] >= 0.9
-    assert 0.75 <= result["power"] <= 0.92
+def test_what_is_said_of_further_repeats_is_true_four_times_out_of_five(coverage, random):
+    result = coverage.more_repeats(random, 2, 5, 0.05, 400)
+    assert result["settled"] >= 0.75 - 2 * math.sqrt(0.16 / 400), "numbers of repeats are rounded up to rounds"
+    for name in ("shown", "further"):
+        assert abs(result[name] - 0.8) <= 0.05 + 2 * math.sqrt(0.16 / 400)
+
+
+def test_the_error_of_the_noise_is_counted_in(coverage):
+    """Three repeats of two cells say little about the noise, so more is asked for than if it were known."""
+    known, estimated = (coverage.detectable_effect(15, 2, 0.95, freedom) for freedom in (None, 2))
+    assert estimated > 1.3 * known
 
 
 @pytest.mark.parametrize("noise", ["normal 3 %", "two clock states 50/50", "a state for each round 5 %"])

@@ -46,6 +46,8 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     ),
     "unknown strategy in vary": ("title: x\nvary:\n  strategy: [dp3]\n", ["line 3", "vary.strategy[0]", "ddp"]),
     "unknown model": ("title: x\nworkload:\n  model: gpt2-smal\n", ["line 3", "workload.model", '"gpt2-small"']),
+    "a name in capitals": ("title: x\nworkload:\n  corpus: Python-Docs\n", ["line 3", 'Write "python-docs".']),
+    "a list of one": ("title: x\nexecution:\n  device: [cpu]\n", ["line 3", "auto; cpu; cuda. Write cpu."]),
     "unknown corpus": ("title: x\nworkload:\n  corpus: python-doc\n", ['no corpus "python-doc"', '"python-docs"']),
     "not a number": (
         "title: x\nwork:\n  steps: many\n",

@@ -15,7 +15,7 @@ SCHEMAS = {"campaign": Campaign, "corpora": CorpusTable}
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_committed_schema_is_current(repository, name):
     committed = (repository / f"config/{name}.schema.json").read_text()
-    advice = f"write it anew: scalebench campaign schema {name} > config/{name}.schema.json"
+    advice = f"write it again: scalebench campaign schema {name} > config/{name}.schema.json"
     assert committed == schema_text(SCHEMAS[name]), advice
 
 

@@ -92,5 +92,7 @@ def test_every_code_has_a_page():
         "forecast-missed",
         "sweep-slower-than-link",
         "sweep-unstable",
+        "node-slow",
+        "link-slow",
         "calibration-stale",
     }

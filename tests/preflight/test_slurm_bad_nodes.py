@@ -72,6 +72,16 @@ def test_one_failure_heard_of_twice_counts_once(cluster):
     assert bad.excluded == set()
 
 
+def test_the_profile_s_list_of_nodes_joins_those_that_failed():
+    """A sweep's exclude.txt is read by the plugin's own option, into the set that `submit` adds to."""
+    from snakemake_executor_plugin_slurm import Executor, ExecutorSettings
+
+    assert ExecutorSettings(exclude_failed_nodes="n3,n7").exclude_failed_nodes == "n3,n7"
+    assert "_failed_nodes" in Executor.__post_init__.__code__.co_names
+    line = BadNodes().submit(lambda job, params, settings=None, failed_nodes=None: ",".join(sorted(failed_nodes)))
+    assert line(None, {}, failed_nodes={"n3", "n7"}) == "n3,n7"
+
+
 def test_jobs_that_never_had_a_node(cluster):
     assert slurm_bad_nodes.hosts("(null)") == []
     assert slurm_bad_nodes.hosts("") == []

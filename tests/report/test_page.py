@@ -242,3 +242,27 @@ def test_links_within_the_page_have_targets(results):
     targets = set(re.findall(r'href="#(row-[^"]+)"', page))
     assert targets
     assert targets <= set(re.findall(r'id="([^"]+)"', page))
+
+
+def test_a_suspect_cell_has_a_mark_and_a_footnote(impossible, show):
+    page = show(impossible.page())
+    assert page.locator("#row-ddp-n1x2 sup", has_text="†").count() == 1
+    assert page.locator("#row-ddp-n1x1 sup").count() == 0
+    assert page.inner_text("#footnotes").startswith("† super-linear (suspect) in")
+
+
+def test_a_suspect_run_of_no_row_is_named_below_the_table(results, show):
+    finding = Finding(
+        code="run-stands-out",
+        severity="suspect",
+        cells=["fused"],
+        runs=["fused/pair1/a"],
+        evidence="half as fast",
+        advice="",
+        concerns="comparison",
+    )
+    results.findings = results.findings.model_copy(update={"findings": [finding]})
+    page = show(results.page())
+    assert page.locator("#table-cells sup").count() == 0
+    text = page.inner_text("#footnotes")
+    assert text.startswith("In none of these rows: run-stands-out (suspect) in fused/pair1/a: half as fast")

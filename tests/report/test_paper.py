@@ -1,7 +1,9 @@
 """report.pdf: whole, the same bytes from the same results, text that is never markup."""
 
 import re
+from dataclasses import replace
 
+from scalebench.report.page import write_page
 from scalebench.report.paper import write_paper
 
 
@@ -25,3 +27,16 @@ def test_a_title_is_text(results):
 def test_a_campaign_without_numbers_has_a_paper_too(nothing):
     write_paper(nothing.inputs(), nothing.folder / "report.pdf")
     assert (nothing.folder / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_an_anonymous_report_names_no_host(results):
+    inputs = results.inputs()
+    (host,) = {run.metrics.host["hostname"] for run in inputs.runs}
+    texts = {}
+    for anonymous in (False, True):
+        write_page(replace(inputs, anonymous=anonymous), results.folder / "report.html")
+        texts[anonymous] = (results.folder / "report.html").read_text()
+        write_paper(replace(inputs, anonymous=anonymous), results.folder / f"{anonymous}.pdf")
+    assert (f"<td>{host}</td>" in texts[False], f"<td>{host}</td>" in texts[True]) == (True, False)
+    assert "<td>host1</td>" in texts[True]
+    assert (results.folder / "True.pdf").read_bytes() != (results.folder / "False.pdf").read_bytes()

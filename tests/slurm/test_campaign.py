@@ -13,7 +13,7 @@ from workflow_texts import TINY
 
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
-BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]")
+BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "forecast: {launches: 1}\n"
 PAIRED = BOTH.replace("{start: forked}", "{strategy: zero2}") + "resources: {same_allocation: true}\n"
 ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
 SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
@@ -41,7 +41,7 @@ def made(checkout):
     for name, text in texts.items():
         checkout.campaign(name, text)
     targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
-    targets += ["results/both/findings.json", "results/both/runs.csv"]
+    targets += ["results/both/findings.json", "results/both/runs.csv", "results/both/sweep/2x1/sweep.json"]
     done = checkout.snakemake(*targets, *QUICK, limit=900)
     assert done.returncode == 3, done.stderr[-6000:]  # runs failed, and are rows
     checkout.said = done.stdout + done.stderr
@@ -83,6 +83,16 @@ def test_one_and_two_nodes_do_the_same_work(made):
     assert (pd.read_csv(made.root / "results/both/runs.csv")["status"] == "ok").all()
 
 
+def test_a_sweep_across_nodes_measures_the_pair_of_them(made):
+    folder = made.root / "results/both/sweep/2x1"
+    (launch,) = json.loads((folder / "sweep.json").read_text())["launches"]
+    (pair,) = launch["pairs"]
+    assert pair["nodes"] == ["n1", "n2"]
+    assert min(pair["seconds"]) > 0
+    assert len(pd.read_csv(folder / "node_pairs.csv")) == 1
+    assert (folder / "exclude.txt").read_text() == "\n", "of two nodes none is accused"
+
+
 def test_nothing_of_this_machine_or_its_user_is_in_the_record(made):
     for run in RUNS:
         text = "".join(p.read_text() for p in (made.root / run).glob("*.json"))
@@ -117,7 +127,7 @@ def test_only_trainings_take_the_partition_of_the_gpus(made):
     partition = dict(re.findall(r"JobId=(\d+) .*?Partition=(\S+)", ended))
     sent = re.findall(r"submitted with SLURM jobid (\d+) \(log: \S+/rule_(\w+)/", made.said)
     found = {rule: partition[job] for job, rule in sent}
-    trained = dict.fromkeys(("train", "same_allocation", "reference"), "gpu")
+    trained = dict.fromkeys(("train", "same_allocation", "reference", "sweep"), "gpu")
     assert found == {"corpus_tokenizer": "cpu", "corpus_tokenise": "cpu"} | trained
 
 

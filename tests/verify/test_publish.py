@@ -1,8 +1,12 @@
 """A published campaign verifies by itself, names no host where it must not, and has metadata for archives."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+from rocrate_validator.models import Severity, ValidationSettings
+from rocrate_validator.services import validate
 from verify.test_verify import finished
 
 from scalebench.errors import UserError
@@ -12,10 +16,18 @@ from scalebench.verify.campaign import verify
 from scalebench.verify.manifest import write_manifest
 from scalebench.verify.publish import Publication, publish
 
+PROJECT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return finished(tmp_path_factory.mktemp("published") / "synthetic")
+    """Results within a project: its workflow and the campaign are published too."""
+    project = tmp_path_factory.mktemp("project")
+    shutil.copy(PROJECT / "Snakefile", project)
+    shutil.copytree(PROJECT / "workflow/rules", project / "workflow/rules")
+    (project / "config/campaigns").mkdir(parents=True)
+    (project / "config/campaigns/synthetic.yaml").write_text("title: synthetic\n")
+    return finished(project / "results/synthetic")
 
 
 def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
@@ -44,14 +56,36 @@ def test_the_crate_has_an_action_for_every_run_and_every_file(folder, tmp_path):
     out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
     graph = {e["@id"]: e for e in json.loads((out / "ro-crate-metadata.json").read_text())["@graph"]}
     actions = [e for e in graph.values() if e["@type"] == "CreateAction"]
+    whole = graph["#campaign"]
+    actions.remove(whole)
     assert len(actions) == 9, "the failed run made nothing"
+    assert (whole["instrument"]["@id"], [file["@id"] for file in whole["object"]]) == ("Snakefile", ["campaign.yaml"])
+    assert whole["startTime"] == min(action["startTime"] for action in actions)
     for action in actions:
         assert graph[action["instrument"]["@id"]]["@type"] == "SoftwareApplication"
         assert action["endTime"] > action["startTime"]
         assert {e["@id"].split("/")[-1] for e in action["result"]} == {"training_metrics.json", "steps.csv"}
-    files = {i for i, e in graph.items() if e["@type"] == "File"}
+    files = {i for i, e in graph.items() if "File" in e["@type"]}
     assert {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()} - files == {"ro-crate-metadata.json"}
-    assert graph["./"]["conformsTo"]["@id"].startswith("https://w3id.org/ro/wfrun/process/")
+
+
+def test_the_crate_is_a_workflow_run_crate(folder, tmp_path):
+    """By the validator of the profile's authors, which must find what is taken away."""
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    crate = out / "ro-crate-metadata.json"
+
+    def issues() -> list[str]:
+        settings = ValidationSettings(
+            rocrate_uri=str(out),
+            profile_identifier="workflow-run-crate",
+            requirement_severity=Severity.REQUIRED,
+            offline=True,
+        )
+        return [issue.message for issue in validate(settings).get_issues()]
+
+    assert issues() == []
+    crate.write_text(crate.read_text().replace('"mainEntity"', '"about"'))
+    assert any("mainEntity" in message for message in issues())
 
 
 def test_forecasts_are_published_and_stay_sealed(tmp_path):
@@ -68,6 +102,7 @@ def test_forecasts_are_published_and_stay_sealed(tmp_path):
     (results / "forecast.json").write_text(json.dumps({"forecasts": [{"seal": made.digest()}]}))
     write_manifest(results, "0")
     out = publish(results, tmp_path / "published", Publication(("Jane Doe",), anonymous=True), "0")
+    assert "workflow" not in (out / "ro-crate-metadata.json").read_text(), "these results are of no project"
     (copy,) = read_forecasts(out / "forecasts")
     assert copy.calibrated_on == {"ddp-n1x1/rep1": sha256_of(out / "runs/ddp-n1x1/rep1/training_metrics.json")}
     assert copy.sha256 == copy.digest() != made.digest()

@@ -86,6 +86,8 @@ def trace_files(wildcards, *names):
 
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
 SITE = or_exit(Site.of, config)
+# `--config anonymous=true`: pages and papers without names of hosts.
+ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
 
 
 @lru_cache

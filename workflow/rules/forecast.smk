@@ -93,6 +93,7 @@ rule forecast_report:
             "forecast/ledger.py",
             "forecast/sweep_file.py",
             "report/charts/forecast.py",
+            "report/charts/node_pairs.py",
             "report/tables/forecast.py",
             "files.py",
         ),

@@ -143,8 +143,9 @@ rule report:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
+        anonymous=ANONYMOUS,
     shell:
-        "scalebench stage report {params.file} 2> {log}" # the answer goes to the console
+        "scalebench stage report {params.file} {params.anonymous} 2> {log}" # the answer goes to the console
 
 
 rule pdf:
@@ -177,5 +178,6 @@ rule pdf:
         "../../envs/report.yaml"
     params:
         file=lambda w: of_campaign(w).path,
+        anonymous=ANONYMOUS,
     shell:
-        "scalebench stage pdf {params.file} > {log} 2>&1"
+        "scalebench stage pdf {params.file} {params.anonymous} > {log} 2>&1"

@@ -8,10 +8,11 @@ from scalebench.analysis.comparability import unintended_differences
 from scalebench.analysis.confidence import CONFIDENCE, estimate_dict
 from scalebench.analysis.measured_cells import SAME_WORK, MeasuredCell
 from scalebench.analysis.recommend import recommend
-from scalebench.analysis.simultaneous import Family, compare_all, letters, repeats_to_resolve
+from scalebench.analysis.simultaneous import Family, compare_all, letters, resolution
 from scalebench.audit.finding import Findings
 
 MARGIN = 0.05
+SMALLEST_EFFECT = 0.01  # that repeats are planned for where a question names none
 
 
 def largest_group(ranking: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -32,12 +33,13 @@ def ranking(
     beats_single: Mapping[str, bool | None],
     margin: float = MARGIN,
     confidence: float = CONFIDENCE,
+    effect: float | None = None,
 ) -> list[dict[str, Any]]:
     """For each number of devices its cells, fastest first, relative to the fastest. Only cells that do the same work.
 
     `beats_single`: cell -> whether it is shown to be faster than the best single device; None where there is none.
     `margin`: by which part a recommended cell may be slower than any other. `confidence`: of all intervals of a group
-    together.
+    together. `effect`: the difference that further repeats are planned for; the margin, if none is given.
     """
     same = ("devices", *SAME_WORK, "global_batch")
     groups: dict[tuple, list[MeasuredCell]] = {}
@@ -47,7 +49,8 @@ def ranking(
     for key, members in sorted(groups.items(), key=lambda item: str(item[0])):
         members.sort(key=lambda cell: -cell.rate.value)
         described.append(
-            dict(zip(same, key, strict=True)) | _group(members, findings, beats_single, margin, confidence)
+            dict(zip(same, key, strict=True))
+            | _group(members, findings, beats_single, margin, confidence, effect or margin)
         )
     return sorted(described, key=lambda group: group["devices"])
 
@@ -58,6 +61,7 @@ def _group(
     beats_single: Mapping[str, bool | None],
     margin: float,
     confidence: float,
+    effect: float,
 ) -> dict[str, Any]:
     fastest = members[0]
     differing = {c.cell: unintended_differences(fastest.provenance, c.provenance, same_program=False) for c in members}
@@ -71,15 +75,9 @@ def _group(
         "method": family.method if family else None,
         "claims": family.pairs if family else 0,  # pairs over which the intervals hold together
         "fastest_shown": bool(family and family.differ[0, 1:].all()),
-        "resolve": _resolve(family, margin) if family else None,
+        "resolve": resolution(family, effect) if family else None,
         "recommendation": recommend(comparable, family, findings, beats_single, margin),
     }
-
-
-def _resolve(family: Family, effect: float) -> dict[str, Any]:
-    """Repeats per cell, as a range, that tell cells apart that differ by `effect`."""
-    low, high = repeats_to_resolve(family, effect)
-    return {"effect": effect, "n": family.n, "low": low, "high": high}
 
 
 def _entry(
@@ -133,5 +131,7 @@ def answer_question(
         status = "yes" if relative.low > bound else "no" if relative.high < bound else "undecided"
         within = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)
         status = "near" if status == "undecided" and within else status
-    needed = _resolve(family, max(question["by"], resolve or 0.01)) if family and status == "undecided" else None
+    needed = None
+    if family and status == "undecided":
+        needed = resolution(family, max(question["by"], resolve or SMALLEST_EFFECT))
     return answer | {"status": status, "ratio": estimate_dict(relative), "resolve": needed, "within": resolve}

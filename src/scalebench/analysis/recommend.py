@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from scalebench.analysis.measured_cells import MeasuredCell
-from scalebench.analysis.simultaneous import FEWEST, Family, repeats_to_resolve
+from scalebench.analysis.simultaneous import Family
 from scalebench.audit.finding import Findings, codes_above_note
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
@@ -34,8 +34,7 @@ def recommend(
     A cell qualifies if the lower bounds of its ratios to all others are at least 1 - `margin` (non-inferiority, with
     simultaneous intervals), it is shown to beat one device where there is one, and nothing disturbed its runs. The
     simplest of these is recommended; of equally simple ones the faster. `cell` is None where none qualifies: then
-    `candidate` is the simplest that still may, `worst` the part by which it may be slower than another, `repeats` the
-    range of repeats per cell that resolves the margin.
+    `candidate` is the simplest that still may, `worst` the part by which it may be slower than another.
     """
     if len(cells) < 2:
         return None
@@ -46,9 +45,9 @@ def recommend(
         "why": None,
         "candidate": None,
     }
-    undecided |= {"worst": None, "repeats": None, "simpler": None, "disturbed": []}
+    undecided |= {"worst": None, "simpler": None, "disturbed": []}
     if family is None:
-        return undecided | {"why": "too-few-repeats", "repeats": [FEWEST, FEWEST]}
+        return undecided | {"why": "too-few-repeats"}
     disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
     sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
     lows = np.exp((family.log_ratio - family.half).min(axis=1))
@@ -56,7 +55,6 @@ def recommend(
     simplest_first = sorted(range(len(cells)), key=lambda i: (_simplicity(cells[i]), i))
     qualified = [i for i in simplest_first if sound[i] and lows[i] >= 1 - margin]
     possible = [i for i in simplest_first if sound[i] and highs[i] >= 1 - margin]
-    repeats = list(repeats_to_resolve(family, margin))
     if not qualified:
         if not possible:
             promising = [c.cell for c in cells if beats_single.get(c.cell) is not False]
@@ -65,13 +63,12 @@ def recommend(
         candidate = possible[0]
         worst = 1 - float(lows[candidate])
         undecided |= {"why": "undecided", "candidate": cells[candidate].cell, "worst": worst}
-        return undecided | {"repeats": repeats, "disturbed": disturbed}
+        return undecided | {"disturbed": disturbed}
     chosen = qualified[0]
     simpler = [i for i in possible if i != chosen and _simplicity(cells[i]) < _simplicity(cells[chosen])]
     return undecided | {
         "cell": cells[chosen].cell,
         "worst": 1 - min(float(lows[chosen]), 1.0),
-        "repeats": repeats if simpler else None,
         "simpler": cells[simpler[0]].cell if simpler else None,
         "disturbed": disturbed,
     }

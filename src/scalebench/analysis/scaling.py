@@ -18,14 +18,15 @@ from scalebench.analysis.confidence import (
 from scalebench.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells
 from scalebench.analysis.ranking import MARGIN, answer_question, ranking
 from scalebench.analysis.scaling_laws import fit, karp_flatt
+from scalebench.analysis.simultaneous import compare_all, resolution
 from scalebench.analysis.stopping import confidence_at, take_look
 from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.repeats import RepeatUntil
+from scalebench.model.memory import SHARDING
 from scalebench.record.run import METRICS, Run
 
-SCHEMA_VERSION = "4.0"
+SCHEMA_VERSION = "5.0"
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
-OVERHEAD = ("fsdp", "zero1", "zero2", "zero3")  # strategies that shard; with one device there is nothing to shard
 
 
 def scaling_report(
@@ -43,14 +44,17 @@ def scaling_report(
     measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
     `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
     `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
-    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together. `margin`, `question`
-    and `repeat_until` are the campaign's. With `repeat_until` results decide when repeats end, so intervals of ratios
-    have the higher level that this needs (stopping.py), which makes them 95 % all the same.
+    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together, and so do those against
+    the best single device of cells of one size. `seconds_per_repeat`: of the runs of one repeat of all cells, one after
+    the other. `margin`, `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when
+    repeats end, so intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all
+    the same.
     """
     last = max((run.metrics.repeat for run in runs), default=0)
     confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
     cells = measured_cells(runs, confidence)
-    series = scaling_series(runs, confidence)
+    resolve = repeat_until.resolve if repeat_until else None
+    series = scaling_series(runs, confidence, resolve or margin)
     for one in series:
         for point in one["runs"].values():
             point["findings"] = codes_above_note(findings.of(point["cell"]))
@@ -64,11 +68,21 @@ def scaling_report(
         "confidence": CONFIDENCE,
         "status": "invalid_comparison" if invalid else "ok",
         "mismatches": invalid,
+        "seconds_per_repeat": _seconds_per_repeat(runs),
         "series": series,
-        "question": answer_question(question, cells, repeat_until.resolve if repeat_until else None),
-        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence),
+        "question": answer_question(question, cells, resolve),
+        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence, resolve),
     }
     return report | {"repeats": take_look(report, runs, repeat_until) if repeat_until else None}
+
+
+def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
+    """Wall time of whole jobs, start-up with it: the mean of each cell, added up. None where no run recorded one."""
+    seconds: dict[str, list[float]] = {}
+    for run in runs:
+        if run.metrics.total_wall_time_s is not None:
+            seconds.setdefault(run.metrics.cell, []).append(run.metrics.total_wall_time_s)
+    return sum(map(statistics.fmean, seconds.values())) if seconds else None
 
 
 def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
@@ -82,10 +96,42 @@ def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
     return beats
 
 
-def scaling_series(runs: Sequence[Run], confidence: float = CONFIDENCE) -> list[dict[str, Any]]:
-    """The series of a campaign with their figures; findings are made from these (audit/campaign/scaling.py)."""
+def scaling_series(runs: Sequence[Run], confidence: float = CONFIDENCE, effect: float = MARGIN) -> list[dict[str, Any]]:
+    """The series of a campaign with their figures; findings are made from these (audit/campaign/scaling.py).
+
+    `effect`: the difference that further repeats are planned for.
+    """
     cells = measured_cells(runs, confidence)
-    return [_describe(name, members, cells) for name, members in _series(cells).items()]
+    series = [_describe(name, members, cells, effect) for name, members in _series(cells).items()]
+    _compare_with_best_single(series, cells, confidence)
+    return series
+
+
+def _compare_with_best_single(
+    series: Sequence[dict[str, Any]], cells: dict[str, MeasuredCell], confidence: float
+) -> None:
+    """Intervals that hold together where several cells of one size are compared with the same single device.
+
+    Else the one that is picked because it looks best would beat the device too often by chance. Two repeats have none.
+    """
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for one in series:
+        for point in one["runs"].values():
+            if point["speedup_vs_best_single"] and point["devices"] > 1:
+                batch = cells[point["cell"]].values["global_batch"]
+                groups.setdefault((point["best_single"], point["devices"], batch), []).append(point)
+    for (single, *_), points in groups.items():
+        if len(points) < 2:
+            continue
+        members = [single, *(point["cell"] for point in points)]
+        family = compare_all(
+            {c: cells[c].rates for c in members}, {c: cells[c].rate.value for c in members}, confidence
+        )
+        for place, point in enumerate(points, start=1):
+            bounds = (
+                {"low": family.low(place, 0), "high": family.high(place, 0)} if family else {"low": None, "high": None}
+            )
+            point["speedup_vs_best_single"] |= bounds
 
 
 def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
@@ -108,12 +154,14 @@ def scaling_kind(cells: list[dict]) -> str | None:
     return "weak" if len({c["global_batch"] / c["devices"] for c in cells}) == 1 else None
 
 
-def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredCell]) -> dict[str, Any]:
+def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredCell], effect: float) -> dict[str, Any]:
     kind = scaling_kind([c.values for c in members])
     base = members[0]
     protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
     points = {c.values["geometry"]: _point(c, base, kind, cells) for c in members}
     comparable = [c for c in members if not points[c.values["geometry"]]["incomparable"]]
+    ends = {c.cell: c.rates for c in (comparable[0], comparable[-1])}
+    family = compare_all(ends, confidence=base.confidence)
     return {
         "name": name,
         "strategy": base.values["strategy"],
@@ -121,6 +169,7 @@ def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredC
         "protocol": protocol,
         "baseline": base.cell,
         "baseline_devices": base.values["devices"],
+        "resolve": resolution(family, effect) if family else None,  # of the largest size and the smallest
         "law": fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
         "runs": points,
     }
@@ -154,7 +203,8 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
         "best_single": single and single.cell,
         "speedup_vs_best_single": estimate_dict(cell.relative_to(single) if single and single is not cell else None),
         "best_single_incomparable": single_incomparable,
-        "overhead_only": devices == 1 and cell.values["strategy"].removesuffix("-offload") in OVERHEAD,
+        "overhead_only": devices == 1
+        and cell.values["strategy"].removesuffix("-offload") in SHARDING,  # with one device there is nothing to shard
     }
 
 

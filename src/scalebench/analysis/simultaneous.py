@@ -14,15 +14,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from itertools import takewhile
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import chdtrc, chdtri, stdtrit
 
 from scalebench.analysis.confidence import CONFIDENCE
+from scalebench.campaign.repeats import GROWTH, rounds
 
 POWER = 0.8
 MOST_REPEATS = 1000
+MOST_TIMES = 5  # as many repeats as were made: more of them are not advised
+# Level of a look after a further round, at least: the round spends 1 - 1 / GROWTH or more of 5 % (stopping.py).
+ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - 1 / GROWTH)
 # Two repeats are compared with nothing: if the machine has two clock states, both runs of a cell are in one of them
 # every other time, and two or three equal cells are told apart in 8 % of campaigns (docs/statistics.md).
 FEWEST = 3
@@ -180,18 +185,29 @@ def _letter(place: int) -> str:
     return chr(ord("a") + place) if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
 
 
-def repeats_to_resolve(family: Family, effect: float) -> tuple[int, int]:
-    """How many repeats per cell tell two cells apart that differ by `effect` (0.05: 5 %), four times out of five.
+def resolution(family: Family, effect: float) -> dict[str, Any]:
+    """What further repeats of these cells would show, from the noise of the runs so far.
 
-    A range, from the interval of the standard deviation (chi-square, 95 %); at most MOST_REPEATS.
+    `repeats`: per cell, that tell cells apart which differ by `effect` (0.05: 5 %), with a probability of POWER; None
+    above MOST_REPEATS. `detectable`: the difference that the `n` repeats of this family show with that probability;
+    `further`: a number of repeats that is still in reach, and the difference that these show. The probabilities count
+    in that the noise is an estimate (`detectable`). Further repeats are added in rounds, so they are judged at the
+    level of such a look, and their numbers are those of looks.
     """
-    low, high = sd_interval(family.sd, family.freedom)
-    log_effect = math.log1p(effect)
     k = len(family.cells)
-    return (
-        fewest_repeats(low, k, log_effect, family.confidence),
-        fewest_repeats(high, k, log_effect, family.confidence),
-    )
+    looks = [n for n in takewhile(lambda n: n <= MOST_REPEATS, rounds(family.n)) if n > family.n]
+
+    def shown_by(n: int, confidence: float = ROUND_CONFIDENCE) -> float:
+        return math.expm1(detectable(n, k, confidence, family.freedom) * family.sd)
+
+    in_reach = max((n for n in looks if n <= MOST_TIMES * family.n), default=family.n)
+    return {
+        "effect": effect,
+        "n": family.n,
+        "repeats": next((n for n in looks if shown_by(n) <= effect), None),
+        "detectable": shown_by(family.n, family.confidence),
+        "further": {"repeats": in_reach, "detectable": shown_by(in_reach)},
+    }
 
 
 def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
@@ -201,33 +217,24 @@ def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[fl
     return low, sd * math.sqrt(freedom / float(chdtri(freedom, 1 - tail)))
 
 
-def fewest_repeats(sd: float, k: int, log_effect: float, confidence: float = CONFIDENCE) -> int:
-    """The smallest n from 3 on; by bisection, as what n repeats detect falls with n."""
-    below, enough = 2, 3
-    while enough < MOST_REPEATS and detectable(enough, k, confidence) * sd > log_effect:
-        below, enough = enough, min(2 * enough, MOST_REPEATS)
-    while enough - below > 1:
-        middle = (below + enough) // 2
-        if detectable(middle, k, confidence) * sd > log_effect:
-            below = middle
-        else:
-            enough = middle
-    return enough
-
-
 @lru_cache(maxsize=4096)
-def detectable(n: int, k: int, confidence: float = CONFIDENCE) -> float:
+def detectable(n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None) -> float:
     """Log ratio of two cells, in units of the sd of a pair of runs, that n repeats of k cells tell apart with a
     probability of POWER.
 
     Under the rule of `_tukey_blocks`. With z the error of the mean and t the threshold that a draw has, the claim is
-    made from an effect of t - z on; its POWER quantile is the answer.
+    made from an effect of t - z on; its POWER quantile is the answer. With `freedom` in units of an estimate of that
+    sd with as many degrees of freedom: the probability is over the estimate, too, so that a sentence that is printed
+    from it is as often true as it says.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
     z = random.standard_normal(DRAWS)
-    freedom = (k - 1) * (n - 1)
-    pooled = _near_quantile(confidence, k, freedom) / math.sqrt(2) * np.sqrt((own + others) / freedom)
+    residual = (k - 1) * (n - 1)
+    pooled = _near_quantile(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + others) / residual)
     paired = float(stdtrit(n - 1, (1 + confidence) / 2)) * np.sqrt(own / (n - 1))
-    return float(np.quantile(np.maximum(pooled, paired) - z, POWER)) / math.sqrt(n)
+    effects = np.maximum(pooled, paired) - z
+    if freedom is not None:
+        effects = effects / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
+    return float(np.quantile(effects, POWER)) / math.sqrt(n)

@@ -20,7 +20,8 @@ SWEEP_SLOWER_THAN_LINK = Code(
     "shared, or a setting of NCCL.",
     detected="Bus bandwidth of the largest message below 70 % of the link's figure.",
     seen="nccl-tests issues 40, 119 and 293; open_clip issue 325: two nodes slower than one.",
-    repair="Compare node pairs, look at topology and interface (scalebench cluster check), and sweep again.",
+    repair="Look at the pairs of nodes beside the sweep (node_pairs.csv), at topology and interface "
+    "(scalebench cluster check), and sweep again.",
 )
 
 SWEEP_UNSTABLE = Code(
@@ -31,6 +32,30 @@ SWEEP_UNSTABLE = Code(
     detected="Medians of launches differ by more than 10 % at 64 KiB or more.",
     seen="One public H100 project's own figures for one shape differ by 18 % between days.",
     repair="Make more launches (forecast.launches), or measure on a machine that nobody else uses.",
+)
+
+NODE_SLOW = Code(
+    "node-slow",
+    "suspect",
+    what="All-reduce is slow between this node and every other one: its card, its cable, or its settings. "
+    "Whatever runs on it and on others waits for it.",
+    detected="With four nodes or more: all pairs of the node, each in its fastest launch, below 70 % of the median "
+    "node's bus bandwidth, and far below it by the spread of the pairs.",
+    seen="nccl issue 318: the first useful measurement is an all-reduce between exactly two nodes; superbenchmark "
+    "issue 626.",
+    repair="Leave the node out: the sweep's exclude.txt has the line for sbatch --exclude or "
+    "--slurm-exclude-failed-nodes. Tell the site.",
+)
+
+LINK_SLOW = Code(
+    "link-slow",
+    "suspect",
+    what="All-reduce is slow between these two nodes, and with other nodes both are fast: a route or a cable between "
+    "them.",
+    detected="With four nodes or more: the pair, in its fastest launch, below 70 % of the median node's bus bandwidth, "
+    "and far below it by the spread of the pairs; no other pair of either node is.",
+    seen="open_clip issues 325 and 465: two nodes slower than one.",
+    repair="Tell the site. Leave out one of the two nodes, or compare only runs that had both or neither.",
 )
 
 CALIBRATION_STALE = Code(
@@ -44,5 +69,6 @@ CALIBRATION_STALE = Code(
 )
 
 FORECAST_CODES = {
-    code.name: code for code in (FORECAST_MISSED, SWEEP_SLOWER_THAN_LINK, SWEEP_UNSTABLE, CALIBRATION_STALE)
+    code.name: code
+    for code in (FORECAST_MISSED, SWEEP_SLOWER_THAN_LINK, SWEEP_UNSTABLE, NODE_SLOW, LINK_SLOW, CALIBRATION_STALE)
 }

@@ -35,10 +35,13 @@ class Question(Section):
     subject: str = Field(
         alias="is",
         description="The cell that is asked about: its name, or its strategy.",
+        examples=["zero2", "zero2-n1x4"],
         json_schema_extra={"unit": "none"},
     )
     better_than: str = Field(
-        description="The cell that it is compared with: its name, or its strategy.", json_schema_extra={"unit": "none"}
+        description="The cell that it is compared with: its name, or its strategy.",
+        examples=["ddp", "ddp-n1x4"],
+        json_schema_extra={"unit": "none"},
     )
     on: GeometryKey | None = key(
         None, "Geometry of both, where strategies are named and there are several.", "nodes x devices"

@@ -1,7 +1,8 @@
 """How often each cell runs: a number, or as often as its comparison needs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from pydantic import Field, model_validator
 
@@ -45,10 +46,15 @@ class RepeatUntil(Section):
 
         Example: 3, 4, 5, 7, 9, 12.
         """
-        looks = [self.at_least]
-        while looks[-1] < self.at_most:
-            looks.append(min(math.ceil(GROWTH * looks[-1]), self.at_most))
-        return looks
+        return [*takewhile(lambda repeats: repeats < self.at_most, rounds(self.at_least)), self.at_most]
+
+
+def rounds(first: int) -> Iterator[int]:
+    """Numbers of repeats from one look to the next, without end: 3, 4, 5, 7, 9, 12, 15, 19, 24, ..."""
+    repeats = first
+    while True:
+        yield repeats
+        repeats = math.ceil(GROWTH * repeats)
 
 
 def repeats_text(repeats: int | RepeatUntil) -> str:

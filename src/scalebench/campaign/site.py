@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from scalebench.campaign.config import Campaign
 from scalebench.campaign.slurm_request import EXCLUSIVE, Job
 from scalebench.errors import UserError, nearest, shortened
 
 SCHEDULERS = ("slurm", "cluster-generic", "lsf")
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
-OTHER_KEYS = ("container",)  # of Snakemake's config, which the Snakefile reads itself
+OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
 Request = dict[str, int | str | None]  # None: not asked for
 
 
@@ -30,6 +31,11 @@ class Site:
         """The site of a profile's `config`. Raises UserError for unknown keys and values."""
         config = dict(config or {})
         known = [field.name for field in fields(cls)]
+        if campaign := [key for key in config if key in Campaign.model_fields]:
+            raise UserError(
+                f'"{campaign[0]}" is a key of a campaign, which needs no --configfile: put the file into '
+                "config/campaigns and ask for its report, snakemake --cores 2 results/NAME/report.html"
+            )
         for key in config:
             if key not in (*known, *OTHER_KEYS):
                 hint = nearest(key, known)

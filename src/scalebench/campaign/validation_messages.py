@@ -1,6 +1,7 @@
 """What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -184,16 +185,31 @@ def _choices(node: dict, schema: dict) -> list[str]:
 def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
     """`allowed: ...` with the nearest choice, and how to write a list of one."""
     node = _node(schema, place)
-    hint = nearest(value, _choices(node, schema)) if isinstance(value, str) else ""
     options = _alternatives(node, schema)
+    hint = nearest(value, _choices(node, schema)) or _tidied(value, options) if isinstance(value, str) else ""
     if not isinstance(value, list | dict) and value is not None and options[0].get("type") == "array":
         hint = f" Write [{shortened(value, 40)}]."
     if isinstance(value, list) and len(value) == 1 and not any(o.get("type") in ("array", "object") for o in options):
         only = value[0]
-        choices = _choices(node, schema)
-        fits = only in choices if choices else isinstance(only, str | int | float) and not isinstance(only, bool)
-        hint = f" Write {shortened(only, 40)}." if fits else hint
+        hint = f" Write {shortened(only, 40)}." if _fits(only, options, _choices(node, schema)) else hint
     return f"allowed: {_allowed(node, schema)}.{hint}"
+
+
+def _tidied(text: str, options: list[dict]) -> str:
+    """`Write "python-docs".` for " Python-Docs", with a leading space; empty where that is not allowed either."""
+    tidy = text.strip().casefold()
+    matches = any(re.search(option["pattern"], tidy) for option in options if "pattern" in option)
+    return f' Write "{shortened(tidy, 40)}".' if matches and tidy != text else ""
+
+
+def _fits(value: Any, options: list[dict], choices: list[str]) -> bool:
+    """Whether a value without the brackets around it would be taken, as far as its kind tells."""
+    if choices:
+        return value in choices
+    patterns = [option["pattern"] for option in options if "pattern" in option]
+    if patterns:
+        return isinstance(value, str) and any(re.search(pattern, value) for pattern in patterns)
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def _allowed(node: dict, schema: dict) -> str:

@@ -193,6 +193,7 @@ def _page_inputs(args: argparse.Namespace) -> tuple:
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
         forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
         doctor=read_report(args.results / DOCTOR),
+        anonymous=args.anonymous,
     )
 
 
@@ -291,10 +292,15 @@ def add_stages(stages: Group) -> None:
         ("analyse", analyse, "cells.csv, losses.csv and scaling_report.json"),
         ("comparison", comparison, "comparison.json with its table and chart"),
         ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
+    ):
+        results_option(on_campaign(stages, name, stage, doc))
+    for name, stage, doc in (
         ("report", report, "report.html, and manifest.json with the hashes of the campaign's files"),
         ("pdf", pdf, "report.pdf: a short paper"),
     ):
-        results_option(on_campaign(stages, name, stage, doc))
+        page = on_campaign(stages, name, stage, doc)
+        results_option(page)
+        page.add_argument("--anonymous", action="store_true", help="name hosts host1, host2 ...")
     looks = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
     results_option(looks)
     looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")

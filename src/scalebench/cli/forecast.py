@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.forecast import sweep as making
     from scalebench.forecast.collective import Group as Ranks
-    from scalebench.forecast.sweep_file import from_nccl_tests, merged
+    from scalebench.forecast.sweep_file import from_nccl_tests, merged, pair_rows
+    from scalebench.report.charts.node_pairs import draw_node_pairs
 
     loaded = LoadedCampaign(args.campaign)
     groups = making.groups_of(loaded)
@@ -42,6 +45,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
         with stoppable("the sweep will be made again"):
             made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
         _publish_sweep(made, folder / str(ranks))
+        draw_node_pairs([asdict(row) for row in pair_rows(made)], folder / str(ranks))
 
 
 def sweep(args: argparse.Namespace) -> None:
@@ -83,6 +87,7 @@ def forecast_report(args: argparse.Namespace) -> None:
     from scalebench.files import write_json
     from scalebench.forecast.report_data import report_of
     from scalebench.report.charts.forecast import draw_forecast
+    from scalebench.report.charts.node_pairs import draw_node_pairs
     from scalebench.report.tables.forecast import write_forecast
 
     evidence = evidence_of(args.campaign, args.results)
@@ -93,6 +98,8 @@ def forecast_report(args: argparse.Namespace) -> None:
     write_json(folder / "forecast.json", report)
     write_forecast(report["forecasts"], folder / "tables")
     draw_forecast(report["forecasts"], folder / "charts")
+    for sweep in report["sweeps"]:
+        draw_node_pairs(sweep["node_pairs"], folder / "sweep" / sweep["group"])
 
 
 def plan(args: argparse.Namespace) -> None:
@@ -215,10 +222,11 @@ def _link(args: argparse.Namespace) -> "Link | None":
 
 def _publish_sweep(made: "Sweep", folder: Path) -> None:
     from scalebench.files import write_json
-    from scalebench.forecast.sweep_file import SWEEP
+    from scalebench.forecast.sweep_file import SWEEP, write_node_pairs
     from scalebench.forecast.text import sweep_text
 
     write_json(folder / SWEEP, made.model_dump(mode="json"))
+    write_node_pairs(made, folder)
     print(sweep_text(made))
 
 

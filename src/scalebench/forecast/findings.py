@@ -6,13 +6,16 @@ from scalebench.audit.finding import Finding
 from scalebench.audit.forecast_codes import (
     CALIBRATION_STALE,
     FORECAST_MISSED,
+    LINK_SLOW,
+    NODE_SLOW,
     SWEEP_SLOWER_THAN_LINK,
     SWEEP_UNSTABLE,
 )
 from scalebench.audit.registry import Flag, Register, by_severity
 from scalebench.forecast.campaign_forecast import Evidence
 from scalebench.forecast.ledger import Score
-from scalebench.forecast.sweep_file import Sweep, unstable_rows, weak_rows
+from scalebench.forecast.node_pairs import judge
+from scalebench.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
@@ -47,6 +50,33 @@ def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
         by_name.setdefault(row.collective, []).append(row.spread)
     for name, spreads in by_name.items():
         yield Flag(f"launches of {name} differ by up to {100 * max(spreads):.0f} %, at {len(spreads)} of its sizes")
+
+
+@of_sweeps.check(NODE_SLOW)
+def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
+    """No node is slow with all others, where four or more were measured in pairs."""
+    rows = pair_rows(sweep)
+    if rows:
+        verdict = judge(rows)
+        for node in verdict.slow_nodes:
+            own = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
+            yield Flag(
+                f"{node} reaches {min(own):.3g} to {max(own):.3g} GB/s with the {len(own)} other nodes; the median "
+                f"node has {verdict.median / 1e9:.3g} GB/s"
+            )
+
+
+@of_sweeps.check(LINK_SLOW)
+def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
+    """No two nodes are slow with each other alone, where four or more were measured in pairs."""
+    rows = pair_rows(sweep)
+    if rows:
+        verdict = judge(rows)
+        for row in verdict.slow_links:
+            yield Flag(
+                f"{row.first} and {row.second} reach {row.bus_bytes_per_s / 1e9:.3g} GB/s with each other; the median "
+                f"node has {verdict.median / 1e9:.3g} GB/s"
+            )
 
 
 @of_calibration.check(CALIBRATION_STALE)

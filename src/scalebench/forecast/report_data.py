@@ -1,6 +1,6 @@
 """`forecast.json` of a campaign: plain rows for tables, charts and sentences."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from scalebench.forecast.interval import Interval, leave_largest_out
 from scalebench.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scalebench.forecast.settings import DDP_BUCKET, measured_of, series_key, target_of
 from scalebench.forecast.step_model import Measured, StepModel
-from scalebench.forecast.sweep_file import sweep_rows, unstable_rows, weak_rows
+from scalebench.forecast.sweep_file import pair_rows, sweep_rows, unstable_rows, weak_rows
 
 SCHEMA_VERSION = "1.0"
 
@@ -69,6 +69,7 @@ def report_of(evidence: Evidence, folder: Path) -> dict[str, Any]:
                 "rows": [row.model_dump(mode="json") for row in sweep_rows(sweep)],
                 "unstable": [f"{row.collective} {row.nbytes}" for row in unstable_rows(sweep)],
                 "weak": [f"{row.collective} {row.nbytes}" for row in weak_rows(sweep)],
+                "node_pairs": [asdict(row) for row in pair_rows(sweep)],
             }
             for sweep in evidence.sweeps
         ],

@@ -26,6 +26,7 @@ from scalebench.trainer.request import Request
 PROGRAM = "scalebench.forecast.sweep_program"
 LOG = "sweep.log"
 SMALLEST, LARGEST = 4096, 2**30
+PAIR_LARGEST = 2**26  # between two nodes: beyond 64 MiB the bandwidth is that of the link
 WARMUP, CALLS = 5, 20
 VERSIONS = ("torch_version", "python_version")
 LIMIT_S = 2.0  # for the calls of one size
@@ -73,9 +74,11 @@ def measure(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
+    sizes = sizes_up_to(largest_message(loaded))
     settings = {
         "collectives": COLLECTIVES,
-        "sizes": sizes_up_to(largest_message(loaded)),
+        "sizes": sizes,
+        "pair_nbytes": min(sizes[-1], PAIR_LARGEST),
         "warmup": WARMUP,
         "calls": CALLS,
         "limit_s": LIMIT_S,
@@ -117,7 +120,7 @@ def _launch(
         result = _ranks(request, attempt, out / LOG, nodes)
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
-    return Launch(made_utc=f"{made:%Y-%m-%dT%H:%M:%SZ}", ranks=result["ranks"], calls=result["calls"])
+    return Launch(made_utc=f"{made:%Y-%m-%dT%H:%M:%SZ}", **result)
 
 
 def _ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | None) -> dict:

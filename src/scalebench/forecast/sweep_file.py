@@ -1,17 +1,23 @@
 """`sweep/<group>/sweep.json`: measured times of collectives, every call kept; from our own loop or from nccl-tests."""
 
+import csv
+import io
 import json
 import statistics
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from scalebench.errors import UserError, damaged
+from scalebench.files import write_atomic
 from scalebench.forecast.collective import COLLECTIVES, Collective, Group, Network, Table, bus_bandwidth
+from scalebench.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
 
 SWEEP = "sweep.json"
+NODE_PAIRS = "node_pairs.csv"
 NCCL_TESTS_VERSION = 3
 UNSTABLE = 0.10  # launches whose medians differ by more are of two states
 STEADY_BYTES = 65_536  # below it, medians of a few microseconds differ between any two launches
@@ -30,12 +36,21 @@ class Calls(Part):
     seconds: list[float] = Field(description="Of each call, the maximum over ranks.", min_length=1)
 
 
+class PairCalls(Part):
+    """Timed calls of all-reduce between all ranks of two nodes."""
+
+    nodes: tuple[str, str]
+    nbytes: int
+    seconds: list[float] = Field(description="Of each call, the maximum over the ranks of both.", min_length=1)
+
+
 class Launch(Part):
     """One launch in fresh processes."""
 
     made_utc: str
     ranks: list[dict[str, Any]]
     calls: list[Calls]
+    pairs: list[PairCalls] = Field([], description="Of the nodes, where there are several.")
 
 
 class Link(Part):
@@ -108,6 +123,47 @@ def sweep_rows(sweep: Sweep) -> list[Row]:
             )
         )
     return rows
+
+
+def pair_rows(sweep: Sweep) -> list[PairRow]:
+    """One row a pair of nodes that is in every launch; launches that Slurm gave other nodes have no pair in common."""
+    size = 2 * sweep.devices_per_node
+    medians: dict[tuple[str, str, int], list[float]] = {}
+    for launch in sweep.launches:
+        for pair in launch.pairs:
+            first, second = sorted(pair.nodes)
+            medians.setdefault((first, second, pair.nbytes), []).append(statistics.median(pair.seconds))
+    rows = []
+    for (first, second, nbytes), values in sorted(medians.items()):
+        if len(values) < len(sweep.launches):
+            continue
+        seconds = statistics.median(values)
+        rows.append(
+            PairRow(
+                first=first,
+                second=second,
+                nbytes=nbytes,
+                seconds=seconds,
+                bus_bytes_per_s=bus_bandwidth("all_reduce", size, nbytes, seconds),
+                best_bus_bytes_per_s=bus_bandwidth("all_reduce", size, nbytes, min(values)),
+            )
+        )
+    return rows
+
+
+def write_node_pairs(sweep: Sweep, folder: Path) -> None:
+    """Write `folder`/node_pairs.csv and the list of slow nodes, exclude.txt; removes older ones without pairs."""
+    rows = [asdict(row) for row in pair_rows(sweep)]
+    if not rows:
+        for name in (NODE_PAIRS, EXCLUDE):
+            (folder / name).unlink(missing_ok=True)
+        return
+    text = io.StringIO()
+    table = csv.DictWriter(text, rows[0], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_atomic(folder / NODE_PAIRS, text.getvalue())
+    write_atomic(folder / EXCLUDE, exclusion_list(judge(pair_rows(sweep))))
 
 
 def tables_of(sweep: Sweep) -> list[Table]:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scalebench.forecast.node_pairs import rounds
+from scalebench.machine.network import short_host
 from scalebench.trainer.__main__ import main
 from scalebench.trainer.request import Request
 
@@ -15,7 +17,7 @@ ELEMENT = 4  # bytes: gradients travel in fp32
 
 
 def swept(request: Request) -> Any:
-    """Time every collective at every size; rank 0 writes the times, each the maximum over ranks."""
+    """Time every collective at every size, then node pairs; rank 0 writes the times, each the maximum over ranks."""
     import torch
 
     from scalebench.files import write_json
@@ -34,13 +36,50 @@ def swept(request: Request) -> Any:
             if session.device.type == "cuda":
                 torch.cuda.empty_cache()
     places = session.gather(session.place)
+    names = {short_host(host): host for host in request.hosts}  # as Slurm calls them
+    hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
+    own = node_pairs(session.rank, hosts, session.device, settings)
+    pairs = [pair for pairs_of_rank in session.gather(own) for pair in pairs_of_rank]
     if session.rank == 0:
-        write_json(Path(request.out) / RESULT, {"ranks": places, "calls": calls})
+        write_json(Path(request.out) / RESULT, {"ranks": places, "calls": calls, "pairs": pairs})
     return session
 
 
-def prepared(name: str, nbytes: int, world_size: int, device: Any) -> tuple[Callable[[], None], int]:
-    """A call of the collective, and the bytes of its whole message, which is a multiple of the world size."""
+def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Time all-reduce between all ranks of every two nodes; pairs that share no node run at the same time.
+
+    `hosts`: the node of each rank. Returns the pairs of which this is the first rank; none on one node.
+    """
+    import torch.distributed as dist
+
+    ranks: dict[str, list[int]] = {}
+    for place, host in enumerate(hosts):
+        ranks.setdefault(host, []).append(place)
+    nodes = list(ranks)
+    measured = []
+    for simultaneous in rounds(len(nodes)):
+        members = [sorted([*ranks[nodes[a]], *ranks[nodes[b]]]) for a, b in simultaneous]
+        groups = [dist.new_group(each) for each in members]  # every rank makes every group, in the same order
+        for (a, b), each, group in zip(simultaneous, members, groups, strict=True):
+            if rank not in each:
+                continue
+            operation, whole = prepared("all_reduce", settings["pair_nbytes"], len(each), device, group)
+            for _ in range(settings["warmup"]):
+                operation()
+            times = timed(operation, device, settings["calls"], settings["limit_s"], group)
+            if rank == each[0]:
+                measured.append({"nodes": [nodes[a], nodes[b]], "nbytes": whole, "seconds": times})
+        dist.barrier()  # the next round begins when all nodes are free
+        for group in groups:
+            dist.destroy_process_group(group)
+    return measured
+
+
+def prepared(name: str, nbytes: int, world_size: int, device: Any, group: Any = None) -> tuple[Callable[[], None], int]:
+    """A call of the collective, and the bytes of its whole message, which is a multiple of the world size.
+
+    `group`: of `world_size` ranks; all ranks where none is given.
+    """
     import torch
     import torch.distributed as dist
 
@@ -48,37 +87,38 @@ def prepared(name: str, nbytes: int, world_size: int, device: Any) -> tuple[Call
     whole = torch.ones(share * world_size, device=device)
     part = torch.ones(share, device=device)
     operations: dict[str, Callable[[], None]] = {
-        "all_reduce": lambda: dist.all_reduce(whole),
-        "broadcast": lambda: dist.broadcast(whole, 0),
-        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
+        "all_reduce": lambda: dist.all_reduce(whole, group=group),
+        "broadcast": lambda: dist.broadcast(whole, group=group, group_src=0),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
     }
     return operations[name], whole.numel() * ELEMENT
 
 
-def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float) -> list[float]:
-    """Seconds of each call, the maximum over ranks. A barrier stands before each; at least 3, then until `limit_s`.
+def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float, group: Any = None) -> list[float]:
+    """Seconds of each call, the maximum over the ranks of `group`, or over all ranks.
 
-    How many follows from the first call's time on rank 0, so that all ranks make the same number.
+    A barrier stands before each; at least 3, then until `limit_s`. How many follows from the first call's time on the
+    first rank, so that all ranks make the same number.
     """
     import torch
     import torch.distributed as dist
 
-    one = _call(operation, device)
+    one = _call(operation, device, group)
     number = torch.tensor([max(3, min(calls, int(limit_s / max(one, 1e-9))))], device=device)
-    dist.broadcast(number, 0)
+    dist.broadcast(number, group=group, group_src=0)
     own = torch.tensor(
-        [_call(operation, device) for _ in range(int(number.item()))], device=device, dtype=torch.float64
+        [_call(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64
     )
-    dist.all_reduce(own, op=dist.ReduceOp.MAX)
+    dist.all_reduce(own, op=dist.ReduceOp.MAX, group=group)
     return [float(seconds) for seconds in own.tolist()]
 
 
-def _call(operation: Callable[[], None], device: Any) -> float:
+def _call(operation: Callable[[], None], device: Any, group: Any) -> float:
     import torch
     import torch.distributed as dist
 
-    dist.barrier()
+    dist.barrier(group)
     if device.type != "cuda":
         began = time.perf_counter()
         operation()

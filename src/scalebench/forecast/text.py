@@ -7,9 +7,10 @@ from scalebench.errors import plural
 from scalebench.forecast.frontier import Frontier
 from scalebench.forecast.interval import WIDE, Interval
 from scalebench.forecast.ledger import Forecasts
+from scalebench.forecast.node_pairs import FEWEST_NODES, PairRow, judge
 from scalebench.forecast.plan import RESOLUTION, Plan, PlanRow
 from scalebench.forecast.spent import Spent
-from scalebench.forecast.sweep_file import UNSTABLE, WEAK_LINK, Sweep, sweep_rows, unstable_rows, weak_rows
+from scalebench.forecast.sweep_file import UNSTABLE, WEAK_LINK, Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scalebench.preflight.requirements import size
 
 
@@ -44,7 +45,35 @@ def sweep_text(sweep: Sweep) -> str:
         f"(less than {100 * WEAK_LINK:.0f} %)"
         for r in weak_rows(sweep)
     ]
+    pairs = pair_rows(sweep)
+    if pairs:
+        lines += ["", *_pairs_text(pairs)]
     return "\n".join(lines)
+
+
+def _pairs_text(pairs: list[PairRow]) -> list[str]:
+    """Bus bandwidth between every two nodes as a square, and which nodes and links are slow."""
+    nodes = sorted({node for row in pairs for node in (row.first, row.second)})
+    speeds = {frozenset((row.first, row.second)): f"{row.bus_bytes_per_s / 1e9:.3g}" for row in pairs}
+    square = [[one, *(speeds.get(frozenset((one, other)), "") for other in nodes)] for one in nodes]
+    lines = [
+        f"all_reduce of {pairs[0].nbytes:,} bytes between two nodes, bus GB/s",
+        tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
+    ]
+    verdict = judge(pairs)
+    if verdict.bound is None:
+        return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
+    if verdict.slow_nodes:
+        lines.append(f"slow with all others: {', '.join(verdict.slow_nodes)} (median {verdict.median / 1e9:.3g} GB/s)")
+    lines += [f"slow with each other alone: {row.first} and {row.second}" for row in verdict.slow_links]
+    if verdict.unexplained:
+        some = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
+        some += ", ..." if verdict.unexplained[3:] else ""
+        lines.append(
+            f"{plural(len(verdict.unexplained), 'more slow pair')} ({some}): neither one node nor one link; "
+            "look at the switches between them"
+        )
+    return lines
 
 
 def forecasts_text(forecasts: Forecasts) -> str:

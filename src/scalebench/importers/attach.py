@@ -140,12 +140,13 @@ def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
     """Tables of one row from files beside each other with the same headings are the rows of one table."""
     joined: list[ReportedTable] = []
     pieces: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)
+    repeated = _repeated(tables)
     for table in tables:
         if table.form in ("JSON", "CSV") and len(table.rows) == 1:
             path = Path(table.file)
-            pieces[
-                (str(path.parent) if path.name not in _repeated(tables) else str(path.parent.parent), table.form)
-            ].append(table)
+            pieces[(str(path.parent) if path.name not in repeated else str(path.parent.parent), table.form)].append(
+                table
+            )
         else:
             joined.append(table)
     for (folder, form), group in pieces.items():

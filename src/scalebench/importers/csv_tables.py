@@ -3,10 +3,14 @@
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
-from scalebench.importers.fields import figure, not_finite
+import numpy as np
+
+from scalebench.importers.fields import LARGEST, figure, not_finite
 from scalebench.importers.headings import column_of
-from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
+from scalebench.importers.logged_steps import LoggedStep, as_arrays
+from scalebench.importers.reported import ReportedRun, TimedSpan
 from scalebench.importers.reported_tables import TableColumn
 from scalebench.importers.words import described
 
@@ -56,6 +60,8 @@ FIELDS = {
     "zero_stage": "zero_stage",
 }
 MOST_RUNS = 500  # in one file
+AT_ONCE = 10_000  # rows
+STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
 DELIMITERS = (",", "\t", ";")
 
 
@@ -150,6 +156,14 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of
     different runs.
     """
+    if not layout.keys and layout.group is None:
+        reader = _Reader(name, layout)
+        records = _records(lines, layout.delimiter)
+        while part := list(islice(records, AT_ONCE)):
+            reader.rows(part, first_line)
+            first_line += len(part)
+        reader.finish((), several=False)
+        return [reader.run]
     readers: dict[tuple[str, ...], _Reader] = {}
     chosen: str | None = None
     for number, record in enumerate(_records(lines, layout.delimiter), start=first_line):
@@ -180,6 +194,40 @@ class _Reader:
         self.run = ReportedRun(name, "step log (CSV)" if layout.kind == "steps" else "epoch log (CSV)")
         self._backward, self._broken = 0, 0
         self._not_finite = 0
+
+    def rows(self, records: list[list[str]], first: int) -> None:
+        """Many rows that follow each other; `first` is the line of the first one."""
+        if not self._plain(records, first):
+            for number, record in enumerate(records, start=first):
+                self.row(record, number)
+
+    def _plain(self, records: list[list[str]], first: int) -> bool:
+        """Take rows of steps of which every figure is there and possible, column by column; false, with nothing taken,
+        where one is not.
+        """
+        places = self.layout.places
+        if self.layout.kind != "steps" or "epoch" in places or len({len(record) for record in records}) != 1:
+            return False
+        columns = list(zip(*records, strict=True))
+        if max(places.values()) >= len(columns):
+            return False
+        try:
+            values = {what: np.array(columns[at], dtype=np.float64) for what, at in places.items()}
+        except ValueError:
+            return False
+        if any(not (np.abs(column) < LARGEST).all() for column in values.values()):
+            return False
+        if any((values[what] <= 0).any() for what in ("seconds", "tokens_per_s", "samples_per_s") if what in values):
+            return False
+        figures = {what: values[what] for what in STEP_FIGURES if what in values}
+        for what in ("seconds", "mfu"):
+            if what in figures:
+                figures[what] = figures[what] * self.layout.scale(what)
+        self.run.logged_steps.extend(values["step"].astype(np.int64).tolist(), first, as_arrays(figures))
+        if "memory" in values:
+            most = float(values["memory"].max()) * self.layout.scale("memory")
+            self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, most) or None
+        return True
 
     def row(self, record: list[str], number: int) -> None:
         values = {what: figure(record[at]) if at < len(record) else None for what, at in self.layout.places.items()}

@@ -300,7 +300,7 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
     kind = kind or logs.guessing_reader_of(opening) or (logs.guessing_reader_of(further) if further else None)
     if kind is None:
         return reported
-    runs = logs.read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
+    runs = logs.read_log_file(name, kind, path, encoding)
     if kind is logs.KeyValues and not any(
         len(r.logged_steps) >= logs.LEAST or len(r.timed_spans) >= logs.LEAST for r in runs
     ):

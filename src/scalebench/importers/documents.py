@@ -75,6 +75,7 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         k = numbers.get(grid.line, 0)
         grid.section = list(sections[k])
         grid.caption = grid.caption or _caption(lines, k)
+        grid.above = _paragraph_above(lines, k)
     for line, text_of_line in plain:
         stripped = text_of_line.strip()
         if stripped and line not in below and "|" not in stripped[1:-1]:
@@ -134,6 +135,19 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
         if level:
             stack = [entry for entry in stack if entry[0] < level] + [(level, title.strip())]
         yield tuple(title for _, title in stack)
+
+
+def _paragraph_above(lines: list[Line], k: int) -> str:
+    """The paragraph that ends right above a table, at most one line of space between; "" for a heading, a list or
+    another table.
+    """
+    end = k - 1 if k and lines[k - 1][1].strip() else k - 2
+    start = end
+    while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):
+        if HEADING.match(text) or FENCE.match(text) or text.startswith(("|", "+", "<", "!", "- ", "* ")):
+            break
+        start -= 1
+    return " ".join(text.strip() for _, text in lines[start + 1 : end + 1])[:400]
 
 
 def _caption(lines: list[Line], k: int) -> str:

@@ -25,6 +25,7 @@ class Grid:
     caption: str = ""
     section: list[str] = field(default_factory=list)
     cut_off: bool = False
+    above: str = ""  # the paragraph above it
 
 
 Line = tuple[int, str]  # number in the file, 1-based, and text
@@ -178,10 +179,17 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
 
 def _may_be_row(text: str) -> bool:
     """Whether two words of a line, or more, begin like a figure; most lines of logs and documents end here."""
-    return sum(word[0] in FIGURE_STARTS for word in text.split()) >= 2
+    words = text.split()
+    begin = [word[0] in FIGURE_STARTS or word.lower() in NO_FIGURES for word in words]
+    if sum(begin) < 2:
+        return False
+    # Words with single spaces between them are one field, but for figures at their end.
+    one_field = text.isascii() and "\t" not in text and "  " not in text.strip()
+    return not one_field or (begin[-1] and begin[-2])
 
 
-FIGURE_STARTS = frozenset("0123456789+-~.,nNoO")
+FIGURE_STARTS = frozenset("0123456789+-~.,")
+NO_FIGURES = frozenset(("nan", "n/a", "oom"))
 Field = tuple[str, int, int]
 
 

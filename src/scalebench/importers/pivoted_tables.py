@@ -5,6 +5,7 @@ import re
 from scalebench.importers.cells import figures_of, is_european, is_nothing, remarks_of
 from scalebench.importers.grids import Grid
 from scalebench.importers.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks, kind_with_unit
+from scalebench.importers.prose_units import unit_in_prose
 from scalebench.importers.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scalebench.importers.table_cells import RESULTS, Place, describe_label, take_figures, take_words
 from scalebench.importers.words import Description
@@ -125,7 +126,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
             return TableColumn(text, "speedup")
         if re.search(r"(?i)accurac", text):
             return TableColumn(text, "accuracy")
-    return None
+    return unit_in_prose(grid.above)
 
 
 def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: str) -> TableColumn | None:

@@ -69,11 +69,12 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     if len(text) > 400 or not PLAUSIBLE.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").strip())
-    several = [(m[1].strip(), m[2].strip()) for m in INLINE.finditer(cleaned)]
+    separated = ":" in cleaned or "=" in cleaned
+    several = [(m[1].strip(), m[2].strip()) for m in INLINE.finditer(cleaned)] if separated else []
     understood = [(name, value) for name, value in several if column_of(name).kind is not None]
     if len(understood) >= 2:
         return understood
-    m = PAIR.fullmatch(cleaned)
+    m = PAIR.fullmatch(cleaned) if separated or "..." in cleaned else None
     if m is None:
         return understood
     kind = column_of(m[1]).kind

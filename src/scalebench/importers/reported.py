@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from scalebench.importers.logged_steps import StepSeries
 from scalebench.importers.reported_tables import ReportedTable
 
 REPEAT = re.compile(r"(run|rep|repeat|seed|trial)[_-]?[0-9]*")
-# What else happened inside a timed step.
-Inside = Literal["evaluation", "checkpoint", "compilation", "profiler"]
 
 
 @dataclass(slots=True)
@@ -31,22 +30,6 @@ class TimedSpan:
     train_loss: float | None = None
     val_loss: float | None = None
     samples_per_s: float | None = None
-
-
-@dataclass(slots=True)
-class LoggedStep:
-    """One line of a step log, as its program printed it."""
-
-    step: int
-    seconds: float | None = None
-    loss: float | None = None
-    tokens_per_s: float | None = None
-    epoch: int | None = None
-    mfu: float | None = None  # 1 is the peak
-    flops_per_s: float | None = None  # of one device
-    samples_per_s: float | None = None
-    inside: tuple[Inside, ...] = ()  # what the lines around say that its time contains
-    line: int | None = None
 
 
 @dataclass(slots=True)
@@ -94,7 +77,7 @@ class ReportedRun:
     context: list[ContextFact] = field(default_factory=list)  # what files beside it say; not copied to the fields above
     # Figures
     timed_spans: list[TimedSpan] = field(default_factory=list)
-    logged_steps: list[LoggedStep] = field(default_factory=list)
+    logged_steps: StepSeries = field(default_factory=StepSeries)
     rank_losses: dict[int, list[float]] = field(default_factory=dict)  # step -> what each rank printed
     rate_scope: str | None = None  # "global", "rank" or None: whose rate the file says it states
     sampled_every: int | None = None  # only every n-th micro-step is timed

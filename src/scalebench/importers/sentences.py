@@ -8,6 +8,7 @@ matches them with runs and rows. A figure whose kind the sentence does not name 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from scalebench.importers.cells import NUMBER, number, plain_text
@@ -64,6 +65,14 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}"),
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
+# Without one of these a sentence has no figure of the kind; looking for them is fast.
+_PERCENT_SIGNS = ("%", "percent", "per cent")
+_NEEDED: dict[StatedKind, tuple[str, ...]] = {
+    **dict.fromkeys(("efficiency", "mfu", "change", "share"), _PERCENT_SIGNS),
+    "speedup": ("x", "×", "fold", "times"),
+    "rate": ("/", "per"),
+    "memory": ("memory", "vram"),
+}
 HYPOTHETICAL = re.compile(
     r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|"
     r"projected?|estimat\w*|typical\w*|hope|"
@@ -150,8 +159,10 @@ def _sentences(text: str) -> Iterator[tuple[int, str]]:
 
 def _figures(sentence: str, start: int, paragraph: Paragraph, file: str, hypothetical: bool) -> Iterator[StatedFigure]:
     taken: list[tuple[int, int]] = []
+    lowered = sentence.lower()
+    possible = {kind for kind, _ in PATTERNS if any(n in lowered for n in _NEEDED.get(kind, ("",)))}
     for kind, pattern in _COMPILED:
-        for m in pattern.finditer(sentence):
+        for m in pattern.finditer(sentence) if kind in possible else ():
             low = m.groupdict().get("low")
             at, end = m.start("low" if low else "n"), m.end("n")
             if (
@@ -216,8 +227,13 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
             figure.bound = bound
             break
     _devices(figure, sentence, m.start("n"), m.end("n"))
-    figure.words = described(sentence[:400]).words
+    figure.words = dict(_words_of(sentence[:400]))
     return figure
+
+
+@lru_cache(maxsize=1_000)
+def _words_of(sentence: str) -> dict[str, str]:
+    return described(sentence).words
 
 
 def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:

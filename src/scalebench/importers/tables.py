@@ -12,6 +12,7 @@ from scalebench.importers.cells import (
 from scalebench.importers.grids import Grid
 from scalebench.importers.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks
 from scalebench.importers.pivoted_tables import read_columns, read_settings
+from scalebench.importers.prose_units import batch_columns
 from scalebench.importers.reported_tables import (
     WORDS,
     Quantity,
@@ -20,6 +21,7 @@ from scalebench.importers.reported_tables import (
     TableColumn,
 )
 from scalebench.importers.table_cells import DATA, RESULTS, SHARES, Place, describe_label, take_figures, take_words
+from scalebench.importers.units import unit_of
 from scalebench.importers.words import Description, described
 
 
@@ -34,7 +36,9 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         plain_text(grid.caption),
         [plain_text(s) for s in grid.section],
         grid.cut_off,
+        plain_text(grid.above),
     )
+    header = grid.header = _header_with_units(grid)
     columns = [column_of(h) for h in header]
     table = ReportedTable(
         place.file,
@@ -70,6 +74,23 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     return table
 
 
+def _header_with_units(grid: Grid) -> list[str]:
+    """The headings, with their units where those stand in a row of their own, which is taken off the rows."""
+    if len(grid.rows) < 2:
+        return grid.header
+    below = grid.rows[0][1]
+    named = {k: cell.strip("()[] ") for k, cell in enumerate(below) if not is_nothing(cell) and cell not in COUNTED}
+    if not named or max(named) >= len(grid.header):
+        return grid.header
+    for k, cell in named.items():
+        cells = [row[k] for _, row in grid.rows[1:] if k < len(row) and not is_nothing(row[k])]
+        unit = None if re.search(r"\d", cell) else unit_of(cell)
+        if unit is None or column_of(grid.header[k]).unit is not None or not all(figures_of(c) for c in cells):
+            return grid.header
+    grid.rows = grid.rows[1:]
+    return [f"{heading} ({named[k]})" if k in named else heading for k, heading in enumerate(grid.header)]
+
+
 def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     """Whether the first column has the names of quantities, and the others are configurations."""
     if any(
@@ -84,14 +105,21 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     return understood * 2 > len(labels) and understood >= 2
 
 
+COUNTED = ("#", "(#)", "count", "n", "(n)")  # what stands for a unit above figures that have none
 PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
 NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")
 
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
     """Columns that are one number of devices or one strategy each, with figures below them; {} unless there are two."""
+    sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]])
     settings: dict[int, Description] = {}
     for k, column in enumerate(columns):
+        if k in sizes:
+            settings[k] = Description(numbers={"batch": sizes[k]})
+            column.kind = None
+            column.words = {"run": f"batch {column.heading}"}
+            continue
         if (column.kind is not None and column.kind not in ("device", "strategy", "run")) or k == 0:
             continue
         counted = devices_heading(column.heading)

@@ -12,6 +12,7 @@ from scalebench.importers.reported import UnreadKind
 
 HEAD = 1 << 16  # bytes that tell what a file is
 WHOLE = 64 << 20  # bytes of the largest file that must be parsed as one piece
+BLOCK = 1 << 21  # characters
 LONGEST = 1 << 20  # characters of a line; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
@@ -91,6 +92,15 @@ def lines(path: Path, name: str) -> Iterator[str]:
     with path.open(encoding=name, errors="replace", newline=None) as file:
         while line := file.readline(LONGEST):
             yield CONTROL.sub("", line.rstrip("\n")) if "\x1b" in line else line.rstrip("\n")
+
+
+def blocks(path: Path, name: str) -> Iterator[str]:
+    """The text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
+    with path.open(encoding=name, errors="replace", newline=None) as file:
+        while piece := file.read(BLOCK):
+            piece += file.readline(LONGEST)
+            piece = CONTROL.sub("", piece) if "\x1b" in piece else piece
+            yield piece if piece.endswith("\n") else piece + "\n"
 
 
 def parse_json(text: str) -> tuple[Any, str]:

@@ -14,8 +14,9 @@ from typing import Any
 from scalebench.importers.csv_tables import RUN_KINDS
 from scalebench.importers.fields import figure, not_finite
 from scalebench.importers.headings import column_of
+from scalebench.importers.logged_steps import LoggedStep, StepSeries
 from scalebench.importers.logs.base import least
-from scalebench.importers.reported import LoggedStep, ReportedRun
+from scalebench.importers.reported import ReportedRun
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
@@ -103,7 +104,7 @@ class SeriesReader:
         """The run; None where it has too few steps to be one."""
         if len(self._steps) < LEAST:
             return None
-        self.run.logged_steps = [self._steps[step] for step in sorted(self._steps)]
+        self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
         self.run.nan_steps = sorted(self._not_finite)
         if self.run.nan_steps:
             self.run.details["nan_steps"] = len(self.run.nan_steps)
@@ -132,7 +133,7 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
             if other != key and isinstance(value, int | float | str) and not isinstance(value, bool):
                 reader.add(latest, str(other), value, line)
     run = reader.finish()
-    return run if run and sum(s.loss is not None for s in run.logged_steps) >= LEAST else None
+    return run if run and len(run.logged_steps.values("loss")) >= LEAST else None
 
 
 def _differ(records: list[dict[str, Any]]) -> bool:

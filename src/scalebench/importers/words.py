@@ -80,11 +80,13 @@ NUMBERS = {
         rf"{_BEFORE}(?:ga|gas|accum(?:ulation)?(?:[ _-]steps)?|grad[ _-]accum\w*)[ _=:of]*(\d{{1,4}}){_AFTER}",
     ),
 }
+_DEVICE_TIMES = rf"(?<![a-z0-9])(?:{DEVICES})(?<!pcie)(?: ?gpus?)? ?[x×*] ?(\d{{1,4}})(?![\w.]| ?(?:nodes?|lanes?|GB))"
 _DEVICE_COUNTS = (
     rf"{_COUNT}[ _-]?(?:[x×*] ?)?(?:nvidia |tesla |amd )*(?:{DEVICE}|{DEVICES}(?:[ -]{DEVICE})?)\b",
     rf"{_BEFORE}(?:n_?)?{DEVICE}[ _=:]?(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ws|world[ _-]?size|np|nproc)[ _=:]{{0,2}}(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ddp|dp|zero\d[_-]|horovod)[_-]?(\d{{1,3}}){_AFTER}",
+    _DEVICE_TIMES,
 )
 _NODES_BY_DEVICES = re.compile(
     rf"(\d{{1,4}}) ?nodes? ?(?:[x×*,] ?|with |of )(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})|"

@@ -19,6 +19,13 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def duration(seconds: float, digits: int = 3) -> str:
+    """In seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones of minutes and hours."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.{digits}g} min" if seconds < 7200 else f"{seconds / 3600:,.{max(digits, 3)}g} h"
+
+
 def is_useless(low: float, high: float, n: float) -> bool:
     """Whether the bounds of an interval say nothing: ten times apart, or twice where there are only two runs."""
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low

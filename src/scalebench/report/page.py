@@ -32,6 +32,7 @@ from scalebench.report.tables.scaling import KINDS
 from scalebench.report.tables.traces import trace_rows
 
 SEVERITIES = ("invalid", "suspect", "note")
+MOST_FOOTNOTES = 5
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
     slugs = set(inputs.cells["cell"])
+    footnotes = [finding for finding in findings if finding.severity != "note"]
     context = {
         "report": report,
         "verdict": conclusion.verdict,
@@ -68,6 +70,8 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "machine": machine(inputs.runs),
         "campaign_file": inputs.campaign_file,
         "tables": _tables(inputs),
+        "footnotes": [(slugs & set(f.cells), f) for f in footnotes[:MOST_FOOTNOTES]],
+        "more_footnotes": max(0, len(footnotes) - MOST_FOOTNOTES),
         "restated": restated(inputs.cells),
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
@@ -94,7 +98,8 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "machine_check": machine_check(inputs.doctor, inputs.runs),
         "protocol": protocol(inputs.runs),
     }
-    write_atomic(out, environment(number=number).get_template("report.html.j2").render(context))
+    page = environment(number=number).get_template("report.html.j2").render(context)
+    write_atomic(out, inputs.without_hosts(page))
 
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
@@ -112,7 +117,8 @@ def lost_files(runs: Sequence[Run]) -> list[str]:
 def _tables(inputs: PageInputs) -> dict[str, Table]:
     kinds = [kind for kind in KINDS if any(s["kind"] == kind for s in inputs.report["series"])]
     series = {kind: series_view(inputs.report, kind) for kind in kinds}
-    return {"cells": cells_view(inputs.cells, inputs.report)} | series
+    marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
+    return {"cells": cells_view(inputs.cells, inputs.report, marked)} | series
 
 
 def _forecast(forecast: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from scalebench.preflight.doctor import Entry, Report
 from scalebench.record.metrics import Measured, Recorded
 from scalebench.record.run import Run
+from scalebench.report.number_format import duration
 
 Facts = list[tuple[str, str]]
 
@@ -25,13 +26,7 @@ def when(runs: list[Run]) -> str:
     )
     end = f"{last:%H:%M}" if last.date() == starts[0].date() else f"{last:%Y-%m-%d %H:%M}"
     counted = f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
-    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {counted} took {_duration(sum(seconds))} in all"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {counted} took {duration(sum(seconds))} in all"
 
 
 def machine(runs: list[Run]) -> str:
@@ -39,7 +34,9 @@ def machine(runs: list[Run]) -> str:
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
     processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
-    return _join([*devices, *processors] if devices else processors)
+    if devices or not processors:
+        return _join([*devices, *processors])
+    return f"{_join(processors)} (a device here is one process, bound to cores of its own)"
 
 
 def protocol(runs: list[Run]) -> Facts:

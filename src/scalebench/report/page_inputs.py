@@ -9,6 +9,7 @@ import pandas as pd
 
 from scalebench.audit.finding import Findings
 from scalebench.preflight.doctor import Report
+from scalebench.record.host_names import Pseudonyms, hosts_of
 from scalebench.record.run import Run
 from scalebench.trace.profile_schema import Profile
 
@@ -31,3 +32,11 @@ class PageInputs:
     waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json
     forecast: dict[str, Any] | None = None  # forecast.json
     doctor: Report | None = None  # doctor.json, of whatever machine and time it is
+    anonymous: bool = False  # whether hosts are named by pseudonyms
+
+    def without_hosts(self, text: str) -> str:
+        """The text as it is published: without names of hosts where the report is anonymous."""
+        if not self.anonymous:
+            return text
+        records = (run.metrics for run in self.runs)
+        return Pseudonyms(name for m in records for name in hosts_of(m.host, m.ranks)).in_text(text)

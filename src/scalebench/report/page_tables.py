@@ -1,5 +1,6 @@
 """Tables of the page: each figure with its way back to the files that it was computed from."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,7 @@ class Row:
     cell: str
     findings: list[str]
     figures: list[Figure]
+    mark: bool = False  # a footnote says what a finding above a note is about
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class Table:
         return sum(not column.first for column in self.columns)
 
 
-def cells_view(cells: pd.DataFrame, report: dict[str, Any]) -> Table:
-    """All cells: the main figures first, then everything that differs between them."""
+def cells_view(cells: pd.DataFrame, report: dict[str, Any], marked: Collection[str] = ()) -> Table:
+    """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
     keys = [key for key in (*MAIN, *HUMAN) if HUMAN[key] in human.columns and key not in ("findings", *FILES_ONLY)]
@@ -75,7 +77,7 @@ def cells_view(cells: pd.DataFrame, report: dict[str, Any]) -> Table:
     rows = []
     for row, text in zip(records(plain), human.to_dict("records"), strict=True):
         figures = [_figure(row, key, text[HUMAN[key]]) for key in keys]
-        rows.append(Row(row["cell"], row["findings"].split(), figures))
+        rows.append(Row(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
     return Table("cells", columns, rows, constant)
 
 
@@ -85,7 +87,7 @@ def _figure(row: dict[str, Any], key: str, text: str) -> Figure:
         return Figure(text, order=_order(value))
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
-    ratio = key in ("speedup", "speedup_vs_best_single")
+    ratio = key in ("relative_to_fastest", "speedup", "speedup_vs_best_single")
     undecided = bool(ratio and low is not None and high is not None and low <= 1 <= high)
     factor = PLAIN.get(key, 1)
     identity = f"cells/{row['cell']}/{key}"

@@ -37,7 +37,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
             str(source),
             root=str(inputs.charts.parent),
             font_paths=[str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")],
-            sys_inputs={"data": json.dumps(_data(inputs, charts))},
+            sys_inputs={"data": inputs.without_hosts(json.dumps(_data(inputs, charts)))},
             timestamp=0,
         )
     finally:

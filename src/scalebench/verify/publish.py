@@ -11,8 +11,9 @@ from typing import Any
 
 from scalebench.errors import UserError
 from scalebench.files import write_atomic, write_json
+from scalebench.record.host_names import Pseudonyms, hosts_of
 from scalebench.verify.campaign import folder_of, verify
-from scalebench.verify.crate import crate_metadata
+from scalebench.verify.crate import CAMPAIGN, WORKFLOW, crate_metadata
 from scalebench.verify.manifest import MANIFEST, write_manifest
 from scalebench.verify.raw import RawRun, read_runs
 from scalebench.verify.reports import forecast_seal
@@ -20,7 +21,7 @@ from scalebench.verify.reports import forecast_seal
 MOST_BYTES = 8_000_000
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
 SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
-TEXT = tuple(suffix for suffix in SUFFIXES if suffix != ".pdf")
+TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
 CRATE = "ro-crate-metadata.json"
 LICENCES = {
     "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
@@ -53,6 +54,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     part = root / f".{out.name}.part"
     shutil.rmtree(part, ignore_errors=True)
     _copy(folder, part)
+    _copy_workflow(folder.resolve(), part)
     if request.anonymous:
         _anonymise(part, runs)
     write_manifest(part, version)
@@ -80,6 +82,18 @@ def _copy(folder: Path, out: Path) -> None:
             shutil.copyfile(source, out / name)
 
 
+def _copy_workflow(folder: Path, out: Path) -> None:
+    """The workflow and the campaign that the results are of, where `folder` lies beside them as results/<campaign>."""
+    project = folder.parents[1]
+    origins = {CAMPAIGN: project / "config/campaigns" / f"{folder.name}.yaml", WORKFLOW: project / "Snakefile"}
+    origins |= {f"workflow/rules/{rule.name}": rule for rule in (project / "workflow/rules").glob("*.smk")}
+    if origins[WORKFLOW].is_file():
+        for name, origin in origins.items():
+            if origin.is_file():
+                (out / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(origin, out / name)
+
+
 def _device(runs: list[RawRun]) -> str:
     """The device in a folder's name: of GPUs their model, else of the processor."""
     rank = runs[0].metrics["ranks"][0]
@@ -91,13 +105,11 @@ def _device(runs: list[RawRun]) -> str:
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
     """Replace host names everywhere, and the hashes of the files that this changes."""
-    hosts = sorted(set(_hosts(runs)), key=len, reverse=True)
-    names = {host: f"host{i}" for i, host in enumerate(hosts, 1)}
-    pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(host)}(?![\w-])" for host in hosts))
+    pseudonyms = Pseudonyms(name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"]))
     hashes: dict[str, str] = {}
     for path in _texts(out):
         before = path.read_text(encoding="utf-8")
-        after = pattern.sub(lambda match: names[match[0]], before)
+        after = pseudonyms.in_text(before)
         if after != before:
             path.write_text(after, encoding="utf-8")
             hashes[_sha256(before)] = _sha256(after)
@@ -125,12 +137,6 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
         data = json.loads(path.read_bytes())
         if (seal := forecast_seal(data)) != data["sha256"]:
             yield data["sha256"], seal
-
-
-def _hosts(runs: list[RawRun]) -> Iterator[str]:
-    for run in runs:
-        yield str(run.metrics["host"]["hostname"])
-        yield from (str(rank["host"]) for rank in run.metrics["ranks"])
 
 
 def _texts(out: Path) -> list[Path]:

@@ -147,6 +147,11 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
     """Speed-up, efficiency and the like. Which cell is the baseline is read from scaling_report.json."""
     groups = {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
     ratios: Quantities = {}
+    for group in report["ranking"]:
+        fastest = group["cells"][0]["cell"]
+        for entry in group["cells"]:
+            if entry["relative_to_fastest"] and entry["cell"] in groups and fastest in groups:
+                ratios[f"cells/{entry['cell']}/relative_to_fastest"] = _ratio(quantities, entry["cell"], fastest)
     for series in report["series"]:
         for point in series["runs"].values():
             cell, base = point["cell"], series["baseline"]

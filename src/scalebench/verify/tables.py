@@ -14,6 +14,7 @@ from scalebench.verify.recompute import Quantities, by_cell
 HEADINGS = {
     "tokens/s": ("tokens_per_s", 1.0),
     "samples/s": ("samples_per_s", 1.0),
+    "vs fastest": ("relative_to_fastest", 1.0),
     "speed-up": ("speedup", 1.0),
     "speed-up by tokens/s": ("speedup", 1.0),
     "efficiency": ("scaling_efficiency", 1.0),

@@ -1,15 +1,22 @@
 """The answer claims what the intervals support and no more, and says so in its first line."""
 
+import re
+
 import pytest
+import yaml
 from synthetic import cells, rewrite, write_run
 
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.scaling import scaling_report
 from scalebench.campaign.repeats import RepeatUntil
+from scalebench.report.number_format import duration, estimate
 from scalebench.report.sentences.answer import conclude
+from scalebench.report.sentences.next_step import rounded_up
 from scalebench.report.sentences.ratios import ab_sentence, interval_text
 
 STEADY = (1.0, 1.01, 0.99, 1.005, 0.995)  # a cell's step times relative to their mean, repeat by repeat
+
+UNEVEN = (0.06, 0.064, 0.056, 0.062, 0.058)  # seconds, repeat by repeat
 
 
 @pytest.fixture
@@ -67,23 +74,129 @@ def test_noise_is_not_rewarded_with_a_recommendation(campaign):
     noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
     answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}))
     assert not answer.decided
-    assert answer.verdict.startswith("Cannot tell")
+    assert answer.verdict == "No clear winner yet"
     assert "Recommended:" not in answer.text
+    text = text_of(answer, "recommended")
+    assert "is the simplest that may be at most 5 % slower than any other, but that is not shown" in text
+    assert "(simplest first: ddp, zero2)" in text
 
 
 def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.0602, ("zero2", "1x2"): 0.08, ("zero3", "1x2"): 0.12}
     answer = conclude(campaign(times))
-    assert "zero1-n1x2 cannot be told apart from it, zero1-n1x2 at 0.99" in text_of(answer, "fastest")
+    assert "not told apart from it: zero1-n1x2 0.997x (0.9" in text_of(answer, "fastest")
     text = text_of(answer, "slower")
-    assert text.startswith("Slower than ddp-n1x2: zero2-n1x2 0.75")
-    assert "and zero3-n1x2 0.50" in text
-    assert text.endswith("n=5, corrected for 6 comparisons)")
+    # Each ratio has an interval of its own.
+    assert re.search(r"Slower than ddp-n1x2: zero2-n1x2 0.75\dx \(0.7\d\d-0.7\d\d\) and zero3-n1x2 0.50\dx \(0.", text)
+    assert text.endswith("(95 % CIs, n=5, corrected for 6 comparisons)")
+
+
+def test_every_cell_that_is_not_told_apart_has_its_number(campaign):
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero2", "1x2"): noisy[::-1]}))
+    assert re.search(
+        r"not told apart from it: zero[12]-n1x2 0.\d+x \([\d.]+-[\d.]+\) and zero[12]-n1x2 0.\d+x \(",
+        text_of(answer, "fastest"),
+    )
+
+
+def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero3", "1x2"): 0.12}
+    report = campaign(times)
+    printed = set()
+    for one in report["series"]:
+        for point in one["runs"].values():
+            printed |= {estimate(point[name]) for name in ("speedup", "speedup_vs_best_single") if point[name]}
+    for entry in report["ranking"][-1]["cells"]:
+        printed |= {estimate(entry["relative_to_fastest"])}
+    row_numbers = set(re.findall(r"[\d.]+", " ".join(printed).replace("\u00a0", " ")))
+    bullets = [b for b in conclude(report).bullets if b.topic in ("fastest", "slower", "one-device", "scaling")]
+    assert len(bullets) >= 3
+    for bullet in bullets:
+        ratios = re.findall(r"(?<![-\w])([\d.]+)x|\(([\d.]+)-([\d.]+)\)|CI ([\d.]+)-([\d.]+)", bullet.sentence)
+        assert {value for found in ratios for value in found if value} <= row_numbers
+
+
+def test_a_smaller_gain_that_is_shown_beside_a_larger_one_that_is_not(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08})
+    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    assert not text_of(conclude(report), "one-device"), "the fastest is shown to beat one device"
+    points["ddp-n1x2"]["speedup_vs_best_single"] |= {"low": 0.9, "high": 3.1}
+    text = text_of(conclude(report), "one-device")
+    assert text.startswith("zero1-n1x2 is shown to beat one device, 1.25x (1.")
+    assert "the larger gain of ddp-n1x2 is not, because its runs spread more: 1.67x (0.900-3.10)" in text
+
+
+def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.059}, question=question)
+    text = text_of(conclude(report), "next")
+    line = re.match(
+        r'Next: set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" in config/campaigns/demo.yaml '
+        r"and run snakemake --cores 2 results/demo/report.html again \(at most (\d+) more repeats? of 2 cells, "
+        r"about (.+?)\). At least four times out of five that settles a difference of 2 %$",
+        text,
+    )
+    assert line, text
+    until = RepeatUntil.model_validate(yaml.safe_load(line[1]))
+    assert until.at_most == int(line[2]) == 5 + int(line[3])
+    assert until.at_most in list(RepeatUntil(resolve=0.05, at_least=5, at_most=1000).looks())
+    assert line[4] == duration(int(line[3]) * report["seconds_per_repeat"], 2)
+
+
+def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
+    text = text_of(conclude(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})), "next")
+    assert re.search(
+        r"the margin of 5 % is too small to settle here: to be as sure of it takes about [\d,]+ repeats per cell", text
+    )
+    assert re.search(r"settles a difference of (\d+) % \(the 5 repeats so far: (\d+) %\)", text)
+    assert "at_most: 24}" in text, "at most five times as many as were made"
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "command"),
+    [
+        (1, "scalebench retry config/campaigns/demo.yaml --cell ddp-n1x2, then snakemake --cores 2 results/demo/"),
+        (2, "remove results/demo/runs, then snakemake --cores 2 results/demo/report.html"),
+    ],
+)
+def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, disturbed, command):
+    """More repeats of it would be repeats of the disturbance."""
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    assert "quiet" not in text_of(conclude(report), "next")
+    report["ranking"][0]["recommendation"]["disturbed"] = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
+    assert text_of(conclude(report), "next").startswith(f"Next, on a quiet machine: {command}")
+
+
+def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
+    times = {("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
+    report = campaign(times, repeat_until=RepeatUntil(resolve=0.03, at_most=5))
+    text = text_of(conclude(report), "next")
+    assert 'Next: a campaign in a new file, with "repeats: {resolve: ' in text
+    assert "3 % is too small to settle here" in text, "what the campaign asks for, not the margin of 5 %"
+    report["repeats"] |= {"why": None, "goes_on": True}
+    unfinished = conclude(report)
+    assert not text_of(unfinished, "next"), "further repeats are on their way"
+
+
+def test_where_the_question_is_answered_there_is_no_next_step(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    assert not text_of(answer, "next")
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.05, "5 %"), (0.051, "6 %"), (0.0001, "0.1 %"), (0.0042, "0.5 %"), (0.57, "57 %"), (1.8, "more than 100 %")],
+)
+def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
+    assert rounded_up(part) == text
 
 
 def test_too_few_repeats_are_said_so(campaign):
     answer = conclude(campaign({("ddp", "1x2"): (0.06, 0.09), ("zero2", "1x2"): (0.06, 0.061)}, repeats=2))
-    assert answer.verdict == "Cannot tell yet: n=2, at least 1 more repeat per cell"
+    assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
+    assert 'Next: set "repeats: 3" in config/campaigns/demo.yaml and run snakemake --cores 2' in text_of(answer, "next")
     assert "n=2: too few for an interval" in text_of(answer, "fastest")
     assert "a recommendation needs 3 repeats per cell" in text_of(answer, "recommended")
 
@@ -100,7 +213,7 @@ def test_one_run_claims_nothing(campaign):
     [
         (0.06, "ddp pays off: 1.67x on 2 devices"),
         (0.2, "No: ddp is slower on 2 devices: 0.500x"),
-        ((0.1, 0.103, 0.098, 0.097, 0.102), "Cannot tell yet: ddp runs at 1.0"),
+        ((0.1, 0.103, 0.098, 0.097, 0.102), "No clear answer yet: ddp runs at 1.0"),
     ],
 )
 def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):
@@ -141,7 +254,7 @@ def test_an_incomparable_cell_is_named_with_fields_and_command(campaign):
     [
         (0.02, 0.05, "Yes: zero2-n1x2 is 1.20x faster than ddp-n1x2"),
         (0.3, 0.05, "No: zero2-n1x2 is not faster than ddp-n1x2 by 30 %: 1.20x"),
-        (0.02, 0.059, "Cannot tell yet"),
+        (0.02, 0.059, "No clear answer yet: zero2-n1x2 runs at 1.02x the tokens/s of ddp-n1x2"),
     ],
 )
 def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
@@ -161,14 +274,14 @@ def test_a_question_about_incomparable_cells(campaign):
 def test_a_question_is_not_answered_by_two_repeats(campaign):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
     answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
-    assert answer.verdict == "Cannot tell yet: n=2, at least 1 more repeat per cell"
+    assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
 
 
 def test_why_repeats_ended_is_the_last_bullet(campaign):
     until = RepeatUntil(resolve=0.03, at_most=5)
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.08}
     answer = conclude(campaign(times, repeats=4, repeat_until=until))
-    assert topics(answer)[-1] == "repeats"
+    assert topics(answer)[-1] == "repeats", "there is no next step: it is decided"
     assert answer.bullets[-1].text == (
         "Stopped after 4 repeats per cell: decided; intervals allow for having looked after 3 and 4"
     )
@@ -241,3 +354,13 @@ def test_an_interval_of_two_runs_is_printed_only_where_it_says_something():
     assert interval_text(3.744, 6_245_145, 2) == "n=2: too few for an interval"
     assert interval_text(0.5, 1.4, "3") == "95 % CI 0.500-1.40, n=3"
     assert interval_text(None, None, 1) == "n=1: no interval"
+
+
+def test_findings_of_the_same_cells_are_named_together(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08})
+    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    for point in points.values():
+        point["findings"] = ["machine-busy", "cores-shared"]
+    points["ddp-n1x2"]["findings"].append("window-short")
+    text = conclude(report).bullets[0].text
+    assert text.startswith("With reservations: machine-busy and cores-shared in all 3 cells; window-short in ddp-n1x2")

@@ -4,9 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
+import numpy as np
+
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.registry import Flag
 from scalebench.audit.shared_codes import RUN_COPIED
+from scalebench.importers.logged_steps import Figures
 from scalebench.importers.reported import REPEAT, ReportedRun
 
 DIGITS = 8  # significant ones of one time, from which two measurements never agree by chance
@@ -33,7 +36,7 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _series(a)
-    if times and times == _series(b):
+    if len(times) and np.array_equal(times, _series(b)):
         return f"times of {len(times)} steps"
     seconds = [span.seconds for span in a.timed_spans]
     if seconds and seconds == [span.seconds for span in b.timed_spans] and max(map(_digits, seconds)) >= DIGITS:
@@ -41,10 +44,10 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     return None
 
 
-def _series(run: ReportedRun) -> list[float]:
+def _series(run: ReportedRun) -> Figures:
     """The times of the steps; empty where they are too few, or printed too coarsely, to be a fingerprint."""
-    times = [step.seconds for step in run.logged_steps if step.seconds]
-    return times if len(times) >= STEPS and len(set(times)) >= DISTINCT else []
+    times = run.logged_steps.nonzero("seconds")
+    return times if len(times) >= STEPS and len(np.unique(times)) >= DISTINCT else times[:0]
 
 
 def _digits(value: float | None) -> int:

@@ -3,7 +3,8 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from statistics import median
+
+import numpy as np
 
 from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
 from scalebench.audit.finding import Correction
@@ -150,14 +151,16 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
 def utilization_is_possible(context: AuditContext) -> Iterator[Flag]:
     """No device exceeds its peak, and the peak is this device's."""
     for run in context.runs:
-        shares = [step.mfu for step in run.logged_steps if step.mfu is not None]
-        if any(share > 1 for share in shares):
-            yield Flag(f"MFU is {max(shares):.1%}", [run], MFU_IMPOSSIBLE.name)
-        elif any(share < 0 for share in shares):
-            evidence = f"MFU is {min(shares):.0%}: an unknown device, printed as a number"
+        shares = run.logged_steps.values("mfu")
+        if not shares.size:
+            continue
+        if shares.max() > 1:
+            yield Flag(f"MFU is {shares.max():.1%}", [run], MFU_IMPOSSIBLE.name)
+        elif shares.min() < 0:
+            evidence = f"MFU is {shares.min():.0%}: an unknown device, printed as a number"
             yield Flag(evidence, [run], MFU_IMPOSSIBLE.name, severity="suspect")
-        if run.peak_flops and shares:
-            yield from _peak(run, run.peak_flops, median(shares))
+        if run.peak_flops:
+            yield from _peak(run, run.peak_flops, float(np.median(shares)))
 
 
 def _peak(run: ReportedRun, stated: float, share: float) -> Iterator[Flag]:

@@ -98,7 +98,7 @@ def _rate_of_run(run: ReportedRun) -> str:
     if rate is None:
         # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
         samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
-        samples = samples or [step.samples_per_s for step in run.logged_steps if step.samples_per_s]
+        samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
         if samples:
             return f"{median_high(samples):,.5g} samples/s"
         seconds = epoch_seconds(run)

@@ -200,7 +200,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
 
 def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
     """FLOP/s of a device and seconds of the last step that has both."""
-    timed = [step for step in run.logged_steps if step.flops_per_s and step.seconds]
+    timed = run.logged_steps.having("flops_per_s", "seconds")
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
 

@@ -1,16 +1,19 @@
 """Do step times mean what they are called?"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 from statistics import fmean, median
 
-from scalebench.audit.external.context import AuditContext, near, of_evidence, plural
+import numpy as np
+
+from scalebench.audit.external.context import AuditContext, of_evidence, plural
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
-from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
+from scalebench.importers.logged_steps import Figures, LoggedStep, StepSeries
+from scalebench.importers.reported import ReportedRun, TimedSpan
 
 FEW = 20  # samples below which a 95th percentile is the largest one
 RISING = 0.8  # part of the steps that must lie on the sawtooth
@@ -34,24 +37,27 @@ FIRST = 1.15  # ratio of the first epoch's time to the others'
 def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
     """Step times that are 1, 2, ... p times a base time, repeatedly: the clock is restarted only every p-th step."""
     for run in context.runs:
-        steps = [(step.seconds, step.tokens_per_s) for step in run.logged_steps if step.seconds]
-        times = [seconds for seconds, _ in steps]
+        steps = run.logged_steps.having("seconds")
+        times = steps.values("seconds")
         tooth = _sawtooth(times)
         if tooth is None:
             continue
-        rates = [rate for _, rate in steps if rate]
-        true_rates = [rate * seconds / tooth.base_s for seconds, rate in steps if rate]
-        printed = f", {median(rates):,.0f} tokens/s" if rates else ""
-        counts = f"{median(tooth.counts):g} in the median, {fmean(tooth.counts):.2f} on average"
+        rated = steps.having("tokens_per_s")
+        rates = rated.values("tokens_per_s")
+        true_rates = rates * rated.values("seconds") / tooth.base_s
+        printed = f", {np.median(rates):,.0f} tokens/s" if rates.size else ""
+        counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
         step = f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart"
-        if true_rates:
-            correction = Correction(value=median(true_rates), unit="tokens/s", derivation=f"{step} ({counts})")
+        if true_rates.size:
+            correction = Correction(
+                value=float(np.median(true_rates)), unit="tokens/s", derivation=f"{step} ({counts})"
+            )
         else:
             correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=f"{step} ({counts})")
         yield Flag(
             f"{len(times):,} step times are 1 to {tooth.period} times {tooth.base_s * 1e3:.2f} ms, {tooth.period} of "
-            f"them in a row, repeatedly: printed were {median(times) * 1e3:.1f} ms in the median, "
-            f"{fmean(times) * 1e3:.1f} ms on average{printed}",
+            f"them in a row, repeatedly: printed were {np.median(times) * 1e3:.1f} ms in the median, "
+            f"{times.mean() * 1e3:.1f} ms on average{printed}",
             [run],
             corrected=correction,
         )
@@ -61,26 +67,22 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
 class _Sawtooth:
     base_s: float  # time of one step
     period: int
-    counts: list[int]  # steps since the restart, for each time
+    counts: Figures  # steps since the restart, for each time
 
 
-def _sawtooth(times: Sequence[float]) -> _Sawtooth | None:
-    counts: list[int] = []
-    lengths: list[int] = []
-    k = 0
-    for i, time in enumerate(times):
-        if k and time < 0.75 * times[i - 1]:
-            lengths.append(k)
-            k = 0
-        k += 1
-        counts.append(k)
-    if len(lengths) < 3:
+def _sawtooth(times: Figures) -> _Sawtooth | None:
+    falls = 1 + np.flatnonzero(times[1:] < 0.75 * times[:-1])
+    if len(falls) < 3:
         return None
-    period, often = Counter(lengths).most_common(1)[0]
+    lengths = np.diff(falls, prepend=0)
+    period, often = Counter(lengths.tolist()).most_common(1)[0]
     if period < 3 or often < 0.5 * len(lengths):
         return None
-    base = median(t / k for t, k in zip(times, counts, strict=True))
-    on = sum(near(t, k * base, TOOTH) for t, k in zip(times, counts, strict=True))
+    restarts = np.zeros(len(times), dtype=np.int64)
+    restarts[falls] = falls
+    counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(restarts)
+    base = float(np.median(times / counts))
+    on = np.count_nonzero(np.abs(times - counts * base) <= TOOTH * counts * base)
     return _Sawtooth(base, period, counts) if on >= RISING * len(times) else None
 
 
@@ -108,8 +110,10 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
             before, step, evidence = proofs[run.name]
             yield Flag(evidence, [run], corrected=_true_interval(before, step))
     for run in context.runs:
-        timed = [step for step in run.logged_steps if step.seconds]
-        if run.format not in formats or run.name in proofs or len(timed) < 2:
+        if run.format not in formats or run.name in proofs:
+            continue
+        timed = run.logged_steps.having("seconds")
+        if len(timed) < 2:
             continue
         before, step = timed[-2], timed[-1]
         first_s, last_s = before.seconds or 0, step.seconds or 0
@@ -127,7 +131,7 @@ Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidenc
 
 
 def _proof(run: ReportedRun) -> Proof | None:
-    timed = [step for step in run.logged_steps if step.seconds]
+    timed = run.logged_steps.having("seconds")
     return _proof_by_bar(run, timed, 0.95, 1.5) or _proof_by_fall(timed)
 
 
@@ -135,16 +139,18 @@ def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
     """The same in three logs of one program or more, each of which may have time outside of the timer."""
     loose: dict[str, dict[str, Proof]] = defaultdict(dict)
     for run in runs:
-        proof = _proof_by_bar(run, [step for step in run.logged_steps if step.seconds], 0.8, 0)
+        proof = _proof_by_bar(run, run.logged_steps.having("seconds"), 0.8, 0)
         if proof is not None:
             loose[run.format][run.name] = proof
     return {name: proof for proofs in loose.values() if len(proofs) >= 3 for name, proof in proofs.items()}
 
 
-def _proof_by_bar(run: ReportedRun, timed: list[LoggedStep], least: float, rounding_s: float) -> Proof | None:
+def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
     """The progress bar's clock contradicts the printed time and agrees with printed time x all steps: it is at least
     `least` of what passed, give or take `rounding_s`, and not more than all of it."""
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
+    if not elapsed:
+        return None
     for before, step in pairwise(timed):
         steps, printed = step.step - before.step, step.seconds or 0
         if steps <= 0 or step.step < 1.5 * steps or before.step not in elapsed or step.step not in elapsed:
@@ -162,7 +168,7 @@ def _proof_by_bar(run: ReportedRun, timed: list[LoggedStep], least: float, round
     return None
 
 
-def _proof_by_fall(timed: list[LoggedStep]) -> Proof | None:
+def _proof_by_fall(timed: StepSeries) -> Proof | None:
     """Printed times fall as 1, 1/2, 1/3, ... over four intervals of one length or more."""
     if len(timed) < 4:
         return None
@@ -277,7 +283,7 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
     """First steps allocate, connect and compile; a rate with them in it is not the rate of training."""
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
-        steps = [step.seconds for step in run.logged_steps if step.seconds]
+        steps = run.logged_steps.nonzero("seconds")
         if len(times) >= 3 and times[0] > FIRST * median(times[1:]):
             rest = fmean(times[1:])
             yield Flag(
@@ -286,9 +292,9 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
                 [run],
                 corrected=Correction(value=rest, unit="s", derivation="an epoch, without the first"),
             )
-        elif len(steps) >= 10 and steps[0] > 3 * median(steps[1:]):
+        elif len(steps) >= 10 and steps[0] > 3 * np.median(steps[1:]):
             yield Flag(
-                f"the first step in the log took {steps[0]:.3f} s, the median one {median(steps[1:]):.3f} s", [run]
+                f"the first step in the log took {steps[0]:.3f} s, the median one {np.median(steps[1:]):.3f} s", [run]
             )
         elif run.details.get("steps_per_second"):
             rate = run.details["steps_per_second"]

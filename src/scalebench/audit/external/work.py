@@ -1,7 +1,8 @@
 """Do the figures of one file agree: rate and time with the tokens, tokens and steps with the batches?"""
 
 from collections.abc import Iterator
-from statistics import median
+
+import numpy as np
 
 from scalebench.audit.external.context import SAME, AuditContext, near, of_evidence, plural
 from scalebench.audit.external.speeds import tokens_per_step
@@ -91,19 +92,20 @@ def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
     """The same for a log of steps: the median of rate x step time, and the tokens of a step where they are known."""
-    products = [step.tokens_per_s * step.seconds for step in run.logged_steps if step.tokens_per_s and step.seconds]
+    both = run.logged_steps.having("tokens_per_s", "seconds")
+    products = both.values("tokens_per_s") * both.values("seconds")
     tokens = tokens_per_step(run)
     if len(products) < 5 or not tokens:
         yield from _steps_per_second(run)
         return
-    middle = median(products)
+    middle = float(np.median(products))
     if near(middle, tokens, SMOOTHED):
         return
     ranks = run.world_size or 1
     sentence = (
         f"tokens/s x step time is {middle:,.0f} in the median of {len(products):,} steps; a step has {tokens:,} tokens"
     )
-    rate = median(step.tokens_per_s for step in run.logged_steps if step.tokens_per_s)
+    rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
     if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
         if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
             return

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
+from scalebench.importers import text_files
 from scalebench.importers.logs.base import LogReader
 from scalebench.importers.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
 from scalebench.importers.logs.keras import Keras
@@ -13,7 +15,8 @@ from scalebench.importers.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, N
 from scalebench.importers.logs.tf_cnn import TfCnnBenchmarks
 from scalebench.importers.reported import ReportedRun
 
-__all__ = ["LEAST", "READERS", "KeyValues", "guessing_reader_of", "read_log", "reader_of"]
+__all__ = ["LEAST", "READERS", "KeyValues", "guessing_reader_of", "read_log", "read_log_file", "reader_of"]
+FEW = 8  # lines that are read one by one
 # The most particular first. KeyValues reads what no other knows, and says that it guessed.
 READERS: tuple[type[LogReader], ...] = (
     RankBlocks,
@@ -41,6 +44,33 @@ def reader_of(text: str) -> type[LogReader] | None:
 def guessing_reader_of(text: str) -> type[LogReader] | None:
     """The reader of repeated `key: number` lines, where there are such lines."""
     return KeyValues if KeyValues.reads(text) else None
+
+
+def read_log_file(name: str, kind: type[LogReader], path: Path, encoding: str) -> list[ReportedRun]:
+    """The runs of a log in a file."""
+    if kind.usual is None:
+        return read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
+    reader = kind(name)
+    looked_at = re.compile(kind.looked_at).search
+    unusual = re.compile(rf"\n(?!{re.escape(kind.opening)})")
+    number = 1
+    for block in text_files.blocks(path, encoding):
+        start = 0
+        while start < len(block):
+            first_end = block.index("\n", start) + 1
+            end = first_end
+            if block.startswith(kind.opening, start):
+                end = m.end() if (m := unusual.search(block, start)) else len(block)
+            # The first line has what the lines before it say of its time.
+            for piece in (block[start:first_end], block[first_end:end]):
+                count = piece.count("\n")
+                if count < FEW or not reader.feed_usual(number, piece):
+                    for offset, line in enumerate(piece.split("\n")):
+                        if looked_at(line):
+                            reader.feed(number + offset, line)
+                number += count
+            start = end
+    return reader.finish()
 
 
 def read_log(name: str, kind: type[LogReader], lines: Iterable[tuple[int, str]]) -> list[ReportedRun]:

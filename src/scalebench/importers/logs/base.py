@@ -3,8 +3,11 @@
 import re
 from typing import Any, ClassVar
 
+import numpy as np
+
 from scalebench.importers.fields import figure
-from scalebench.importers.reported import Inside, LoggedStep, ReportedRun
+from scalebench.importers.logged_steps import Figures, Inside, LoggedStep, as_arrays
+from scalebench.importers.reported import ReportedRun
 
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
 STEP = r"(\d{1,12})"  # more digits are no step
@@ -45,6 +48,11 @@ class LogReader:
     looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given
     format: ClassVar[str]
     rate_scope: ClassVar[str | None] = None
+    # Of programs with short lines: the usual line of a step with its end, how it opens, and what its groups behind the
+    # number of the step are: a column of `StepSeries`, and what to divide by.  Such lines are read many at a time.
+    usual: ClassVar[re.Pattern[str] | None] = None
+    opening: ClassVar[str] = ""
+    columns: ClassVar[tuple[tuple[str, float], ...]] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -86,14 +94,39 @@ class LogReader:
 
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
         """Add a step. A step number that the run began with, or one before it, begins another run."""
-        steps = self.run.logged_steps
-        if steps and step.step <= steps[0].step and len(steps) > 1 and step.step < steps[-1].step:
+        numbers = self.run.logged_steps.step_numbers
+        if len(numbers) > 1 and step.step <= numbers[0] and step.step < numbers[-1]:
             self._restart()
         if loss is not None and step.loss is None and loss.lower().lstrip("+-") in ("nan", "inf"):
             self.run.nan_steps.append(step.step)
-        step.inside = (*step.inside, *self._inside)
-        self._inside = []
+        if self._inside:
+            step.inside = (*step.inside, *self._inside)
+            self._inside = []
         self.run.logged_steps.append(step)
+
+    def feed_usual(self, number: int, text: str) -> bool:
+        """Read usual lines, of which the first is line `number` of the file; false, with nothing read, where they are
+        not all usual, where a figure is none, or where a run may start again.
+        """
+        assert self.usual is not None
+        rows = self.usual.findall(text)
+        before = self.run.logged_steps.step_numbers
+        if len(rows) != text.count("\n") or not before or self._inside:
+            return False
+        steps, *texts = zip(*rows, strict=True)
+        numbers = list(map(int, steps))
+        if min(numbers) <= before[0]:
+            return False
+        figures: dict[str, Figures] = {}
+        for (name, divisor), printed in zip(self.columns, texts, strict=True):
+            column = (
+                np.array(printed if "" not in printed else [p or "nan" for p in printed], dtype=np.float64) / divisor
+            )
+            if name != "loss":
+                column[(column < 0) | ((column == 0) & (name != "mfu"))] = np.nan
+            figures[name] = column
+        self.run.logged_steps.extend(numbers, number, as_arrays(figures))
+        return True
 
     def _restart(self) -> None:
         before = self.run

@@ -7,12 +7,16 @@ same keys come at least three times.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
 
 from scalebench.importers.fields import figure
 from scalebench.importers.headings import NOT_FIGURES, column_of, kind_with_unit
+from scalebench.importers.logged_steps import LoggedStep, StepSeries
 from scalebench.importers.logs.base import LogReader
-from scalebench.importers.reported import LoggedStep, ReportedRun, TimedSpan
+from scalebench.importers.reported import ReportedRun, TimedSpan
 from scalebench.importers.text_files import CONTROL
 from scalebench.importers.units import unit_of
 
@@ -27,13 +31,40 @@ RESULTS = {"step_time_s", "epoch_time_s", "time_s", "tokens_per_s", "samples_per
 TIMES_AND_RATES = RESULTS - {"loss"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
+MOST_FORMS = 20_000  # that are remembered
+LONGEST_LINE = 1000  # characters
+DIGITS = re.compile(r"([0-9]+)")
 
 
-def pairs_of(line: str) -> Iterator[tuple[str, str, float | None]]:
-    """Kind, printed number, and value in the base unit, of each pair in a line whose key is understood."""
-    if len(line) > 1000:
-        return
-    for m in PAIR.finditer(CONTROL.sub("", line) if "\x1b" in line else line):
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A pair whose key is understood, in all lines that differ in their digits alone."""
+
+    kind: str
+    scale: float  # printed number x scale is in the base unit
+    printed: str  # where the number has no digits
+    first: int  # else it is these parts of the line, cut at its runs of digits, behind `printed`
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What all lines with the same text between their digits have in common."""
+
+    pairs: tuple[Pair, ...]
+    kinds: frozenset[str]
+    is_log_line: bool
+    has_rank: bool
+
+
+def form_of(parts: list[str]) -> Form:
+    """The form of a line that was cut at its runs of digits. What `PAIR` matches does not depend on how many digits a
+    run has, so that one digit stands for each.
+    """
+    template = "0".join(parts[::2])
+    ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))
+    pairs: list[Pair] = []
+    for m in PAIR.finditer(template):
         column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
         kind, scale = column.kind, column.scale
         if kind is None:
@@ -46,8 +77,14 @@ def pairs_of(line: str) -> Iterator[tuple[str, str, float | None]]:
             if retyped is None:
                 continue
             kind, scale = retyped, unit.scale
-        value = figure(m["number"])
-        yield kind, m["number"], None if value is None else value * scale
+        digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
+        if digits:
+            sign = m["number"][0] if m["number"][0] in "+-" else ""
+            pairs.append(Pair(kind, scale, sign, digits[0], digits[-1]))
+        else:
+            pairs.append(Pair(kind, scale, m["number"], 0, -1))
+    kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
+    return Form(tuple(pairs[:MOST_PAIRS]), kinds, _is_log_line(kinds), RANK.search(template) is not None)
 
 
 class KeyValues(LogReader):
@@ -60,33 +97,35 @@ class KeyValues(LogReader):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._signatures: Counter[frozenset[str]] = Counter()
-        self._steps: list[tuple[frozenset[str], LoggedStep, str | None]] = []
+        self._steps = StepSeries()
+        self._kinds: list[frozenset[str]] = []  # of the lines of `_steps`
+        self._nan: dict[int, str] = {}  # place in `_steps` -> what was printed as its loss
         self._spans: list[tuple[frozenset[str], TimedSpan]] = []
+        self._before: tuple[int, int | None] | None = None  # step and epoch of the line before
         self._rank: str | None = None
         self._example = ""
+        self._forms: dict[str, Form] = {}
 
     @classmethod
     def reads(cls, text: str) -> bool:
         """Whether a piece of a log has such lines."""
         counted: Counter[frozenset[str]] = Counter()
+        forms: dict[str, Form] = {}
         for line in text.splitlines()[:3000]:
-            if (
-                any(c.isdigit() for c in line)
-                and (kinds := frozenset(k for k, _, _ in pairs_of(line)))
-                and _is_log_line(kinds)
-            ):
-                counted[kinds] += 1
-                if counted[kinds] >= LEAST:
+            form, _ = _form_and_parts(line, forms)
+            if form is not None and form.is_log_line:
+                counted[form.kinds] += 1
+                if counted[form.kinds] >= LEAST:
                     return True
         return False
 
     def feed(self, number: int, line: str) -> None:
-        pairs = list(pairs_of(line))[:MOST_PAIRS]
-        kinds = frozenset(kind for kind, _, _ in pairs)
-        if not _is_log_line(kinds):
+        form, parts = _form_and_parts(line, self._forms)
+        if form is None or not form.is_log_line:
             self.launch(line)
             return
-        if m := RANK.search(line):
+        kinds = form.kinds
+        if form.has_rank and (m := RANK.search(line)):
             self._rank = m[1] if self._rank is None else self._rank
             if m[1] != self._rank:
                 return
@@ -94,9 +133,12 @@ class KeyValues(LogReader):
         self._signatures[kinds] += 1
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
-        for kind, text, value in pairs:
-            if kind not in values:
-                values[kind], texts[kind] = value, text
+        for pair in form.pairs:
+            if pair.kind not in values:
+                text = pair.printed + "".join(parts[pair.first : pair.last + 1])
+                number_of = figure(text)
+                values[pair.kind] = None if number_of is None else number_of * pair.scale
+                texts[pair.kind] = text
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
         seconds = values.get("step_time_s")
         if step is not None:
@@ -106,7 +148,10 @@ class KeyValues(LogReader):
             logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
             logged.epoch = None if epoch is None else int(epoch)
             logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
-            self._steps.append((kinds, logged, texts.get("loss")))
+            if logged.loss is None and "loss" in texts:
+                self._nan[len(self._steps)] = texts["loss"]
+            self._steps.append(logged)
+            self._kinds.append(kinds)
         elif epoch is not None:
             span = TimedSpan(
                 int(epoch), values.get("epoch_time_s") or values.get("time_s"), train_loss=values.get("loss")
@@ -120,9 +165,13 @@ class KeyValues(LogReader):
 
     def finish(self) -> list[ReportedRun]:
         common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
-        for kinds, logged, loss in self._steps:
-            if kinds in common:
-                self._add_step(logged, loss)
+        numbers = np.array(self._steps.step_numbers)
+        if not self._nan and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
+            self.run.logged_steps = self._steps
+        else:
+            for place, (kinds, logged) in enumerate(zip(self._kinds, self._steps, strict=True)):
+                if kinds in common:
+                    self._add_step(logged, self._nan.get(place))
         if not self.run.logged_steps:
             self._add_spans([span for kinds, span in self._spans if kinds in common])
         for run in self.runs:
@@ -131,10 +180,10 @@ class KeyValues(LogReader):
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
         """Steps may count from 0 in every epoch; ranks may print the same step one after the other."""
-        last = self.run.logged_steps[-1] if self.run.logged_steps else None
-        if last is not None and (last.step, last.epoch) == (logged.step, logged.epoch):
+        before, self._before = self._before, (logged.step, logged.epoch)
+        if before == self._before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
-        elif last is not None and logged.epoch is not None and logged.epoch != last.epoch:
+        elif before is not None and logged.epoch is not None and logged.epoch != before[1]:
             self.run.logged_steps.append(logged)
         else:
             self.step(logged, loss)
@@ -167,6 +216,22 @@ class KeyValues(LogReader):
                 self._restart()
             self.run.timed_spans = [span for _, span in chain]
             end = chain[-1][0]
+
+
+def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
+    """The form of a line, None where it is too long or has no digits, and its parts. `forms` are those seen so far."""
+    if len(line) > LONGEST_LINE:
+        return None, []
+    parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)
+    if len(parts) < 3:
+        return None, []
+    template = "0".join(parts[::2])
+    form = forms.get(template)
+    if form is None:
+        form = form_of(parts)
+        if len(forms) < MOST_FORMS:
+            forms[template] = form
+    return form, parts
 
 
 def _is_log_line(kinds: frozenset[str]) -> bool:

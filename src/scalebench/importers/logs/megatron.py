@@ -3,9 +3,10 @@
 import re
 
 from scalebench.importers.fields import figure
+from scalebench.importers.logged_steps import LoggedStep
 from scalebench.importers.logs.base import NUMBER as N
 from scalebench.importers.logs.base import STEP, LogReader, seconds_of, whole
-from scalebench.importers.reported import LoggedStep, ReportedRun
+from scalebench.importers.reported import ReportedRun
 
 ARGUMENTS = {
     "world_size": "world_size",
@@ -75,11 +76,11 @@ class Megatron(LogReader):
         tera = figure(re.sub(r"(?i)tflops?", "", flops)) if flops else None
         step.flops_per_s = tera * 1e12 if tera else None
         step.samples_per_s = figure(values.get("samples/sec") or values.get("samples per second"))
+        step.tokens_per_s = figure(values.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
         run = self.run
         run.global_batch = whole(values.get("global batch size")) or run.global_batch
-        if (tokens := values.get("tokens per gpu per second (tgs)")) and (rate := figure(tokens)):
-            step.tokens_per_s, run.rate_scope = rate, "rank"
+        run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
         self._skipped(whole(values.get("number of skipped iterations")) or 0)
         if (nan := whole(values.get("number of nan iterations"))) and nan:
             run.nan_steps += [step.step] * min(nan, 10_000)
@@ -92,7 +93,7 @@ class Megatron(LogReader):
             run.skipped_steps = (run.skipped_steps or 0) + count
         elif count:
             run.details["skipped_while_settling"] = run.details.get("skipped_while_settling", 0) + count
-        self._settled |= count == 0 or (len(run.logged_steps) >= 2 and run.logged_steps[-1].step > SETTLING)
+        self._settled |= count == 0 or (len(run.logged_steps) >= 2 and run.logged_steps.step_numbers[-1] > SETTLING)
         if self._settled and run.skipped_steps is None:
             run.skipped_steps = 0
 

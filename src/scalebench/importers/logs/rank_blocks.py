@@ -4,14 +4,15 @@ import re
 from collections.abc import Callable
 
 from scalebench.importers.fields import figure
+from scalebench.importers.logged_steps import LoggedStep, StepSeries
 from scalebench.importers.logs.base import NUMBER as N
 from scalebench.importers.logs.base import STEP, LogReader, least, whole
 from scalebench.importers.logs.megatron import ARGUMENTS
-from scalebench.importers.reported import LoggedStep, ReportedRun
+from scalebench.importers.reported import ReportedRun
 
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 MIB = 2.0**20
-# What stands in a line, in the order in which it stands there.
+# The events of a line, in their order.
 EVENTS = re.compile(
     rf"(?P<step>Step {STEP}: loss:? {N})"
     rf"|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"
@@ -188,7 +189,7 @@ class RankBlocks(LogReader):
 
     def finish(self) -> list[ReportedRun]:
         run = self.run
-        run.logged_steps = [self._steps[s] for s in sorted(self._steps)]
+        run.logged_steps = StepSeries(self._steps[s] for s in sorted(self._steps))
         run.progress_bar = [(step, elapsed, pace) for step, (elapsed, pace) in sorted(self._bar.items())]
         run.engine = "DeepSpeed" if run.zero_stage is not None or run.engine_batch else run.engine
         if run.zero_stage is not None:

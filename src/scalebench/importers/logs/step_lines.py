@@ -4,9 +4,10 @@ import re
 from itertools import pairwise
 
 from scalebench.importers.fields import figure
+from scalebench.importers.logged_steps import LoggedStep
 from scalebench.importers.logs.base import NUMBER as N
 from scalebench.importers.logs.base import STEP, LogReader, least, seconds_of, share, whole
-from scalebench.importers.reported import LoggedStep, ReportedRun
+from scalebench.importers.reported import ReportedRun
 
 A100_BF16 = 312e12
 
@@ -23,6 +24,11 @@ class NanoGPT(LogReader):
     looked_at = r"iter |step |tokens per iteration|number of parameters|world_size|saving checkpoint|nproc|compiling"
     format = "nanoGPT log"
 
+    usual = re.compile(
+        r"iter (\d{1,12}): loss (\d{1,9}\.\d{1,9}), time (\d{1,12}\.\d{1,9})ms(?:, mfu (-?\d{1,9}\.\d{1,9})%)?\n"
+    )
+    opening = "iter "
+    columns = (("loss", 1.0), ("seconds", 1e3), ("mfu", 1e2))
     _step = re.compile(rf"iter {STEP}: loss {N}, time {N}ms(?:, mfu {N}%)?")
     _evaluation = re.compile(rf"step {STEP}: train loss {N}, val loss {N}")
 

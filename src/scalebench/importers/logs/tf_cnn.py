@@ -3,9 +3,10 @@
 import re
 
 from scalebench.importers.fields import figure
+from scalebench.importers.logged_steps import LoggedStep
 from scalebench.importers.logs.base import NUMBER as N
 from scalebench.importers.logs.base import STEP, LogReader, whole
-from scalebench.importers.reported import LoggedStep, TimedSpan
+from scalebench.importers.reported import TimedSpan
 
 
 class TfCnnBenchmarks(LogReader):

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from scalebench.analysis.ranking import largest_group
-from scalebench.report.number_format import number
+from scalebench.analysis.ranking import largest_group, single_device_ratio
+from scalebench.analysis.recommend import SIMPLICITY
+from scalebench.report.number_format import is_useless, number
 from scalebench.report.sentences.forecast import answer_sentence
+from scalebench.report.sentences.next_step import next_step
 from scalebench.report.sentences.ratios import ab_sentence, interval_text, runs_text
 from scalebench.report.sentences.verdict import Entry, comparable, devices, percent, verdict_on
 
@@ -19,11 +21,13 @@ Topic = Literal[
     "question",
     "fastest",
     "slower",
+    "one-device",
     "scaling",
     "recommended",
     "comparison",
     "forecast",
     "repeats",
+    "next",
 ]
 
 
@@ -79,6 +83,7 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: En
         *(_incomparable(report, group) if group else ()),
         *(_fastest(group) if group else ()),
         *(bullet for series in _leading(report) for bullet in _scaling(series)),
+        *(_one_device(report, group) if group else ()),
         *(_recommended(group) if group else ()),
         *(_forecast(forecast) if forecast else ()),
     ]
@@ -86,6 +91,8 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: En
         bullets += [Bullet("comparison", ab_sentence(c), cells=(c["name"],)) for c in comparisons or ()]
     bullets += _repeats_taken(report.get("repeats"))
     verdict, decided = verdict_on(report, group, comparisons or [])
+    step = None if decided else next_step(report, group)
+    bullets += [Bullet("next", step)] if step else []
     return Answer(verdict, tuple(bullets), decided)
 
 
@@ -121,67 +128,96 @@ def _repeats_taken(look: Entry | None) -> list[Bullet]:
 
 
 def _fastest(group: Entry) -> list[Bullet]:
-    """The cell that is fastest, or measured highest, and the next one; then those that are shown to be slower."""
-    first, second, *_ = comparable(group)
+    """The cell that is fastest, or measured highest, and those that may be as fast; then the slower ones."""
+    first, *others = comparable(group)
     where = f"on {devices(group['devices'])}"
     rate = f"{number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
-    equals = [e for e in comparable(group)[1:] if set(e["letters"]) & set(first["letters"])]
-    other = equals[0] if equals else second
-    relative = other["relative_to_fastest"]
-    value = number(relative["value"])
-    if group["fastest_shown"]:
-        text = f"{first['cell']} is fastest {where} at {rate}; next is {second['cell']} at {value}x"
-        cells = [first["cell"], second["cell"]]
-    elif relative["low"] is None:
+    if others[0]["relative_to_fastest"]["low"] is None:
+        n = runs_text(*dict.fromkeys(e["tokens_per_sec_global"]["n"] for e in comparable(group)))
         text = f"{first['cell']} measured highest {where}, {rate}; nothing is claimed"
-        cells = [first["cell"]]
-    else:
-        names = _named([e["cell"] for e in equals])
-        text = f"{first['cell']} measured highest {where}, {rate}; {names} cannot be told apart from it"
-        text += f", {other['cell']} at {value}x"
-        cells = [first["cell"], *(e["cell"] for e in equals)]
-    bullet = Bullet("fastest", text, *_basis(group, first, other), tuple(cells))
-    slower = [e for e in comparable(group)[1:] if e is not other and (e["relative_to_fastest"]["high"] or 1) < 1]
+        return [Bullet("fastest", text, interval_text(None, None, n), n, (first["cell"],))]
+    slower = [entry for entry in others if entry["relative_to_fastest"]["high"] < 1]
+    if group["fastest_shown"]:
+        text = f"{first['cell']} is fastest {where} at {rate}; next: {_ratios(others[:1])}"
+        bullet = Bullet("fastest", text, *_basis(group), (first["cell"], others[0]["cell"]))
+        return [bullet, *_slower(group, first, others[1:])]
+    equals = [entry for entry in others if entry not in slower]
+    text = f"{first['cell']} measured highest {where}, {rate}; not told apart from it: {_ratios(equals)}"
+    bullet = Bullet("fastest", text, *_basis(group), (first["cell"], *(entry["cell"] for entry in equals)))
     return [bullet, *_slower(group, first, slower)]
 
 
 def _slower(group: Entry, first: Entry, slower: list[Entry]) -> list[Bullet]:
-    """The cells that are shown to be slower than the fastest and are not named yet; the interval is the last one's."""
+    """The cells that are shown to be slower than the fastest and are not named yet."""
     if not slower:
         return []
-    last = slower[-1]
-    ratios = [f"{e['cell']} {number(e['relative_to_fastest']['value'])}x" for e in slower]
-    if len(ratios) > MOST_NAMED:
-        ratios = [f"{len(ratios) - 1} cells", ratios[-1]]
-    text = f"Slower than {first['cell']}: {_named(ratios)}"
-    return [Bullet("slower", text, *_basis(group, first, last), tuple(e["cell"] for e in slower))]
+    text = f"Slower than {first['cell']}: {_ratios(slower)}"
+    return [Bullet("slower", text, *_basis(group), tuple(entry["cell"] for entry in slower))]
 
 
-def _basis(group: Entry, first: Entry, other: Entry) -> tuple[str, str]:
-    """Interval and n of one cell relative to the fastest."""
-    relative = other["relative_to_fastest"]
-    n = runs_text(first["tokens_per_sec_global"]["n"], other["tokens_per_sec_global"]["n"])
-    several = group["claims"] > 1 and relative["low"] is not None
-    together = f", corrected for {group['claims']} comparisons" if several else ""
-    return interval_text(relative["low"], relative["high"], n) + together, n
+def _ratios(entries: list[Entry]) -> str:
+    """Each cell with its ratio to the fastest and the interval of that; of many, the first and the last."""
+    if len(entries) > MOST_NAMED:
+        return f"{len(entries)} cells, from {_ratio(entries[0])} to {_ratio(entries[-1])}"
+    return " and ".join(filter(None, [", ".join(map(_ratio, entries[:-1])), _ratio(entries[-1])]))
+
+
+def _ratio(entry: Entry) -> str:
+    return f"{entry['cell']} {_with_bounds(entry['relative_to_fastest'])}"
+
+
+def _with_bounds(ratio: Entry) -> str:
+    """ "0.857x (0.675-1.09)"."""
+    if ratio["low"] is None or is_useless(ratio["low"], ratio["high"], ratio["n"]):
+        return f"{number(ratio['value'])}x"
+    return f"{number(ratio['value'])}x ({number(ratio['low'])}-{number(ratio['high'])})"
+
+
+def _basis(group: Entry) -> tuple[str, str]:
+    """What the intervals of the cells relative to the fastest are, and n."""
+    counts = sorted({entry["tokens_per_sec_global"]["n"] for entry in comparable(group)})
+    n = runs_text(*counts)
+    if group["claims"] == 1:
+        return f"95 % CI, n={n}", n
+    return f"95 % CIs, n={n}, corrected for {group['claims']} comparisons", n
+
+
+def _one_device(report: Entry, group: Entry) -> list[Bullet]:
+    """That a smaller gain over one device is shown where the fastest cell's larger one is not."""
+    first, *others = comparable(group)
+    ratio = single_device_ratio(report, first["cell"])
+    if not ratio or ratio["low"] is None or ratio["low"] > 1:
+        return []
+    for entry in others:
+        other = single_device_ratio(report, entry["cell"])
+        if other and other["low"] is not None and other["low"] > 1:
+            text = (
+                f"{entry['cell']} is shown to beat one device, {_with_bounds(other)}; the larger gain of "
+                f"{first['cell']} is not, because its runs spread more: {_with_bounds(ratio)}"
+            )
+            n = str(min(ratio["n"], other["n"]))
+            return [Bullet("one-device", text, f"95 % CIs, n={n}", n, (entry["cell"], first["cell"]))]
+    return []
 
 
 def _recommended(group: Entry) -> list[Bullet]:
     advice = group["recommendation"]
     margin = percent(advice["margin"])
     if advice["cell"]:
-        why = "the simplest" if advice["cell"] != advice["fastest"] or not group["fastest_shown"] else "the fastest"
-        text = f"Recommended: {advice['cell']}, {why}"
-        if why == "the simplest":
-            text += f" shown to be at most {margin} slower than any other"
+        if advice["cell"] == advice["fastest"] and group["fastest_shown"]:
+            text = f"Recommended: {advice['cell']}, the fastest"
+            basis = None
+        else:
+            text = f"Recommended: {advice['cell']}, the simplest shown to be at most {margin} slower than any other"
+            basis = _of_all_pairs(group)
         if advice["simpler"]:
             text += f"; {advice['simpler']} is simpler, but not yet shown to be as fast"
-        basis = _of_all_pairs(group) if why == "the simplest" else None
+        text += "" if basis is None and not advice["simpler"] else _simplest_first(group)
         return [Bullet("recommended", text, basis, cells=(advice["cell"],))]
     if advice["why"] == "undecided":
         text = (
-            f"No recommendation yet: {advice['candidate']}, the simplest, "
-            f"may still be up to {percent(advice['worst'])} slower than another"
+            f"No recommendation yet: {advice['candidate']} is the simplest that may be at most {margin} slower than "
+            f"any other, but that is not shown{_simplest_first(group)}"
         )
         return [Bullet("recommended", text, _of_all_pairs(group), cells=(advice["candidate"],))]
     reasons = {
@@ -190,6 +226,14 @@ def _recommended(group: Entry) -> list[Bullet]:
         "disturbed": f"runs of {_named(advice['disturbed'])} were disturbed",
     }
     return [Bullet("recommended", f"No recommendation: {reasons[advice['why']]}", cells=tuple(advice["disturbed"]))]
+
+
+def _simplest_first(group: Entry) -> str:
+    """What "simple" is said by: the strategies of the group, from the one with the least to configure."""
+    strategies = {entry["strategy"].removesuffix("-offload") for entry in comparable(group)}
+    if len(strategies) < 2:
+        return ""
+    return f" (simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))})"
 
 
 def _of_all_pairs(group: Entry) -> str:
@@ -240,7 +284,7 @@ def _scaling(series: Entry) -> list[Bullet]:
     if speedup["low"] is None:
         text = f"{series['name']} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
     elif speedup["low"] <= 1 <= speedup["high"]:
-        text = f"{series['name']} {sizes.replace(' than', ' cannot be told apart from')}: {value}x"
+        text = f"{series['name']} on {devices(last['devices'])} cannot be told apart from {base['devices']}: {value}x"
     elif speedup["value"] > 1:
         text = f"{series['name']} is {value}x faster {sizes}{_efficiency(last)}"
     else:
@@ -257,7 +301,15 @@ def _efficiency(point: Entry) -> str:
 def _named(cells: list[str]) -> str:
     if len(cells) > MOST_NAMED:
         return f"{len(cells)} cells"
-    return " and ".join([", ".join(cells[:-1]), cells[-1]]) if len(cells) > 1 else "".join(cells)
+    return _and(cells)
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
+    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else _named(list(cells))
 
 
 def _reservations(report: Entry) -> list[Bullet]:
@@ -274,7 +326,11 @@ def _reservations(report: Entry) -> list[Bullet]:
                 robust[point["cell"]] = f"median run of {point['cell']} {number(median, 4)}, mean {number(mean, 4)}"
     if not codes:
         return []
-    text = "; ".join(f"{code} in {_named(cells)}" for code, cells in codes.items())
+    measured = {point["cell"] for series in report["series"] for point in series["runs"].values()}
+    by_cells: dict[tuple[str, ...], list[str]] = {}
+    for code, cells_of_code in codes.items():
+        by_cells.setdefault(tuple(cells_of_code), []).append(code)
+    text = "; ".join(f"{_and(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))

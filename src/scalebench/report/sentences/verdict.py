@@ -4,6 +4,7 @@ from typing import Any
 
 from scalebench.analysis.ranking import single_device_ratio
 from scalebench.analysis.simultaneous import FEWEST
+from scalebench.errors import plural
 from scalebench.report.number_format import number
 
 Entry = dict[str, Any]  # of scaling_report.json
@@ -23,7 +24,7 @@ def verdict_on(report: Entry, group: Entry | None, comparisons: list[Entry]) -> 
         e = ok[0]["estimate"]
         if e["claim"]:
             return f"{ok[0]['b']} is {e['claim']} than {ok[0]['a']}: {number(e['ratio'])}x", True
-        return f"Cannot tell {ok[0]['b']} and {ok[0]['a']} apart: {number(e['ratio'])}x", False
+        return f"No clear winner yet: {ok[0]['b']} runs at {number(e['ratio'])}x the tokens/s of {ok[0]['a']}", False
     return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
 
 
@@ -48,7 +49,7 @@ def _verdict_on_question(question: Entry) -> tuple[str, bool]:
         return f"No: {subject} is as fast as {base} within {within}: {value}x", True
     if question["ratio"]["n"] < FEWEST:
         return _too_few(question["ratio"]["n"]), False
-    return _cannot_tell(question["resolve"]), False
+    return f"No clear answer yet: {subject} runs at {value}x the tokens/s of {base}", False
 
 
 def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
@@ -66,15 +67,14 @@ def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
         against_single = [single_device_ratio(report, entry["cell"]) for entry in comparable(group)]
         if all(s and s["high"] is not None and s["high"] < 1 for s in against_single):
             return f"No: one device is faster than {devices(group['devices'])}", True
-        return f"Cannot tell yet whether {devices(group['devices'])} beat one: {_more(group['resolve'])}", False
+        return f"No clear winner yet: {devices(group['devices'])} are not shown to beat one", False
     if advice["why"] == "disturbed":
-        return "Cannot tell: the runs were disturbed; run them again on a quiet machine", False
+        return "No clear winner yet: the runs were disturbed", False
     first = group["cells"][0]["cell"]
     against = single_device_ratio(report, first)
     if against and against["low"] is not None and against["low"] > 1:
-        verdict = f"{first} pays off: {number(against['value'])}x one device"
-        return f"{verdict}. Cannot tell yet which cell is best: {_more(group['resolve'])}", False
-    return _cannot_tell(group["resolve"]), False
+        return f"{first} pays off: {number(against['value'])}x one device. No clear winner among the cells yet", False
+    return "No clear winner yet", False
 
 
 def _verdict_on_series(series: Entry) -> tuple[str, bool]:
@@ -83,43 +83,17 @@ def _verdict_on_series(series: Entry) -> tuple[str, bool]:
     if not speedup:
         return f"No answer: {last['cell']} and {points[0]['cell']} are not comparable", False
     if speedup["low"] is None:
-        return "Cannot tell yet: one run per cell has no interval, at least 2 more repeats per cell", False
+        return "No clear answer yet: one run per cell has no interval", False
     where = f"on {devices(last['devices'])}"
     if speedup["low"] > 1:
         return f"{series['name']} pays off: {number(speedup['value'])}x {where}", True
     if speedup["high"] < 1:
         return f"No: {series['name']} is slower {where}: {number(speedup['value'])}x", True
-    return (
-        f"Cannot tell yet: {series['name']} runs at {number(speedup['value'])}x {where}, more repeats per cell",
-        False,
-    )
+    return f"No clear answer yet: {series['name']} runs at {number(speedup['value'])}x {where}", False
 
 
 def _too_few(n: int) -> str:
-    return f"Cannot tell yet: n={n}, at least {FEWEST - n} more {_repeats(FEWEST - n)}"
-
-
-def _cannot_tell(resolve: Entry | None) -> str:
-    return f"Cannot tell yet: {_more(resolve)}"
-
-
-def _more(resolve: Entry | None) -> str:
-    """About how many more repeats per cell resolve an effect: a range, from that of the noise."""
-    if not resolve:
-        return "more repeats per cell"
-    effect = percent(resolve["effect"])
-    low, high = (max(resolve[bound] - resolve["n"], 0) for bound in ("low", "high"))
-    if high == 0:
-        return f"the difference lies too near to {effect}, which {resolve['n']} repeats resolve"
-    if resolve["high"] >= 1000:
-        return f"{max(low, 1)} or more repeats per cell resolve a difference of {effect}"
-    low = max(low, 1)
-    count = str(high) if low >= high else f"{low}-{high}"
-    return f"about {count} more {_repeats(high)} resolve a difference of {effect}"
-
-
-def _repeats(n: int) -> str:
-    return f"repeat{'s' if n != 1 else ''} per cell"
+    return f"No clear winner yet: {plural(n, 'repeat')} per cell, {FEWEST} are needed"
 
 
 def percent(part: float) -> str:

@@ -14,7 +14,8 @@ from scalebench.report.tables.latex import latex
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
     """One row per cell, in the order of the campaign: plain numbers; value, low and high in separate columns."""
     scaling = {run["cell"]: (series, run) for series in report["series"] for run in series["runs"].values()}
-    groups = {entry["cell"]: entry["letters"] for group in report["ranking"] for entry in group["cells"]}
+    entries = {entry["cell"]: entry for group in report["ranking"] for entry in group["cells"]}
+    fastest = {group["cells"][0]["cell"] for group in report["ranking"] if len(group["cells"]) > 1}
     rows = []
     for row in records(cells):
         series, run = scaling.get(row["cell"], ({}, {}))
@@ -23,11 +24,13 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
             "baseline": series.get("baseline") if series.get("kind") else None,
             "best_single": run.get("best_single"),
         }
-        for name in RATIOS:
-            ratio = run.get(name) or {}
+        entry = entries.get(row["cell"], {})
+        for name in ("relative_to_fastest", *RATIOS):
+            ratio = (entry if name == "relative_to_fastest" else run).get(name) or {}
             row |= {name: ratio.get("value"), f"{name}_low": ratio.get("low"), f"{name}_high": ratio.get("high")}
             row[f"{name}_n"] = ratio.get("n")
-        row["letters"] = groups.get(row["cell"])
+        row["letters"] = entry.get("letters")
+        row["is_fastest"] = row["cell"] in fastest
         row["incomparable"] = ", ".join(run.get("incomparable", []))
         row["best_single_incomparable"] = ", ".join(run.get("best_single_incomparable", []))
         rows.append(row)
@@ -50,12 +53,14 @@ def _human(row: dict[str, Any]) -> dict[str, str]:
     if n:
         return text | _measured(row)
     text["tokens_per_s"] = row["failures"].replace("|", "/")
-    return text | dict.fromkeys((*RATIOS, *LEARNT), "–")
+    return text | dict.fromkeys(("relative_to_fastest", *RATIOS, *LEARNT), "–")
 
 
 def _measured(row: dict[str, Any]) -> dict[str, str]:
     """Rates, ratios and losses of a cell with numbers."""
     text = {"tokens_per_s": estimate(interval_of(row, "tokens_per_s"), digits=4)}
+    relative = estimate(interval_of(row, "relative_to_fastest"))
+    text["relative_to_fastest"] = "1 (highest)" if row["is_fastest"] else relative
     for name in RATIOS:
         single = name == "speedup_vs_best_single"
         other = row["best_single_incomparable" if single else "incomparable"]
@@ -118,7 +123,7 @@ def restated(cells: pd.DataFrame) -> str:
     ]
     if not same or any(steps.max() - steps.min() > 1 for steps in same) or sum(map(len, same)) < len(timed):
         return ""
-    return " All cells need as many steps to the target loss, so time to loss is tokens/s once more."
+    return " All cells reach the target loss after about as many steps, so time to loss says no more than tokens/s."
 
 
 def interval_of(row: dict[str, Any], name: str) -> dict[str, Any] | None:
@@ -151,5 +156,6 @@ def _note(report: dict[str, Any]) -> str:
         "tokens over all time of the windows. Time to loss: seconds in the window until the smoothed training loss "
         "falls to the target loss; validation follows the window. –: unknown, does not apply, or too few steps "
         "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % "
-        "for all pairs together (3 repeats or more)."
+        "for all pairs together (3 repeats or more). Vs fastest: relative to the fastest cell of that size, with "
+        "these intervals; vs fastest 1-device: where several cells of one size have it, with such intervals, too."
     )

@@ -1,0 +1,150 @@
+"""The steps of a log. They are stored in columns: a log of 200 MB has millions of steps."""
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Literal, overload
+
+import numpy as np
+
+# What else happened inside a timed step.
+Inside = Literal["evaluation", "checkpoint", "compilation", "profiler"]
+Figures = np.ndarray[tuple[int], np.dtype[np.float64]]
+UNKNOWN = -(2**62)  # a whole number that a line does not state
+
+
+@dataclass(slots=True)
+class LoggedStep:
+    """One line of a step log, as its program printed it."""
+
+    step: int
+    seconds: float | None = None
+    loss: float | None = None
+    tokens_per_s: float | None = None
+    epoch: int | None = None
+    mfu: float | None = None  # 1 is the peak
+    flops_per_s: float | None = None  # of one device
+    samples_per_s: float | None = None
+    inside: tuple[Inside, ...] = ()  # what the lines around say that its time contains
+    line: int | None = None
+
+
+FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "flops_per_s", "samples_per_s")
+_figures_of = attrgetter(*FIGURES)
+
+
+class StepSeries(Sequence[LoggedStep]):
+    """Steps in the order of their lines. An element is made when it is asked for: changing it changes nothing here."""
+
+    def __init__(self, steps: Iterable[LoggedStep] = ()) -> None:
+        self.step_numbers = array("q")
+        self._lines = array("q")
+        self._epochs: array[int] | None = None  # a column that no line has is not there
+        self._figures: dict[str, array[float]] = {}
+        self._inside: dict[int, tuple[Inside, ...]] = {}
+        for step in steps:
+            self.append(step)
+
+    def append(self, step: LoggedStep) -> None:
+        """Add one step. Raises OverflowError for whole numbers beyond 63 bits."""
+        place = len(self.step_numbers)
+        self.step_numbers.append(step.step)
+        self._lines.append(UNKNOWN if step.line is None else step.line)
+        if step.epoch is not None and self._epochs is None:
+            self._epochs = array("q", [UNKNOWN]) * place
+        if self._epochs is not None:
+            self._epochs.append(UNKNOWN if step.epoch is None else step.epoch)
+        if step.inside:
+            self._inside[place] = step.inside
+        for name, value in zip(FIGURES, _figures_of(step), strict=True):
+            if value is not None:
+                self._column(name, place).append(value)
+            elif name in self._figures:
+                self._figures[name].append(math.nan)
+
+    def extend(self, steps: Sequence[int], first_line: int, figures: Mapping[str, Sequence[float]]) -> None:
+        """Add steps of consecutive lines; NaN is a figure that a line does not have."""
+        place = len(self.step_numbers)
+        self.step_numbers.extend(steps)
+        self._lines.extend(range(first_line, first_line + len(steps)))
+        if self._epochs is not None:
+            self._epochs.extend([UNKNOWN] * len(steps))
+        for name in FIGURES:
+            if name in figures:
+                self._column(name, place).extend(figures[name])
+            elif name in self._figures:
+                self._figures[name].extend([math.nan] * len(steps))
+
+    def _column(self, name: str, place: int) -> "array[float]":
+        if name not in self._figures:
+            self._figures[name] = array("d", [math.nan]) * place
+        return self._figures[name]
+
+    def __len__(self) -> int:
+        return len(self.step_numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> LoggedStep: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[LoggedStep]: ...
+    def __getitem__(self, place: int | slice) -> LoggedStep | list[LoggedStep]:
+        if isinstance(place, slice):
+            return [self._at(k) for k in range(len(self))[place]]
+        return self._at(range(len(self))[place])
+
+    def __iter__(self) -> Iterator[LoggedStep]:
+        return map(self._at, range(len(self)))
+
+    def _at(self, place: int) -> LoggedStep:
+        step = LoggedStep(self.step_numbers[place], line=_known(self._lines[place]), inside=self._inside.get(place, ()))
+        if self._epochs is not None:
+            step.epoch = _known(self._epochs[place])
+        for name, column in self._figures.items():
+            value = column[place]
+            if value == value:
+                setattr(step, name, value)
+        return step
+
+    def figures(self, name: str) -> Figures:
+        """A column with NaN where a line does not have it; a copy."""
+        column = self._figures.get(name)
+        return np.full(len(self), math.nan) if column is None else np.array(column)
+
+    def values(self, name: str) -> Figures:
+        """The figures of a column that are there."""
+        column = self.figures(name)
+        return column[~np.isnan(column)]
+
+    def nonzero(self, name: str) -> Figures:
+        """The figures of a column that are there and not 0."""
+        values = self.values(name)
+        return values[values != 0]
+
+    def having(self, *names: str) -> "StepSeries":
+        """The steps that have all of these figures, none of them 0."""
+        present = np.ones(len(self), dtype=bool)
+        for name in names:
+            column = self.figures(name)
+            present &= ~np.isnan(column) & (column != 0)
+        if present.all():
+            return self
+        part = StepSeries()
+        places = np.flatnonzero(present)
+        part.step_numbers = array("q", np.array(self.step_numbers)[places].tobytes())
+        part._lines = array("q", np.array(self._lines)[places].tobytes())
+        if self._epochs is not None:
+            part._epochs = array("q", np.array(self._epochs)[places].tobytes())
+        part._figures = {n: array("d", np.array(column)[places].tobytes()) for n, column in self._figures.items()}
+        part._inside = {k: self._inside[p] for k, p in enumerate(places.tolist()) if p in self._inside}
+        return part
+
+
+def as_arrays(figures: Mapping[str, Figures]) -> dict[str, "array[float]"]:
+    """Columns in the form in which `StepSeries.extend` takes them."""
+    return {name: array("d", column.tobytes()) for name, column in figures.items()}
+
+
+def _known(number: int) -> int | None:
+    return None if number == UNKNOWN else number

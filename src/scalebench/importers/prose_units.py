@@ -1,0 +1,63 @@
+"""The unit of a table that only the sentences above it state: "All numbers are images/sec.", "step time in ms".
+
+It is taken only where it is certain: one unit, in one paragraph that speaks of one quantity.
+"""
+
+import re
+
+from scalebench.importers.headings import column_of
+from scalebench.importers.reported_tables import TableColumn
+from scalebench.importers.units import DEVICE
+
+_RATE = re.compile(
+    r"(?i)(?<![\d.]) ?\b(tokens?|samples?|images?|imgs?|sequences?|examples?|steps?|iterations?) ?(?:/|per) ?"
+    rf"(s|sec|second)\b(?: ?(?:/|per) ?({DEVICE})\b)?"
+)
+_TIME = re.compile(
+    r"(?i)\b(step|iteration|epoch|training|total|run) ?times?\b[^.;]{0,40}?"
+    r"(?:\bin |[(\[])(milliseconds|ms|seconds|secs?|s|minutes|min|hours)\b"
+)
+# It is about the table, and not about a figure of the sentence.
+_ABOUT = re.compile(
+    r"(?i)\b(?:all|numbers|figures|values|results?|entries|cells|measured|reported|given|units?|throughput|"
+    r"speeds?|rates?|performance|times?|table|below|following)\b"
+)
+_SEVERAL = re.compile(r"(?i)\b(?:memory|[GM]i?B|accurac\w+|loss|latency|speed-?ups?|efficien\w+|MFU|T?FLOPS?\S*)(?!\w)")
+_VALUE = re.compile(r"\d[\d.,]*[kKM]? ?$")
+_BATCH_SIZES = re.compile(r"(?i)\bbatch[- ]?sizes?\b")
+_OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
+
+
+def unit_in_prose(text: str) -> TableColumn | None:
+    """The quantity and unit that a paragraph states for the table below it; None where it is not certain."""
+    if not text or _SEVERAL.search(text) or not _ABOUT.search(text):
+        return None
+    rates = list(_RATE.finditer(text))
+    times = list(_TIME.finditer(text))
+    if len(rates) + len(times) != 1:
+        return None
+    m = (rates or times)[0]
+    if rates:
+        if _VALUE.search(text[: m.start(1)]):
+            return None  # "reaches 350 images/s": a result
+        column = column_of(f"throughput ({m[1]}/s{'/GPU' if m[3] else ''})")
+    else:
+        column = column_of(f"{m[1]} time ({m[2]})")
+    return column if column.kind is not None and column.unit is not None else None
+
+
+def batch_columns(header: list[str], texts: list[str]) -> dict[int, int]:
+    """Columns whose headings are bare numbers that are batch sizes, as a text about the table says; {} where that is
+    not certain.
+    """
+    numbers = [heading.strip() for heading in header[1:]]
+    if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
+        return {}
+    about = " . ".join(texts)
+    rows_are_devices = column_of(header[0]).kind == "devices"
+    if not _BATCH_SIZES.search(about) or _BATCH_SIZES.search(header[0]):
+        return {}
+    if _OF_DEVICES.search(about) and not rows_are_devices:
+        return {}
+    sizes = [int(number) for number in numbers]
+    return dict(enumerate(sizes, start=1)) if sizes == sorted(set(sizes)) else {}

@@ -1,0 +1,24 @@
+"""Names of hosts, and texts in which they are replaced."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def hosts_of(host: Mapping[str, Any], ranks: Iterable[Mapping[str, Any]] | None) -> Iterator[str]:
+    """The names in a run's record: of the launcher's `host`, and of each of its `ranks`."""
+    yield str(host["hostname"])
+    yield from (str(rank["host"]) for rank in ranks or [])
+
+
+class Pseudonyms:
+    """host1, host2 ... in place of names of hosts, the longest name first."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        by_length = sorted(set(hosts), key=lambda host: (-len(host), host))
+        self._names = {host: f"host{i}" for i, host in enumerate(by_length, 1)}
+        self._pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(host)}(?![\w-])" for host in by_length) or "(?!)")
+
+    def in_text(self, text: str) -> str:
+        """The text with a pseudonym wherever a host is named; a part of another word is no name."""
+        return self._pattern.sub(lambda match: self._names[match[0]], text)

@@ -1,0 +1,80 @@
+"""Units that stand beside a table: in the paragraph above it, or in a row below its headings."""
+
+import pytest
+
+from scalebench.audit.audit_paths import audit_paths
+from scalebench.errors import UserError
+from scalebench.importers.discover import gather
+from scalebench.importers.words import described
+
+BY_BATCH = "| Framework | 16 | 32 |\n|---|---|---|\n| PyTorch | 100 | 180 |\n| TensorFlow | 90 | 170 |\n"
+TWO_BY_TWO = "| | A100 | V100 |\n|---|---|---|\n| DDP | 1000 | 500 |\n| FSDP | 900 | 450 |\n"
+
+
+def rows(tmp_path, text):
+    (tmp_path / "README.md").write_text(text)
+    return [row for table in gather([tmp_path]).tables for row in table.rows]
+
+
+def cells(tmp_path, text, kind):
+    return [(row.value("batch"), row.value(kind)) for row in rows(tmp_path, text)]
+
+
+def test_a_column_for_each_batch_size_has_the_unit_of_the_paragraph_above(tmp_path):
+    above = "Throughput in images/sec for different batch sizes,\nResNet-50 in fp32.\n\n"
+    assert cells(tmp_path, above + BY_BATCH, "samples_per_s") == [(16, 100), (32, 180), (16, 90), (32, 170)]
+    named = BY_BATCH.replace("16", "BS=16").replace("32", "BS=32")
+    above = "The model is small.\nBelow is the step time in ms.\n\n"
+    assert cells(tmp_path, above + named, "step_time_s") == [(16, 0.1), (32, 0.18), (16, 0.09), (32, 0.17)]
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "",
+        "Throughput for different batch sizes.",  # of what, in which unit
+        "Images/sec and step time in ms for different batch sizes.",  # two quantities
+        "Throughput in images/sec and memory in GB for several batch sizes.",
+        "With larger batch sizes the throughput reaches 350 images/sec.",  # a figure of the sentence
+        "Throughput in images/sec on 16 and 32 GPUs; the batch size is 8.",  # the columns may be GPUs
+    ],
+)
+def test_a_unit_that_is_not_certain_is_not_taken(tmp_path, above):
+    assert [row for row in rows(tmp_path, f"{above}\n\n{BY_BATCH}") if row.value("batch")] == []
+
+
+def test_strategies_by_devices_are_read_with_the_unit_above_and_else_listed(tmp_path):
+    read = rows(tmp_path, "Training throughput in samples/s.\n\n" + TWO_BY_TWO)
+    assert [(r.words["strategy"], r.words["device"], r.value("samples_per_s")) for r in read] == [
+        ("ddp", "A100", 1000),
+        ("ddp", "V100", 500),
+        ("fsdp", "A100", 900),
+        ("fsdp", "V100", 450),
+    ]
+    (tmp_path / "README.md").write_text("Some words.\n\n" + TWO_BY_TWO)
+    with pytest.raises(UserError, match=r"not understood: README.md:3: a table whose headings are not understood"):
+        audit_paths([tmp_path])
+
+
+def test_units_in_a_row_of_their_own_belong_to_the_headings(tmp_path):
+    header = "| GPUs | Throughput | Time |\n|---|---|---|\n"
+    text = header + "| # | (img/s) | s/epoch |\n| 1 | 320 | 100 |\n| 2 | 620 | 53 |\n"
+    first, second = rows(tmp_path, text)
+    assert (first.devices, first.value("samples_per_s"), first.value("epoch_time_s")) == (1, 320, 100)
+    assert (second.devices, second.value("samples_per_s"), second.value("epoch_time_s")) == (2, 620, 53)
+
+
+@pytest.mark.parametrize(("row", "count"), [("| 4 | 100 | 50 |", 3), ("| 4 | fast | s |", 3), ("| | | |", 2)])
+def test_a_row_that_has_more_than_units_is_a_row(tmp_path, row, count):
+    text = f"| GPUs | Throughput (img/s) | Time (s) |\n|---|---|---|\n{row}\n| 1 | 320 | 100 |\n| 2 | 620 | 53 |\n"
+    read = rows(tmp_path, text)
+    assert [r.value("samples_per_s") for r in read][-2:] == [320, 620]
+    assert len(read) == count
+
+
+@pytest.mark.parametrize(
+    ("heading", "devices"),
+    [("1080 TI x 2", 2), ("V100 x 8", 8), ("A100 PCIe x16", None), ("V100 x 2 nodes", None), ("RTX 3090", None)],
+)
+def test_a_device_times_a_number_is_so_many_devices(heading, devices):
+    assert described(heading).numbers.get("devices") == devices

@@ -173,8 +173,8 @@ def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect:
     """What a campaign of n repeats says about further ones, against what these then show.
 
     `settled`: part of campaigns whose first cell is faster by `effect`, are given the repeats that were said to settle
-    it, runs of the campaign itself among them, and tell it from the second; `capped` part of campaigns that are told
-    that it is too small. `shown`: part of new campaigns of n repeats that show the difference that such campaigns were
+    it, runs of the campaign itself among them, and tell it from the second; `too small`: part that is told so.
+    `shown`: part of new campaigns of n repeats that show the difference that such campaigns were
     said to show; `further`: the same with as many repeats as are in reach. `enough`: the smallest number that settles
     `effect` if sd is known, and no round is looked at; `median`: of the numbers that are said.
     """

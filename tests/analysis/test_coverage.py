@@ -78,10 +78,10 @@ def test_two_runs_recommend_nothing(coverage, random):
 
 
 def test_what_is_said_of_further_repeats_is_true_four_times_out_of_five(coverage, random):
-    result = coverage.more_repeats(random, 6, 5, 0.05, 200)
-    assert result["settled"] >= 0.75 - 2 * math.sqrt(0.16 / 200), "numbers of repeats are rounded up to rounds"
+    result = coverage.more_repeats(random, 2, 5, 0.05, 400)
+    assert result["settled"] >= 0.75 - 2 * math.sqrt(0.16 / 400), "numbers of repeats are rounded up to rounds"
     for name in ("shown", "further"):
-        assert abs(result[name] - 0.8) <= 0.05 + 2 * math.sqrt(0.16 / 200)
+        assert abs(result[name] - 0.8) <= 0.05 + 2 * math.sqrt(0.16 / 400)
 
 
 def test_the_error_of_the_noise_is_counted_in(coverage):

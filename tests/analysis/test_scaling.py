@@ -5,6 +5,7 @@ from synthetic import cells, rewrite, write_run
 
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.scaling import scaling_report, verdict
+from scalebench.analysis.simultaneous import compare_all
 
 # Published by the project that trained GPT-2 on 1, 2 and 4 V100 with a fixed global batch of 16: devices -> tokens/s.
 V100 = {1: 29600.05, 2: 57289.31, 4: 100791.44}
@@ -153,3 +154,52 @@ def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
     ]
     assert group["cells"][1]["relative_to_fastest"] is None
     assert "zero1-n1x2" not in (group["recommendation"]["cell"], group["recommendation"]["candidate"])
+
+
+def of_strategies(tmp_path, strategies, noise, repeats=3):
+    """One device and two under each strategy, all equally fast.
+
+    `noise`: factors of step times, which every second cell has in another order.
+    """
+    members = cells(vary={"strategy": ["ddp"], "geometry": ["1x1"]})
+    members += cells(vary={"strategy": strategies, "geometry": ["1x2"]})
+    return [
+        write_run(tmp_path, cell, k, 0.06 * noise[(place // 2 + k) % len(noise)], spread=0)
+        for place, cell in enumerate(members)
+        for k in range(1, repeats + 1)
+    ]
+
+
+def against_one_device(runs):
+    """Cell -> its ratio to the best single device."""
+    found = report(runs)
+    several = [point for one in found["series"] for point in one["runs"].values() if point["devices"] > 1]
+    return {point["cell"]: point["speedup_vs_best_single"] for point in several}
+
+
+def test_cells_of_one_size_are_compared_with_one_device_together(tmp_path):
+    noise = (1.0, 1.03, 0.97, 1.02)
+    runs = of_strategies(tmp_path, ["ddp", "zero1"], noise)
+    rates: dict[str, dict[int, float]] = {}
+    for run in runs:
+        rates.setdefault(run.metrics.cell, {})[run.metrics.repeat] = run.metrics.window.tokens_per_s
+    family = compare_all(rates, {name: 3 / sum(1 / r for r in of_cell.values()) for name, of_cell in rates.items()})
+    several = against_one_device(runs)
+    for place, name in enumerate(family.cells[1:], start=1):
+        assert several[name]["low"] == pytest.approx(family.low(place, 0))
+        assert several[name]["high"] == pytest.approx(family.high(place, 0))
+    # Alone it is a single, paired comparison.
+    single = against_one_device([run for run in runs if run.metrics.cell != "zero1-n1x2"])["ddp-n1x2"]
+    assert single["value"] == pytest.approx(several["ddp-n1x2"]["value"])
+    assert single["high"] < several["ddp-n1x2"]["high"]
+
+
+def test_two_repeats_compare_several_cells_with_one_device_without_an_interval(tmp_path):
+    several = against_one_device(of_strategies(tmp_path, ["ddp", "fsdp"], (1.0, 1.03, 0.97), repeats=2))
+    assert {ratio["low"] for ratio in several.values()} == {None}
+
+
+def test_a_repeat_costs_the_wall_time_of_the_jobs_of_all_cells(tmp_path):
+    runs = of_rates(tmp_path, V100, V100_WALL)
+    assert report(runs)["seconds_per_repeat"] == pytest.approx(sum(V100_WALL.values()))
+    assert report([])["seconds_per_repeat"] is None

@@ -33,12 +33,13 @@ def ranking(
     beats_single: Mapping[str, bool | None],
     margin: float = MARGIN,
     confidence: float = CONFIDENCE,
+    effect: float | None = None,
 ) -> list[dict[str, Any]]:
     """For each number of devices its cells, fastest first, relative to the fastest. Only cells that do the same work.
 
     `beats_single`: cell -> whether it is shown to be faster than the best single device; None where there is none.
     `margin`: by which part a recommended cell may be slower than any other. `confidence`: of all intervals of a group
-    together.
+    together. `effect`: the difference that further repeats are planned for; the margin, if none is given.
     """
     same = ("devices", *SAME_WORK, "global_batch")
     groups: dict[tuple, list[MeasuredCell]] = {}
@@ -48,7 +49,8 @@ def ranking(
     for key, members in sorted(groups.items(), key=lambda item: str(item[0])):
         members.sort(key=lambda cell: -cell.rate.value)
         described.append(
-            dict(zip(same, key, strict=True)) | _group(members, findings, beats_single, margin, confidence)
+            dict(zip(same, key, strict=True))
+            | _group(members, findings, beats_single, margin, confidence, effect or margin)
         )
     return sorted(described, key=lambda group: group["devices"])
 
@@ -59,6 +61,7 @@ def _group(
     beats_single: Mapping[str, bool | None],
     margin: float,
     confidence: float,
+    effect: float,
 ) -> dict[str, Any]:
     fastest = members[0]
     differing = {c.cell: unintended_differences(fastest.provenance, c.provenance, same_program=False) for c in members}
@@ -72,7 +75,7 @@ def _group(
         "method": family.method if family else None,
         "claims": family.pairs if family else 0,  # pairs over which the intervals hold together
         "fastest_shown": bool(family and family.differ[0, 1:].all()),
-        "resolve": resolution(family, margin) if family else None,
+        "resolve": resolution(family, effect) if family else None,
         "recommendation": recommend(comparable, family, findings, beats_single, margin),
     }
 

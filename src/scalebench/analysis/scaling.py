@@ -22,11 +22,11 @@ from scalebench.analysis.simultaneous import compare_all, resolution
 from scalebench.analysis.stopping import confidence_at, take_look
 from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.repeats import RepeatUntil
+from scalebench.model.memory import SHARDING
 from scalebench.record.run import METRICS, Run
 
 SCHEMA_VERSION = "5.0"
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
-OVERHEAD = ("fsdp", "zero1", "zero2", "zero3")  # strategies that shard; with one device there is nothing to shard
 
 
 def scaling_report(
@@ -53,7 +53,8 @@ def scaling_report(
     last = max((run.metrics.repeat for run in runs), default=0)
     confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
     cells = measured_cells(runs, confidence)
-    series = scaling_series(runs, confidence)
+    resolve = repeat_until.resolve if repeat_until else None
+    series = scaling_series(runs, confidence, resolve or margin)
     for one in series:
         for point in one["runs"].values():
             point["findings"] = codes_above_note(findings.of(point["cell"]))
@@ -69,8 +70,8 @@ def scaling_report(
         "mismatches": invalid,
         "seconds_per_repeat": _seconds_per_repeat(runs),
         "series": series,
-        "question": answer_question(question, cells, repeat_until.resolve if repeat_until else None),
-        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence),
+        "question": answer_question(question, cells, resolve),
+        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence, resolve),
     }
     return report | {"repeats": take_look(report, runs, repeat_until) if repeat_until else None}
 
@@ -95,10 +96,13 @@ def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
     return beats
 
 
-def scaling_series(runs: Sequence[Run], confidence: float = CONFIDENCE) -> list[dict[str, Any]]:
-    """The series of a campaign with their figures; findings are made from these (audit/campaign/scaling.py)."""
+def scaling_series(runs: Sequence[Run], confidence: float = CONFIDENCE, effect: float = MARGIN) -> list[dict[str, Any]]:
+    """The series of a campaign with their figures; findings are made from these (audit/campaign/scaling.py).
+
+    `effect`: the difference that further repeats are planned for.
+    """
     cells = measured_cells(runs, confidence)
-    series = [_describe(name, members, cells) for name, members in _series(cells).items()]
+    series = [_describe(name, members, cells, effect) for name, members in _series(cells).items()]
     _compare_with_best_single(series, cells, confidence)
     return series
 
@@ -150,7 +154,7 @@ def scaling_kind(cells: list[dict]) -> str | None:
     return "weak" if len({c["global_batch"] / c["devices"] for c in cells}) == 1 else None
 
 
-def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredCell]) -> dict[str, Any]:
+def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredCell], effect: float) -> dict[str, Any]:
     kind = scaling_kind([c.values for c in members])
     base = members[0]
     protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
@@ -165,7 +169,7 @@ def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredC
         "protocol": protocol,
         "baseline": base.cell,
         "baseline_devices": base.values["devices"],
-        "resolve": resolution(family, MARGIN) if family else None,  # of the largest size and the smallest
+        "resolve": resolution(family, effect) if family else None,  # of the largest size and the smallest
         "law": fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
         "runs": points,
     }
@@ -199,7 +203,8 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
         "best_single": single and single.cell,
         "speedup_vs_best_single": estimate_dict(cell.relative_to(single) if single and single is not cell else None),
         "best_single_incomparable": single_incomparable,
-        "overhead_only": devices == 1 and cell.values["strategy"].removesuffix("-offload") in OVERHEAD,
+        "overhead_only": devices == 1
+        and cell.values["strategy"].removesuffix("-offload") in SHARDING,  # with one device there is nothing to shard
     }
 
 

@@ -12,19 +12,25 @@ from unittest.mock import patch
 from scalebench.trainer.request import Request
 
 # DDP's reducer is C++ that reads its tensors; with gradients as views of its buckets it holds nothing beside them.
-COUNTED_AS = {"ddp": "single"}
+# DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have: one device is counted,
+# and what ZeRO shards is shared out afterwards (`tracked_memory`).
+SHARDED_AFTERWARDS = ("zero1", "zero2", "zero3")
+COUNTED_AS = {"ddp": "single"} | dict.fromkeys(SHARDED_AFTERWARDS, "single")
 NOT_COUNTED = {
     "dp": "nn.DataParallel copies modules between devices that are not there",
-    "zero": "DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have",
+    "zero0": "DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have",
 }
 
 
 def reason_against(request: Request) -> str | None:
     """Why a cell cannot be counted; None where it can."""
     execution = request.cell.execution
-    strategy = "zero" if execution.strategy.startswith("zero") else execution.strategy
-    if strategy in NOT_COUNTED:
-        return NOT_COUNTED[strategy]
+    if execution.strategy in NOT_COUNTED:
+        return NOT_COUNTED[execution.strategy]
+    if execution.strategy.endswith("-offload"):
+        return "the optimizer's state is in the host's memory"
+    if execution.strategy in SHARDED_AFTERWARDS and execution.precision not in ("fp32", "tf32"):
+        return "DeepSpeed computes with weights in low precision, where one device has autocast: other activations"
     if execution.precision == "fp16":
         return "the scaler of fp16 looks at values, which a fake tensor does not have"
     if execution.compile:
@@ -35,7 +41,7 @@ def reason_against(request: Request) -> str | None:
 
 
 def tracked(request: Request) -> dict[str, Any]:
-    """Bytes of a rank in the second step: at the peak of forward and backward (`peak`), after the update (`rest`)."""
+    """Bytes of a rank in the second step: at the peak of forward and backward (`peak`), before the update (`state`)."""
     import torch
     import torch.distributed as dist
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -71,9 +77,7 @@ def tracked(request: Request) -> dict[str, Any]:
             with tracker:
                 _micro_steps(strategy, inputs, tracker)
                 # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
-                peak = _bytes(tracker, "peak", device)
-                strategy.update(1)
-                return {"peak": peak, "rest": _bytes(tracker, "current", device)}
+                return {"peak": _bytes(tracker, "peak", device), "state": _bytes(tracker, "current", device)}
     finally:
         dist.destroy_process_group()
 

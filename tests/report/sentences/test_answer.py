@@ -154,13 +154,28 @@ def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too
     assert "at_most: 24}" in text, "at most five times as many as were made"
 
 
+@pytest.mark.parametrize(
+    ("disturbed", "command"),
+    [
+        (1, "scalebench retry config/campaigns/demo.yaml --cell ddp-n1x2, then snakemake --cores 2 results/demo/"),
+        (2, "remove results/demo/runs, then snakemake --cores 2 results/demo/report.html"),
+    ],
+)
+def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, disturbed, command):
+    """More repeats of it would be repeats of the disturbance."""
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    assert "quiet" not in text_of(conclude(report), "next")
+    report["ranking"][0]["recommendation"]["disturbed"] = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
+    assert text_of(conclude(report), "next").startswith(f"Next, on a quiet machine: {command}")
+
+
 def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
-    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
-    times = {("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}
+    times = {("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
     report = campaign(times, repeat_until=RepeatUntil(resolve=0.03, at_most=5))
     text = text_of(conclude(report), "next")
     assert 'Next: a campaign in a new file, with "repeats: {resolve: ' in text
-    report["repeats"]["why"] = None
+    assert "3 % is too small to settle here" in text, "what the campaign asks for, not the margin of 5 %"
+    report["repeats"] |= {"why": None, "goes_on": True}
     unfinished = conclude(report)
     assert not text_of(unfinished, "next"), "further repeats are on their way"
 
@@ -171,7 +186,8 @@ def test_where_the_question_is_answered_there_is_no_next_step(campaign):
 
 
 @pytest.mark.parametrize(
-    ("part", "text"), [(0.05, "5 %"), (0.051, "6 %"), (0.0001, "0.1 %"), (0.0042, "0.5 %"), (0.57, "57 %")]
+    ("part", "text"),
+    [(0.05, "5 %"), (0.051, "6 %"), (0.0001, "0.1 %"), (0.0042, "0.5 %"), (0.57, "57 %"), (1.8, "more than 100 %")],
 )
 def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
     assert rounded_up(part) == text
@@ -338,3 +354,13 @@ def test_an_interval_of_two_runs_is_printed_only_where_it_says_something():
     assert interval_text(3.744, 6_245_145, 2) == "n=2: too few for an interval"
     assert interval_text(0.5, 1.4, "3") == "95 % CI 0.500-1.40, n=3"
     assert interval_text(None, None, 1) == "n=1: no interval"
+
+
+def test_findings_of_the_same_cells_are_named_together(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08})
+    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    for point in points.values():
+        point["findings"] = ["machine-busy", "cores-shared"]
+    points["ddp-n1x2"]["findings"].append("window-short")
+    text = conclude(report).bullets[0].text
+    assert text.startswith("With reservations: machine-busy and cores-shared in all 3 cells; window-short in ddp-n1x2")

@@ -2,6 +2,8 @@
 
 import pandas as pd
 import pytest
+from report.conftest import Results
+from synthetic import cells, write_run
 
 from scalebench.report.number_format import estimate, number
 from scalebench.report.tables.cells import restated, scaling_rows
@@ -128,6 +130,21 @@ def test_cells_of_one_size_that_cannot_be_told_apart_share_a_letter(results, tmp
     rows = scaling_rows(pd.DataFrame({"cell": ["a", "b", "c"]}), report)
     assert rows["letters"].tolist()[:2] == ["a", "ab"]
     assert pd.isna(rows["letters"][2])
+
+
+def test_the_ratio_to_the_fastest_of_its_size_stands_in_the_row(tmp_path):
+    members = cells(vary={"strategy": ["ddp", "zero2"], "geometry": ["1x2"]})
+    times = {"ddp": (0.06, 0.061, 0.062), "zero2": (0.08, 0.082, 0.081)}
+    runs = [
+        write_run(tmp_path / "runs", cell, k, seconds)
+        for cell in members
+        for k, seconds in enumerate(times[cell.execution.strategy], start=1)
+    ]
+    results = Results(tmp_path, runs)
+    text = (results.tables() / "scaling.md").read_text()
+    ratio = results.report["ranking"][0]["cells"][1]["relative_to_fastest"]
+    assert "| 1 (highest) " in text
+    assert f"| {estimate(ratio)} " in text
 
 
 def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):

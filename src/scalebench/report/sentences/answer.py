@@ -301,7 +301,15 @@ def _efficiency(point: Entry) -> str:
 def _named(cells: list[str]) -> str:
     if len(cells) > MOST_NAMED:
         return f"{len(cells)} cells"
-    return " and ".join([", ".join(cells[:-1]), cells[-1]]) if len(cells) > 1 else "".join(cells)
+    return _and(cells)
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
+    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else _named(list(cells))
 
 
 def _reservations(report: Entry) -> list[Bullet]:
@@ -318,7 +326,11 @@ def _reservations(report: Entry) -> list[Bullet]:
                 robust[point["cell"]] = f"median run of {point['cell']} {number(median, 4)}, mean {number(mean, 4)}"
     if not codes:
         return []
-    text = "; ".join(f"{code} in {_named(cells)}" for code, cells in codes.items())
+    measured = {point["cell"] for series in report["series"] for point in series["runs"].values()}
+    by_cells: dict[tuple[str, ...], list[str]] = {}
+    for code, cells_of_code in codes.items():
+        by_cells.setdefault(tuple(cells_of_code), []).append(code)
+    text = "; ".join(f"{_and(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))

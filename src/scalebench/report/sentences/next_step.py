@@ -17,19 +17,32 @@ def next_step(report: Entry, group: Entry | None) -> str | None:
     `group`: the ranking that is concluded from.
     """
     until = report.get("repeats")
+    if until and until["goes_on"]:
+        return None
+    disturbed = group["recommendation"]["disturbed"] if group else []
+    if disturbed and not report.get("question"):
+        return _quiet(report, disturbed)
     if until and until["why"] not in ("at_most", "minutes", "device_hours"):
         return None
     if report.get("question"):
         return _further(report, report["question"]["resolve"], _n_of_question(report["question"]))
     if group:
-        if group["recommendation"]["why"] == "disturbed":
-            options = " ".join(f"--cell {cell}" for cell in group["recommendation"]["disturbed"])
-            return f"Next, on a quiet machine: scalebench retry {_file(report)} {options}"
         return _further(report, group["resolve"], min(e["tokens_per_sec_global"]["n"] for e in group["cells"]))
     series = next((s for s in report["series"] if len(s["runs"]) > 1), None)
     if series is None:
         return None
     return _further(report, series["resolve"], min(point["n"] for point in series["runs"].values()))
+
+
+def _quiet(report: Entry, disturbed: list[str]) -> str:
+    """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance."""
+    if len(disturbed) == 1:
+        return (
+            f"Next, on a quiet machine: scalebench retry {_file(report)} --cell {disturbed[0]}, then {_command(report)}"
+        )
+    folder = f"results/{report['campaign']}"
+    looks = f" and {folder}/looks" if report.get("repeats") else ""
+    return f"Next, on a quiet machine: remove {folder}/runs{looks}, then {_command(report)}"
 
 
 def _n_of_question(question: Entry) -> int:
@@ -48,7 +61,7 @@ def _further(report: Entry, resolve: Entry | None, n: int) -> str | None:
     if enough and enough <= MOST_TIMES * n:
         return f"{_line(report, effect, n, enough)}. {SURE} that settles a difference of {effect}"
     number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
-    named = effect if report.get("question") else f"the margin of {effect}"
+    named = effect if report.get("question") or report.get("repeats") else f"the margin of {effect}"
     small = f"{named} is too small to settle here: to be as sure of it takes {number} repeats per cell"
     now = f"the {n} repeats so far: {rounded_up(resolve['detectable'])}"
     if further["repeats"] <= n or further["detectable"] >= min(1.0, resolve["detectable"]):
@@ -74,7 +87,11 @@ def _again(report: Entry, n: int, repeats: int) -> str:
     most = "at most " if repeats > FEWEST else ""
     cost = f"{most}{repeats - n} more {'repeats' if repeats - n > 1 else 'repeat'} of {plural(cells, 'cell')}"
     cost += f", about {duration((repeats - n) * seconds, 2)}" if seconds else ""
-    return f"run snakemake --cores 2 results/{report['campaign']}/report.html again ({cost})"
+    return f"run {_command(report)} again ({cost})"
+
+
+def _command(report: Entry) -> str:
+    return f"snakemake --cores 2 results/{report['campaign']}/report.html"
 
 
 def _file(report: Entry) -> str:
@@ -83,6 +100,8 @@ def _file(report: Entry) -> str:
 
 def rounded_up(part: float) -> str:
     """A difference in percent that is no smaller than `part`, which is what the repeats show: "5 %", "0.5 %"."""
+    if part > 1:
+        return "more than 100 %"
     percent = 100 * part
     digits = 0 if percent >= 1 else 1
     up = math.ceil(percent * 10**digits - 1e-9) / 10**digits

@@ -42,3 +42,17 @@ def test_an_undecided_comparison_gets_another_round(built, measured):
     table = measured("noisy", (1.0, 2.5, 1.6))
     built.build("results/noisy/looks/3.json")
     assert built.planned(table) == Counter(train=2, look=1, collect=1)
+
+
+def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured, edit):
+    """As the report advises where three repeats leave its comparison open."""
+    table = measured("open", (1.0, 2.5, 1.6))
+    path = built.root / "config/campaigns/open.yaml"
+    rounds = path.read_text()
+    edit(path, rounds.replace("{resolve: 3 %, at_least: 3, at_most: 5}", "3"))
+    built.build(table)
+    assert built.planned(table) == Counter()
+    edit(path, rounds)
+    assert built.planned(table) == Counter(look=1, collect=1)
+    built.build("results/open/looks/3.json")
+    assert built.planned(table) == Counter(train=2, look=1, collect=1)

@@ -27,6 +27,7 @@ SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, BACKWARD: 2}
 CUDA_SDPA = {"_scaled_dot_product_flash_attention": 2, "_scaled_dot_product_flash_attention_backward": 2}
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 CPUS = 8
+BOOT = 1_700_000_000.0  # epoch seconds of the machine's start
 GPU = {  # as nvidia-smi prints it
     "name": "NVIDIA H100 80GB HBM3",
     "memory": "81559 MiB",
@@ -144,6 +145,7 @@ def complete(
         closing = start + wall + validation["wall_time_sec"] + noise(0.05)
         for rank in ranks:
             rank["closing_epoch_s"] = closing - noise(0.002)
+            rank["closing_monotonic_s"] = rank["closing_epoch_s"] - BOOT
         data["closing_s"] = noise(0.3)
         ended = max(rank["closing_epoch_s"] for rank in ranks) + data["closing_s"]
         data["total_wall_time_sec"] = ended - launcher
@@ -169,6 +171,8 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
         "cuda_memory": None,
         "window_start_epoch_s": start,
         "window_end_epoch_s": start + wall + noise(0.001),
+        "window_start_monotonic_s": start - BOOT,
+        "window_end_monotonic_s": start + wall - BOOT,
         "machine_cpus": CPUS,
         "cpu_s": used,
         "involuntary_switches": 20.0,
@@ -176,7 +180,7 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
         "cores_busy_s": round(used + noise(0.05) * wall, 2),
         "machine_steal_s": 0.0,
     }
-    rank["cpu_load"] = used / (rank["window_end_epoch_s"] - rank["window_start_epoch_s"])
+    rank["cpu_load"] = used / (rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"])
 
 
 def sealed(run: MeasuredRun, change: Change, change_steps: Any = None) -> MeasuredRun:

@@ -33,6 +33,14 @@ def test_what_is_meant_to_differ_is_compared(two):
     assert re.search(r"fused: 0\.8\d+x its tokens/s \(95 % CI 0\.8\d+-0\.8\d+, n=3\)\.", compared_sentence(found))
 
 
+def test_a_setting_that_an_older_record_lacks_is_a_difference(two):
+    for k in (1, 2, 3):
+        rewrite(compare_run(two[0] / f"rep{k}"), lambda d: d["config"]["execution"].pop("start"))
+    for pair in (two, two[::-1]):
+        (compared,), _ = compare_results(*pair, ["fused_optimizer"])
+        assert "execution.start" in compared.why
+
+
 def test_suspicions_stand_beside_a_ratio(two):
     rewrite(compare_run(two[1] / "rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
     (found,), _ = compare_results(*two, ["fused_optimizer"])

@@ -93,6 +93,20 @@ def around_window(action: Callable[[int], None]) -> Callable[[], None]:
     return patch
 
 
+def set_clock() -> None:
+    """The time of day is set an hour ahead while the window is open."""
+    from scalebench.trainer import host_load
+
+    leave = host_load.HostLoad.__exit__
+
+    def left(self: Any, *failure: Any) -> None:
+        leave(self, *failure)
+        self.end_epoch_s += 3600
+
+    host_load.HostLoad.__exit__ = left
+
+
+fault("the time of day is set in the window", TWO, "clock-stepped", fast=True)(set_clock)
 fault("rank 1 starts late", TWO, "ranks-start-apart", fast=True)(around_window(lambda rank: time.sleep(0.4 * rank)))
 
 

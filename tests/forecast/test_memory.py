@@ -1,15 +1,13 @@
 """Memory: parts, anchors, verdicts, and the search for the largest micro-batch."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from simulated_memory import random_device
 
 from scalebench.forecast.collective import Unsupported
 from scalebench.forecast.frontier import MOST_TRIALS, Trial, fastest, search
-from scalebench.forecast.frontier_runs import sizes_to_try
 from scalebench.forecast.memory import Held, Peak, buffer_bytes, fit_memory, known_bytes, verdict
 from scalebench.forecast.text import frontier_text
 
@@ -80,31 +78,15 @@ def test_a_straight_line_takes_four_trials_and_is_certified(base, slope, limit):
 def test_on_random_devices_no_answer_is_unsafe_and_four_trials_are_enough(noise, bend, exact, certified):
     """Memory in pieces, peaks that differ between runs, a bend, formulas that are wrong by factors."""
     random = np.random.default_rng(1)
-    sizes = sizes_to_try(3000)
     seen = []
     for _ in range(600):
-        limit, truth = 10 ** random.uniform(8.5, 11), 10 ** random.uniform(0.1, 3.3)
-        base = limit * random.uniform(0.02, 0.9)
-        slope = (limit - base) / truth
-        piece = limit * random.choice([1e-9, 1e-3, 5e-3])
-        formula, at_rest = base * random.uniform(0.3, 1.0), base * random.uniform(0.9, 1.05)
-        start = int((limit - formula) / (slope * random.lognormal(0, 0.5)) / 4)
-        bent = bend * random.uniform() * slope / truth
-
-        def used(size: int, base=base, slope=slope, bent=bent, truth=truth, piece=piece) -> float:
-            return math.ceil((base + slope * size + bent * size * (size - truth)) / piece) * piece
-
-        def run(size: int, used=used, limit=limit, at_rest=at_rest) -> Trial:
-            peak = used(size) * (1 + noise * random.standard_normal())
-            return Trial(size, peak if peak <= limit else None, base=min(at_rest, 0.98 * peak))
-
-        found = search(run, limit, sizes, start)
-        best = max((size for size in sizes if used(size) <= limit), default=None)
+        device = random_device(random, bend)
+        found, best = device.search(random, noise), device.largest()
         assert len(found.trials) <= 4
         if found.largest is None:
             assert best is None or noise, "a device on which something fits has an answer"
             continue
-        assert used(found.largest) <= limit * (1 + 4 * noise), "unsafe"
+        assert device.used(found.largest) <= device.limit * (1 + 4 * noise), "unsafe"
         assert all(t.micro_batch > found.largest for t in found.trials if not t.fits)
         seen.append((found.largest == best, found.certificate in ("ran out of memory", "largest allowed")))
     shares = np.mean(seen, axis=0)

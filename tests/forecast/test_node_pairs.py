@@ -1,7 +1,6 @@
 """Pairs of nodes: the schedule, what is accused and what is not, the files, and real ranks of four nodes."""
 
 import json
-import math
 import subprocess
 import sys
 from itertools import combinations
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_networks import node_pairs
 
 from scalebench.forecast.findings import links_between_nodes_are_equal, nodes_reach_each_other_equally
 from scalebench.forecast.node_pairs import PairRow, exclusion_list, judge, rounds
@@ -30,14 +30,7 @@ def test_every_pair_runs_once_and_no_node_twice_in_a_round(n):
 
 
 def network(n: int, slow: tuple = (), factor: float = 0.5, spread: float = 0.02, seed: int = 0) -> list[PairRow]:
-    """All pairs of `n` nodes at 10 GB/s; those in `slow`, pairs or whole nodes, at `factor` of it."""
-    noise = np.random.default_rng(seed)
-    rows = []
-    for a, b in combinations(range(n), 2):
-        is_slow = (a, b) in slow or a in slow or b in slow
-        speed = 10 * GB * (factor if is_slow else 1) * math.exp(spread * noise.standard_normal())
-        rows.append(PairRow(f"n{a}", f"n{b}", 2**26, 2**26 / speed, speed, 1.01 * speed))
-    return rows
+    return node_pairs(np.random.default_rng(seed), n, spread, slow, factor)
 
 
 @pytest.mark.parametrize("n", [4, 5, 8, 16])

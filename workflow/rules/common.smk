@@ -6,6 +6,12 @@ A campaign is read when a target asks for it, so a broken one disturbs no other.
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 
 
+def inspected_once(function):
+    """`function` with its signature noted, which Snakemake would inspect several times for each of a thousand runs."""
+    overwrite_function_params(function, inspect.signature(function).parameters)
+    return function
+
+
 def or_exit(function, *arguments):
     """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
     try:
@@ -23,6 +29,7 @@ def cell_of(wildcards):
     return or_exit(of_campaign(wildcards).cell, wildcards.cell)
 
 
+@inspected_once
 def tokens_of(wildcards):
     """The folder of the cell's token files."""
     return tokens_dir(RESULTS, cell_of(wildcards))
@@ -61,6 +68,7 @@ def first_runs(wildcards):
     return [f"{folder}/training_metrics.json" for folder in folders]
 
 
+@inspected_once
 def inputs_of_run(wildcards):
     """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
     tokens = tokens_of(wildcards)
@@ -89,6 +97,7 @@ def command_line():
         return parse_args(sys.argv[1:])[1]
 
 
+@inspected_once
 def whole_machine(wildcards):
     """Threads: all of this machine, as nothing else may run beside a measurement.
 

@@ -96,11 +96,15 @@ def _status(
 
 
 def differences(a: dict, b: dict, at: str = "") -> dict[str, list]:
-    """Keys of two effective configurations that differ, with both values."""
+    """Keys of two effective configurations that differ, with both values.
+
+    None stands for a key that one side lacks: records of an older version do not say what it was.
+    """
     differing: dict[str, list] = {}
-    for name in a:
-        if isinstance(a[name], dict) and isinstance(b[name], dict):
-            differing |= differences(a[name], b[name], f"{at}{name}.")
-        elif a[name] != b[name]:
-            differing[f"{at}{name}"] = [a[name], b[name]]
+    for name in dict.fromkeys((*a, *b)):
+        of_a, of_b = a.get(name), b.get(name)
+        if isinstance(of_a, dict) and isinstance(of_b, dict):
+            differing |= differences(of_a, of_b, f"{at}{name}.")
+        elif of_a != of_b:
+            differing[f"{at}{name}"] = [of_a, of_b]
     return differing

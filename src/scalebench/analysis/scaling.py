@@ -22,11 +22,11 @@ from scalebench.analysis.simultaneous import compare_all, resolution
 from scalebench.analysis.stopping import confidence_at, take_look
 from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.repeats import RepeatUntil
+from scalebench.model.memory import SHARDING
 from scalebench.record.run import METRICS, Run
 
 SCHEMA_VERSION = "5.0"
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
-OVERHEAD = ("fsdp", "zero1", "zero2", "zero3")  # strategies that shard; with one device there is nothing to shard
 
 
 def scaling_report(
@@ -203,7 +203,8 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
         "best_single": single and single.cell,
         "speedup_vs_best_single": estimate_dict(cell.relative_to(single) if single and single is not cell else None),
         "best_single_incomparable": single_incomparable,
-        "overhead_only": devices == 1 and cell.values["strategy"].removesuffix("-offload") in OVERHEAD,
+        "overhead_only": devices == 1
+        and cell.values["strategy"].removesuffix("-offload") in SHARDING,  # with one device there is nothing to shard
     }
 
 

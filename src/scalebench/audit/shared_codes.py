@@ -1,4 +1,4 @@
-"""Codes that both twins look for: in runs of our own and in anybody's results."""
+"""Codes that both `audit/campaign` and `audit/external` can raise: in runs of our own and in anybody's results."""
 
 from scalebench.audit.registry import Code
 
@@ -10,7 +10,7 @@ RATE_TIMES_TIME = Code(
     detected="tokens/s x seconds differs from the tokens by more than 1 % (15 % for rates that are printed as "
     "moving averages).",
     seen="optimum-benchmark divides all steps by the mean of one step.",
-    repair="Divide the tokens that were processed by the time in which they were; quote nothing else.",
+    repair="Divide the tokens that were processed by the seconds that processing them took; quote nothing else.",
 )
 
 TOKENS_DIFFER_FROM_BATCHES = Code(
@@ -64,7 +64,7 @@ SINGLE_RUN = Code(
 RUN_COPIED = Code(
     "run-copied",
     "invalid",
-    what="Two runs are one run: intervals over them are too narrow, as narrow as nothing at all.",
+    what="Two runs are one run: intervals over them are too narrow, down to zero width.",
     detected="Equal run ids, equal series of steps, or equal times to all of many digits; in anybody's files of runs "
     "whose names differ only by the repeat.",
     seen="Repeats that were filled up with copies.",

@@ -36,7 +36,10 @@ class Tracing(Section):
 
 
 class Forecasting(Section):
-    """Forecasts of some sizes from others, written before the former run. Changing these re-runs no timed run."""
+    """Forecasts of some sizes from measurements of others, written before those sizes are run.
+
+    Changing these re-runs no timed run.
+    """
 
     from_: list[GeometryKey] = Field(
         [],

@@ -38,9 +38,9 @@ class SamplePlan:
         return self.step(step).reshape(batch.accumulation, batch.n_devices, batch.micro)[:, rank]
 
 
-def held_out(samples: int, selection: int) -> np.ndarray:
-    """Sample ids of the validation, at most `wanted` of the `samples` there are, spread evenly over them: int64."""
-    count = min(samples, selection)
+def held_out(samples: int, at_most: int) -> np.ndarray:
+    """Sample ids of the validation, `at_most` of the `samples` there are, spread evenly over them: int64."""
+    count = min(samples, at_most)
     return np.arange(count) * samples // max(count, 1)
 
 

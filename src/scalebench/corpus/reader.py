@@ -29,7 +29,7 @@ class TokenFile:
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
-        """Tokens of some samples that are work: all of them are predicted."""
+        """How many tokens of these samples are work: all, as each is predicted."""
         return len(ids) * self.seq_len
 
 

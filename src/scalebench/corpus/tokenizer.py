@@ -1,4 +1,4 @@
-"""Byte-level BPE, trained with `tokenizers` or that of GPT-2, run with `tiktoken`; and plain bytes."""
+"""Byte-level BPE, trained with `tokenizers`, or GPT-2's own; run with `tiktoken`; and plain bytes."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ END_OF_TEXT = "<|endoftext|>"
 # GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less
 # backtracking).
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
-SAMPLE_BYTES = 100_000_000  # of the corpus, from its start, that the merges are learnt from
+SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges are learnt from
 
 
 def train(name: str, documents: Iterator[str], out: Path) -> None:

@@ -23,7 +23,7 @@ def plan(comparison: Comparison) -> list[dict]:
     dice = random.Random(comparison.name)
     kinds = [False] * comparison.pairs + [True] * comparison.null_pairs
     dice.shuffle(kinds)
-    # As many pairs start with A as with B (to one): a machine that warms up favours neither.
+    # As many pairs start with A as with B (to within one): a machine that warms up favours neither.
     firsts = {}
     for null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
         firsts[null] = [("a", "b")[i % 2] for i in range(count)]

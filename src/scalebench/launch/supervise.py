@@ -1,4 +1,4 @@
-"""Starting a command and not leaving it alone: log, progress, time limit, signals, orphans."""
+"""Start a command and supervise it: log, progress, time limit, signals, orphans."""
 
 import contextlib
 import os

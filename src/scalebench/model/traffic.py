@@ -30,7 +30,9 @@ def step_traffic(
         return traffic | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}
     if name == "zero3":
         return traffic | {"gathered": (b * p, 3 * a * b * p), "scattered": (a * b * p, a * b * p)}
-    return traffic
+    if name in ("single", "dp"):  # dp copies between devices, without collectives
+        return traffic
+    raise ValueError(f"no traffic formula for the strategy {strategy}")
 
 
 def moved_bytes(collectives: dict[str, dict]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from scalebench.audit.finding import Finding
 from scalebench.importers.text_files import printable
 
 WIDTH = 110
-NAMES = 3  # runs that a finding is headed with
+NAMES = 3  # runs named in the heading of a finding
 ROWS = 40  # of what was read
 EACH = 12  # findings of one kind, and files of one kind
 CELL = 34  # characters of a cell on a console

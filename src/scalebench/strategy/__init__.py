@@ -4,7 +4,10 @@ from scalebench.strategy.base import Strategy
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class behind a strategy's name. Imported on demand: DeepSpeed alone takes longer than a demo's window."""
+    """The class behind a strategy's name. Raises ValueError for an unknown one.
+
+    Imported on demand: DeepSpeed alone takes longer than a demo's window.
+    """
     if name == "single":
         from scalebench.strategy.single import Single
 
@@ -21,9 +24,11 @@ def strategy_class(name: str) -> type[Strategy]:
         from scalebench.strategy.fsdp import FSDP
 
         return FSDP
-    from scalebench.strategy.zero import Zero
+    if name.startswith("zero"):
+        from scalebench.strategy.zero import Zero
 
-    return Zero
+        return Zero
+    raise ValueError(f"no class for the strategy {name}")
 
 
 __all__ = ["Strategy", "strategy_class"]

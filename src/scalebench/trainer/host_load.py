@@ -21,9 +21,11 @@ class HostLoad:
     def __enter__(self) -> "HostLoad":
         self._before = _readings(self.cores)
         self.start_epoch_s = time.time()
+        self.start_monotonic_s = time.monotonic()
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.end_monotonic_s = time.monotonic()
         self.end_epoch_s = time.time()
         self._after = _readings(self.cores)
 
@@ -33,7 +35,9 @@ class HostLoad:
         return {
             "window_start_epoch_s": self.start_epoch_s,
             "window_end_epoch_s": self.end_epoch_s,
-            "cpu_load": (passed["cpu_s"] or 0.0) / (self.end_epoch_s - self.start_epoch_s),  # in cores
+            "window_start_monotonic_s": self.start_monotonic_s,
+            "window_end_monotonic_s": self.end_monotonic_s,
+            "cpu_load": (passed["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # in cores
             "machine_cpus": psutil.cpu_count(),
             **passed,
         }

@@ -159,7 +159,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     scored = session.gather(
         validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
     )
-    closing = time.time()
+    closing, closing_monotonic = time.time(), time.monotonic()
     strategy.module.train()
     # A compiled cell would run as written, which takes more memory than what was timed.
     skipped = run.compiled or any(rank.out_of_memory for rank in scored)
@@ -182,6 +182,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         warm=warm,
         census=take_census(strategy, before, after, modes),
         closing=closing,
+        closing_monotonic=closing_monotonic,
     )
     ranks = session.gather(own)
     if session.rank == 0:

@@ -55,6 +55,7 @@ class RankRecord:
     warm: float  # epoch seconds: before the window
     census: Census
     closing: float  # epoch seconds: all ranks have validated
+    closing_monotonic: float  # the same by the clock that nobody sets
 
 
 class NotFinite(Exception):
@@ -122,6 +123,7 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.warm,
         "closing_epoch_s": rank.closing,
+        "closing_monotonic_s": rank.closing_monotonic,
         "max_rss_bytes": rank.max_rss,
         "state_bytes": rank.state_bytes,
         "cuda_memory": rank.cuda_memory,

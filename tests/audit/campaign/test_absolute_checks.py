@@ -83,9 +83,13 @@ def clock_of_window(factor):
     return change
 
 
+EVENTS = ("window_start", "window_end", "closing")
+
+
 def stopped_between_barrier_and_window(data):
     for rank in data["ranks"]:
-        rank |= {name: rank[name] + 0.4 for name in ("window_start_epoch_s", "window_end_epoch_s", "closing_epoch_s")}
+        names = [f"{event}_{clock}_s" for clock in ("epoch", "monotonic") for event in EVENTS]
+        rank |= {name: rank[name] + 0.4 for name in names}
     data["total_wall_time_sec"] += 0.4
 
 
@@ -111,7 +115,8 @@ def other_validation(data):
 
 FAULTS = {
     "clock of the window": (clock_of_window(0.8), "clock-differs"),
-    "total": (lambda d: d.update(total_wall_time_sec=d["total_wall_time_sec"] + 3), "clock-differs"),
+    "total": (lambda d: d.update(total_wall_time_sec=d["total_wall_time_sec"] + 3), "figure-not-reproduced"),
+    "time around the window": (rank(0, closing_monotonic_s=lambda t: t + 1), "clock-differs"),
     "launcher's clock": (lambda d: d["second_clock"].update(window_s=9.0), "clock-differs"),
     "start": (rank(1, window_start_epoch_s=lambda t: t + 0.4), "ranks-start-apart"),
     "parameters": (census(1, "parameters", lambda n: n - 5), "model-differs"),
@@ -157,6 +162,17 @@ def test_a_fault_is_named(sound, name):
     assert code in names if code else names == {}
 
 
+@pytest.mark.fault(
+    "the time of day is set during a run", "a finding; step times are right, as no clock is set for them"
+)
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(3600, {"clock-stepped": "suspect"}), (-9, {"clock-stepped": "suspect"}), (0.02, {})]
+)
+def test_a_clock_that_is_set_is_named(sound, seconds, expected):
+    sound[-1] = sealed(sound[-1], rank(1, window_end_epoch_s=lambda t: t + seconds))
+    assert codes(sound) == expected
+
+
 @pytest.mark.parametrize("change", [stopped_between_barrier_and_window, written_slowly])
 def test_time_outside_the_window_is_not_held_against_it(sound, change):
     sound[-1] = sealed(sound[-1], change)
@@ -169,7 +185,7 @@ def use_of_cores(*shares):
 
     def change(data):
         for record, share in zip(data["ranks"], shares, strict=True):
-            length = record["window_end_epoch_s"] - record["window_start_epoch_s"]
+            length = record["window_end_monotonic_s"] - record["window_start_monotonic_s"]
             record |= {"cpu_s": share * length, "cpu_load": share, "cores_busy_s": share * length}
         for record in data["ranks"]:
             record["machine_busy_s"] = sum(other["cpu_s"] for other in data["ranks"])
@@ -244,12 +260,16 @@ def test_an_edit_without_the_seal_is_named(sound):
 
 @pytest.mark.fault("two runs at the same time on one machine", "a finding on both")
 def test_runs_at_the_same_time_are_named(sound):
-    start = sound[0].metrics.ranks[0]["window_start_epoch_s"] + 0.5
-    for number in (0, 1):
-        change = rank(
-            number, window_start_epoch_s=start, window_end_epoch_s=start + sound[-1].metrics.window.wall_time_s
-        )
-        sound[-1] = sealed(sound[-1], change)
+    first, wall = sound[0].metrics.ranks[0], sound[-1].metrics.window.wall_time_s
+
+    def beginning_with_it(clock):
+        start = first[f"window_start_{clock}_s"] + 0.5
+        changed = {f"window_start_{clock}_s": start, f"window_end_{clock}_s": start + wall}
+        return lambda data: [record.update(changed) for record in data["ranks"]]
+
+    sound[-1] = sealed(sound[-1], beginning_with_it("epoch"))
+    assert "runs-overlap" not in codes(sound), "the time of day was set back between them"
+    sound[-1] = sealed(sound[-1], beginning_with_it("monotonic"))
     assert codes(sound)["runs-overlap"] == "invalid"
 
 

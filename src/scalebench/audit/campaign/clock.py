@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
@@ -20,54 +21,85 @@ APART_SHARE, APART_S = 0.02, 0.02
         "clock-differs",
         "invalid",
         what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
-        detected="The window's monotonic clock against the time of day on each rank (2 % + 0.05 s), against "
-        "the total less all that came before the window, validation and closing (10 % + 0.1 s), and against the "
-        "launcher, another process, which sees the window begin and end (10 % + 1.5 s).",
+        detected="The step timer against the clock of each rank around the window (2 % + 0.05 s), against the time up "
+        "to the end of the validation less the validation (10 % + 0.1 s), and against the launcher, another process, "
+        "which sees the window begin and end (10 % + 1.5 s).",
         seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
         repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
     )
 )
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
-    """The window by the step timer, by the time of day, by what the total leaves for it, and by the launcher."""
+    """The window by the step timer, by the ranks' own clock, by what is left for it, and by the launcher."""
     metrics = run.metrics
     wall = metrics.window.wall_time_s
-    around = [
-        rank["window_end_epoch_s"] - rank["window_start_epoch_s"]
-        for rank in metrics.ranks
-        if "window_start_epoch_s" in rank
-    ]
+    around = [window[1] - window[0] for window in map(window_of_rank, metrics.ranks) if window]
     if around and not abs(max(around) - wall) <= AROUND_SHARE * wall + AROUND_S:
-        yield Flag(f"the window took {wall:.3f} s by its own clock and {max(around):.3f} s by the time of day")
+        yield Flag(f"the window took {wall:.3f} s by its step timer and {max(around):.3f} s by the clock around it")
         return
     left = window_of_budget(run)
     tolerance = BUDGET_SHARE * wall + BUDGET_S + WRITING_S * len(run.steps)
     if left is not None and not abs(left - wall) <= tolerance:
         yield Flag(
-            f"start-up, validation and closing leave {left:.3f} s of the total of "
-            f"{metrics.total_wall_time_s:.3f} s "
-            f"for the window, which took {wall:.3f} s by its own clock"
+            f"start-up, validation and closing leave {left:.3f} s of the total of {metrics.total_wall_time_s:.3f} s "
+            f"for the window, which took {wall:.3f} s by its step timer"
         )
         return
     second = metrics.second_clock
     if second and second.window_s is not None:
         tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
         if not abs(second.window_s - wall) <= tolerance:
-            yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its own clock it took {wall:.3f} s")
+            yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its step timer it took {wall:.3f} s")
+
+
+def window_of_rank(rank: dict[str, Any]) -> tuple[float, float] | None:
+    """Start and end of the window in seconds of one clock: that which nobody sets, or in older records the time of day.
+
+    None where a record has neither.
+    """
+    for clock in ("monotonic", "epoch"):
+        if f"window_start_{clock}_s" in rank:
+            return rank[f"window_start_{clock}_s"], rank[f"window_end_{clock}_s"]
+    return None
 
 
 def window_of_budget(run: MeasuredRun) -> float | None:
-    """Seconds of the total that no other phase accounts for; None on several hosts, whose times of day differ."""
+    """Seconds between the start of the window and the end of the validation that the validation does not account for.
+
+    In records of before both clocks: seconds of the total that no other phase accounts for. None on several hosts,
+    whose clocks differ.
+    """
     metrics = run.metrics
     if len({rank["host"] for rank in metrics.ranks}) > 1:
         return None
-    startup = metrics.startup
-    warm = startup.launch_s + startup.setup_s + startup.warmup_s
-    if all({"warm_epoch_s", "window_start_epoch_s"} <= rank.keys() for rank in metrics.ranks):
+    validation = metrics.validation.wall_time_s if metrics.validation else 0.0
+    if all("closing_monotonic_s" in rank for rank in metrics.ranks):
+        closing = max(rank["closing_monotonic_s"] for rank in metrics.ranks)
         # A rank that the operating system stops between the barrier and its first step has not begun the window.
-        epochs = [max(rank[name] for rank in metrics.ranks) for name in ("window_start_epoch_s", "warm_epoch_s")]
-        warm += epochs[0] - epochs[1]
-    after = (metrics.closing_s or 0.0) + (metrics.validation.wall_time_s if metrics.validation else 0.0)
-    return metrics.total_wall_time_s - warm - after
+        return closing - max(rank["window_start_monotonic_s"] for rank in metrics.ranks) - validation
+    startup = metrics.startup
+    others = startup.launch_s + startup.setup_s + startup.warmup_s + (metrics.closing_s or 0.0)
+    return metrics.total_wall_time_s - others - validation
+
+
+@of_run.check(
+    Code(
+        "clock-stepped",
+        "suspect",
+        what="The time of day was set during the window, or one of the machine's clocks runs wrong.",
+        detected="Length of the window by the time of day and by the monotonic clock of each rank (2 % + 0.05 s).",
+        seen="Machines that come up without a network and set their clock later; virtual machines that were moved.",
+        repair="Let the clock be adjusted slowly (chrony without makestep), and run the cell again.",
+    )
+)
+def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
+    """By both clocks of a rank the window is equally long."""
+    for rank in run.metrics.ranks:
+        if "window_start_monotonic_s" in rank:
+            length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
+            step = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - length
+            if abs(step) > AROUND_SHARE * length + AROUND_S:
+                yield Flag(f"the time of day of {rank['host']} moved by {step:+.3f} s against its monotonic clock")
+                return
 
 
 @of_run.check(

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from scalebench.audit.registry import Code, Flag, Register, of_run, of_runs
@@ -47,7 +47,8 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "runs-overlap",
         "invalid",
         what="Two runs used the same devices at the same time: each measured the other.",
-        detected="Time of day of both windows (in older files start and total) on the same host and devices.",
+        detected="Time of day, and time since the machine's start, of both windows (in older files start and total) on "
+        "the same host and devices.",
         seen="Two Snakemakes, two folders, one machine.",
         repair="Run them again, one after the other; a lock now keeps runs of one machine apart.",
     )
@@ -56,7 +57,9 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """On one device one run at a time."""
     spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])
     for (start, end, first), (later, _, second) in combinations(spans, 2):
-        if later < end and _devices(first) & _devices(second) and first.metrics.run_id != second.metrics.run_id:
+        if first.metrics.run_id == second.metrics.run_id or not _devices(first) & _devices(second):
+            continue
+        if later < end and not _apart_since_boot(first, second):
             yield Flag(
                 f"{second.name} began {later - start:.1f} s after {first.name}, which took {end - start:.1f} "
                 "s, on the same "
@@ -72,6 +75,17 @@ def _span(run: MeasuredRun) -> tuple[float, float]:
         return min(rank["window_start_epoch_s"] for rank in ranks), max(rank["window_end_epoch_s"] for rank in ranks)
     began = started(run)
     return began, began + run.metrics.total_wall_time_s - SLACK_S
+
+
+def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
+    """Whether a host's monotonic clock says that one run was over before the other; the time of day can be set."""
+    names = ("window_start_monotonic_s", "window_end_monotonic_s")
+    spans = [
+        (a[names[0]], a[names[1]], b[names[0]], b[names[1]])
+        for a, b in product(first.metrics.ranks, second.metrics.ranks)
+        if a["host"] == b["host"] and names[0] in a.keys() & b.keys()
+    ]
+    return bool(spans) and all(end <= later or later_end <= start for start, end, later, later_end in spans)
 
 
 def started(run: MeasuredRun) -> float:

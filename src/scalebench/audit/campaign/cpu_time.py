@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
+from scalebench.audit.campaign.clock import window_of_rank
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
 
@@ -205,7 +206,8 @@ def _shared(ranks: list[dict[str, Any]]) -> bool:
 
 
 def _length(rank: dict[str, Any]) -> float:
-    return float(rank["window_end_epoch_s"] - rank["window_start_epoch_s"])
+    start, end = window_of_rank(rank) or (0.0, 0.0)
+    return float(end - start)
 
 
 def _available(rank: dict[str, Any]) -> float:

@@ -16,13 +16,13 @@ from scalebench.audit.external.context import (
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import SINGLE_RUN
 from scalebench.importers.reported import ReportedRun, ScalingReport
+from scalebench.model.memory import SHARDING
 
 PROGRAM = ("engine", "precision")
 ENVIRONMENT = ("commit", "launcher", "device")
 TF32_DEVICES = ("A100", "H100", "H200", "B200", "L4", "L40", "A10", "A30", "A40", "RTX 30", "RTX 40")
 NO_TF32 = ("V100", "T4", "P100", "K80", "RTX 20")
 LOW = ("fp16", "bf16", "float16", "bfloat16")
-SHARDED = ("fsdp", "zero1", "zero2", "zero3")
 NO_NUMBERS = ("failed", "not_applicable")
 
 
@@ -194,7 +194,7 @@ SHARDING_ONE_DEVICE = Code(
 def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
     """ZeRO and FSDP on one device have nothing to shard."""
     alone = [
-        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDED)
+        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDING)
     ]
     if alone:
         yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 
-from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDED, SHARDING_ONE_DEVICE
+from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE
 from scalebench.audit.external.context import AuditContext, listed, of_evidence, plural
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE
 from scalebench.audit.external.printed import interval
 from scalebench.audit.external.table_rows import MEASURED, describe, place, places, printed
 from scalebench.audit.registry import Code, Flag
 from scalebench.importers.reported_tables import Quantity, ReportedRow
+from scalebench.model.memory import SHARDING
 
 SHARES = ("utilization", "communication_share", "memory_share")
 MOST_ROWS = 300  # of a table that are compared one by one
@@ -131,7 +132,7 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
 def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
     """Rows of a table that shard over one device; fp32 rows beside 16-bit rows, with no word of TF32."""
     for table in context.evidence.tables:
-        alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDED]
+        alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDING]
         if alone:
             evidence = f"one device: {listed(describe(row) for row in alone)}"
             yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)

@@ -12,7 +12,7 @@ from scalebench.importers.reported import ReportedRun
 
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 MIB = 2.0**20
-# What stands in a line, in the order in which it stands there.
+# The events of a line, in their order.
 EVENTS = re.compile(
     rf"(?P<step>Step {STEP}: loss:? {N})"
     rf"|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"

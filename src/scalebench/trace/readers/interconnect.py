@@ -30,7 +30,7 @@ LINKS = {
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:
-    """Version, network, and by which transports channels really go. Raises UserError where it is no log of NCCL."""
+    """Version, network, and by which transports channels really go. Raises UserError if it is not a log of NCCL."""
     text = _text(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")

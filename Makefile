@@ -17,7 +17,7 @@ setup: $(READY)
 
 test: $(READY)
 	tests/install-system-packages
-	pytest $(TESTS)
+	$(if $(TESTS),pytest $(TESTS),tests/run-all)
 
 # The first ten minutes on a GPU (docs/gpu.md): no network, no snakemake, no environment of ours. WHEELS: see there.
 OUT ?= gpu-check

@@ -1,6 +1,7 @@
 """Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scalebench/."""
 
 import contextlib
+import inspect
 import io
 import os
 import re
@@ -10,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from snakemake.cli import parse_args
+from snakemake.common import overwrite_function_params
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files

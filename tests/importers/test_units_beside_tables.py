@@ -5,6 +5,7 @@ import pytest
 from scalebench.audit.audit_paths import audit_paths
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
+from scalebench.importers.headings import column_of
 from scalebench.importers.words import described
 
 BY_BATCH = "| Framework | 16 | 32 |\n|---|---|---|\n| PyTorch | 100 | 180 |\n| TensorFlow | 90 | 170 |\n"
@@ -78,3 +79,40 @@ def test_a_row_that_has_more_than_units_is_a_row(tmp_path, row, count):
 )
 def test_a_device_times_a_number_is_so_many_devices(heading, devices):
     assert described(heading).numbers.get("devices") == devices
+
+
+PRECISIONS = (
+    "| GPUs | Throughput - TF32 | Throughput - mixed precision | Speedup (TF32 to mixed precision) | TF32 scaling |"
+    " Mixed precision scaling |\n|---|---|---|---|---|---|\n"
+    "| 1 | 1000 img/s | 2700 img/s | 2.7 x | 1.0 x | 1.0 x |\n"
+    "| 8 | 8000 img/s | 20250 img/s | 2.5 x | 8.0 x | 7.5 x |\n"
+)
+
+
+def test_columns_of_two_precisions_are_two_configurations(tmp_path):
+    table = "| GPUs | Throughput - TF32 (img/s) | Throughput - FP16 (img/s) |\n|---|---|---|\n"
+    read = rows(tmp_path, table + "| 1 | 1000 | 2700 |\n| 8 | 8000 | 20250 |\n")
+    assert [(r.devices, r.words["precision"], r.value("samples_per_s")) for r in read] == [
+        (1, "fp16", 2700),
+        (1, "tf32", 1000),
+        (8, "fp16", 20250),
+        (8, "tf32", 8000),
+    ]
+
+
+def test_a_speedup_of_one_precision_is_not_held_against_a_rate_of_another(tmp_path):
+    (tmp_path / "README.md").write_text(PRECISIONS)
+    assert [f.code for f in audit_paths([tmp_path]).findings if f.severity != "note"] == []
+    (tmp_path / "README.md").write_text(PRECISIONS.replace("| 8.0 x |", "| 6.0 x |"))
+    assert {f.code for f in audit_paths([tmp_path]).findings if f.severity != "note"} == {"speedup-not-in-table"}
+
+
+def test_a_ratio_of_precisions_is_no_speedup_over_devices():
+    assert column_of("Throughput speedup (FP32 to mixed precision)").kind is None
+    assert column_of("Speedup (fp16)").kind == "speedup"
+
+
+def test_a_corrected_figure_stands_at_the_configuration_that_it_is_of(tmp_path):
+    (tmp_path / "README.md").write_text(PRECISIONS.replace("| 8.0 x |", "| 6.0 x |"))
+    marks = [(r.name, r.devices, r.corrected, r.mark) for r in audit_paths([tmp_path]).readings]
+    assert marks[2:] == [("mixed precision", 8, "", ""), ("tf32", 8, "8x", "suspect")]

@@ -42,7 +42,7 @@ def made(checkout):
         checkout.campaign(name, text)
     targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
     targets += ["results/both/findings.json", "results/both/runs.csv", "results/both/sweep/2x1/sweep.json"]
-    done = checkout.snakemake(*targets, *QUICK, limit=600)
+    done = checkout.snakemake(*targets, *QUICK, limit=900)
     assert done.returncode == 3, done.stderr[-6000:]  # runs failed, and are rows
     checkout.said = done.stdout + done.stderr
     return checkout
@@ -142,7 +142,7 @@ def test_a_node_that_is_lost_is_a_row(made):
     run = made.root / "results/lost/runs/ddp-n2x1/rep1"
     target = str((run / "training_metrics.json").relative_to(made.root))
     driver = subprocess.Popen(
-        made.command("snakemake", "--profile", "slurm", target, *QUICK, limit=300),
+        made.command("snakemake", "--profile", "slurm", target, *QUICK, limit=600),
         cwd=made.root,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -150,12 +150,12 @@ def test_a_node_that_is_lost_is_a_row(made):
         text=True,
     )
     try:
-        deadline = time.monotonic() + 150
+        deadline = time.monotonic() + 300
         while not ((run / "train.log").exists() and "window:" in (run / "train.log").read_text()):
             assert time.monotonic() < deadline, driver.poll()
             time.sleep(0.2)
         made.cluster.crash("n2")
-        said, _ = driver.communicate(timeout=150)
+        said, _ = driver.communicate(timeout=300)
     finally:
         made.cluster.boot("n2")
         driver.kill()

@@ -45,6 +45,6 @@ asyncio.run(main())
 
 @pytest.mark.fault("the controller is away; a job is preempted", "jobs go on; a preempted one is sent again")
 def test_an_absent_controller_and_a_preemption(checkout):
-    done = checkout.run(sys.executable, "-c", STORY, limit=60)
+    done = checkout.run(sys.executable, "-c", STORY, limit=180)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["RUNNING", "RUNNING", "CANCELLED", "JobState=PREEMPTED"]

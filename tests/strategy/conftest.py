@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
+from scalebench.launch.local import FORKED, LIBRARIES, PREFIX
 from scalebench.record.run import Run, read_run
 from scalebench.trainer.request import Request
 
@@ -53,31 +55,47 @@ def cells(world: int):
     )
 
 
+class RunRanks(Protocol):
+    def __call__(self, program: str, ranks: int, requests: Path) -> None: ...
+
+
 @pytest.fixture(scope="session")
-def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
-    """Measure some cells in one world; returns their runs by slug."""
+def run_ranks() -> RunRanks:
+    """Run a program of this folder, a module, in ranks that are forked from a process with all libraries loaded.
 
-    program = Path(__file__).parent / "program_matrix.py"
+    tests/launch/test_forked.py shows that they are the ranks that torchrun starts.
+    """
+    folder = Path(__file__).parent
+    libraries = json.dumps([*LIBRARIES, "deepspeed"])
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
-    def run(world: int, wanted: list, program: Path = program, folder: Path = tokens) -> dict[str, Run]:
-        root = tmp_path_factory.mktemp(f"world{world}")
+    def run(program: str, ranks: int, requests: Path) -> None:
+        words = [sys.executable, "-m", FORKED, str(requests), program, str(ranks), libraries, PREFIX]
+        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0, done.stdout[-5000:]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_ranks: RunRanks):
+    """Measure some cells in one world of `ranks`; returns their runs by slug."""
+
+    def run(ranks: int, wanted: list, program: str = "program_matrix", folder: Path = tokens) -> dict[str, Run]:
+        root = tmp_path_factory.mktemp(f"world{ranks}")
         paths = []
         for cell in wanted:
             out = root / cell.slug
             out.mkdir()
-            run_id = f"20260101T000000Z-{world:04x}{len(paths):04x}"
+            run_id = f"20260101T000000Z-{ranks:04x}{len(paths):04x}"
             request = Request.of(
                 cell, folder, out, campaign="matrix", run_id=run_id, time_limit=120, provenance=PROVENANCE
             )
             request.write(out / "request.json")
             paths.append(str(out / "request.json"))
         (root / "list.json").write_text(json.dumps(paths))
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
-        env = os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [*launcher, str(program), str(root / "list.json")], env=env, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr[-5000:]
+        run_ranks(program, ranks, root / "list.json")
         return {cell.slug: read_run(root / cell.slug) for cell in wanted}
 
     return run

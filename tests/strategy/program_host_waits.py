@@ -1,8 +1,8 @@
-"""What a step of each strategy does, operator by operator: `torchrun program_host_waits.py LIST OUT`.
+"""What a step of each strategy does, operator by operator.
 
-LIST holds paths of requests. Of each cell rank 0 writes, into the folder OUT, the reads of the device by the host in
-one step (operators, with the line that made them), and of compiled cells the attention calls of the compiled graphs and
-the reasons for which torch.compile left a graph: a read of the device by the host is one of them.
+LIST, its argument, holds paths of requests. Of each cell rank 0 writes, into LIST's folder, the reads of the device by
+the host in one step (operators, with the line that made them), and of compiled cells the attention calls of the
+compiled graphs and the reasons for which torch.compile left a graph: a read of the device by the host is one of them.
 """
 
 import gc
@@ -97,4 +97,4 @@ def main(paths: list[str], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
+    main(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[1]).parent)

@@ -1,4 +1,4 @@
-"""Every cell of a list in one world of ranks: `torchrun program_matrix.py LIST`, LIST holding the paths of requests.
+"""Every cell of a list in one world of ranks: LIST, its argument, holds the paths of requests.
 
 Publishing runs use fresh processes for each cell; here the start-up would take longer than everything else.
 """

@@ -1,10 +1,7 @@
 """No host wait in a step, and causal attention without a mask in what is compiled: one rank, every strategy."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +41,7 @@ PROGRAM = Path(__file__).parent / "program_host_waits.py"
 
 
 @pytest.fixture(scope="module")
-def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, bool], dict]:
+def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_ranks) -> dict[tuple[str, str, bool], dict]:
     data = {
         "title": "waits",
         "workload": {"model": MODEL, "seq_len": 16, "tokenizer": "bpe-512"},
@@ -65,14 +62,7 @@ def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tupl
         Request.of(cell, tokens, root, campaign="waits", run_id="1", time_limit=120, provenance={}).write(path)
         paths.append(str(path))
     (root / "list.json").write_text(json.dumps(paths))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
-    done = subprocess.run(
-        [*launcher, str(PROGRAM), str(root / "list.json"), str(root)],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_ranks("program_host_waits", 1, root / "list.json")
     requests = [Request.read(Path(path)) for path in paths]
     keys = [(r.cell.execution.strategy, r.cell.execution.precision, r.cell.execution.compile) for r in requests]
     return {k: json.loads((root / f"{r.slug}.json").read_text()) for k, r in zip(keys, requests, strict=True)}

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from workflow.snakemake_server import Server
+from workflow.stage_server import StageServer
 from workflow_texts import TINY
 
 
 class Copy:
     """A checkout of its own: its files, its Snakemake, its campaigns."""
 
-    def __init__(self, root: Path, repository: Path, sentences: list[str], server: Server) -> None:
+    def __init__(self, root: Path, repository: Path, sentences: list[str], server: Server, stages: StageServer) -> None:
         self.root = root
         self.server = server
         for name in ("src", "workflow", "config", "profiles", "envs"):
@@ -27,8 +28,8 @@ class Copy:
         with (root / "config/corpora.yaml").open("a") as table:
             table.write("\nprose: {source: text, files: [prose.txt], document: line}\n")
         self.campaign("tiny", TINY)
-        scripts = Path(sys.executable).parent
-        self.env = os.environ | {"PYTHONPATH": str(root / "src"), "PATH": f"{scripts}:{os.environ['PATH']}"}
+        path = [str(stages.folder), str(Path(sys.executable).parent), os.environ["PATH"]]
+        self.env = os.environ | {"PYTHONPATH": str(root / "src"), "PATH": os.pathsep.join(path)}
 
     def campaign(self, name: str, text: str) -> Path:
         path = self.root / f"config/campaigns/{name}.yaml"
@@ -72,9 +73,16 @@ def server():
 
 
 @pytest.fixture(scope="package")
-def make_copy(tmp_path_factory, sentences, server):
+def stages(tmp_path_factory):
+    server = StageServer(tmp_path_factory.mktemp("stages"), dict(os.environ))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="package")
+def make_copy(tmp_path_factory, sentences, server, stages):
     def make() -> Copy:
-        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, server)
+        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, server, stages)
 
     return make
 

@@ -6,6 +6,12 @@ A campaign is read when a target asks for it, so a broken one disturbs no other.
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 
 
+def inspected_once(function):
+    """`function` with its signature noted, which Snakemake would inspect several times for each of a thousand runs."""
+    overwrite_function_params(function, inspect.signature(function).parameters)
+    return function
+
+
 def or_exit(function, *arguments):
     """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
     try:
@@ -23,6 +29,7 @@ def cell_of(wildcards):
     return or_exit(of_campaign(wildcards).cell, wildcards.cell)
 
 
+@inspected_once
 def tokens_of(wildcards):
     """The folder of the cell's token files."""
     return tokens_dir(RESULTS, cell_of(wildcards))
@@ -61,6 +68,7 @@ def first_runs(wildcards):
     return [f"{folder}/training_metrics.json" for folder in folders]
 
 
+@inspected_once
 def inputs_of_run(wildcards):
     """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
     tokens = tokens_of(wildcards)
@@ -89,6 +97,7 @@ def command_line():
         return parse_args(sys.argv[1:])[1]
 
 
+@inspected_once
 def whole_machine(wildcards):
     """Threads: all of this machine, as nothing else may run beside a measurement.
 
@@ -144,14 +153,24 @@ def demanded():
 
 
 def demand_lost(targets):
-    """Start again with what a report was made from and is missing now as further targets, if anything is."""
+    """Start again with what a report was made from and is missing now as further targets, if anything is.
+
+    The table of the runs is made again where a look at them is due, because `repeats.resolve` is new or allows for more
+    than before: without that, Snakemake takes the look for an intermediate file that nothing needs.
+    """
     campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
-    lost = []
+    lost, unlooked = [], []
     for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
         lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
+        table = RESULTS / loaded.name / "runs.csv"
+        if loaded.look_is_due(RESULTS) and table.is_file():
+            unlooked.append(str(table))
     added = [str(path) for path in lost if str(path) not in targets]
+    forced = sorted(set(unlooked) - set(command_line().forcerun))
     if added:
         print(lost_text(lost), file=sys.stderr, flush=True)
+    if added or forced:
         every = sorted({*targets, *command_line().targets})
         options = [word for word in sys.argv[1:] if word not in ("--", *every)]
+        options += ["--forcerun", *unlooked] if unlooked else []
         os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

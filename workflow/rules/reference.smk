@@ -1,6 +1,7 @@
 """What every run's losses are compared with: the first steps of a workload, replayed by code of its own."""
 
 
+@lru_cache
 def replayed(campaign):
     """Name of every workload -> the cell with the fewest devices that trains it."""
     cells = sorted(or_exit(load_named, campaign).cells, key=lambda cell: cell.batch.n_devices, reverse=True)

@@ -16,11 +16,11 @@ rule train:
     conda:
         "../../envs/train.yaml"
     params:
-        file=lambda w: of_campaign(w).path,
+        file=inspected_once(lambda w: of_campaign(w).path),
         # The whole configuration in one word: this cell is trained again when it changes, and only then.
-        fingerprint=lambda w: cell_of(w).planned_fingerprint,
+        fingerprint=inspected_once(lambda w: cell_of(w).planned_fingerprint),
         tokens=tokens_of,
-        batch=lambda w: cell_of(w).planned_batch,
+        batch=inspected_once(lambda w: cell_of(w).planned_batch),
     # Repeat by repeat, cells in random order within one: a machine that drifts favours no cell.
     priority: lambda w: of_campaign(w).priority(w.cell, int(w.rep))
     threads: whole_machine

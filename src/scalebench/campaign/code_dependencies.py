@@ -122,5 +122,6 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     return tree
 
 
+@lru_cache
 def _package_path(path: str) -> str:
     return str(Path(path).resolve().relative_to(PACKAGE.resolve()))

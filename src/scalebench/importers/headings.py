@@ -59,9 +59,12 @@ UNITS_IN_NAMES = re.compile(
 )
 LEADING_WORD = re.compile(
     r"(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
-    r"fp32|tf32|amp|\d+[ -]?gpus?)[ -]+)+",
+    r"fp32|tf32|amp|mixed[ -]precision|\d+[ -]?gpus?)[ -]+)+",
     re.I,
 )
+PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision)\b")
+# "Throughput - TF32 (sequences/sec)"
+TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
 DEVICES_HEADING = re.compile(
     rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*(?P<what>{DEVICE}|"
     rf"nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
@@ -89,6 +92,9 @@ def column_of(heading: str) -> TableColumn:
         kind, unit = _by_unit(phrase, unit)
     if kind is None:
         kind = _without_remark(phrase)
+    if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
+        noted = _noted(printed, m[1] + (m[3] or ""), m[2])
+        return noted if (noted.kind or "").endswith(("_per_s", "_time_s", "rate", "time_s")) else TableColumn(printed)
     if kind is None and (m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)):
         return _noted(printed, m[1] or m[3], m[2] or m[4])
     if kind is None and (m := LEADING_WORD.match(printed)):
@@ -103,9 +109,13 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
     bare = column_of(heading)
     if bare.kind is None or bare.kind in NOT_FIGURES:
         return TableColumn(printed)
+    if bare.kind in ("speedup", "efficiency", "change") and len(PRECISION.findall(note)) > 1:
+        return TableColumn(printed)  # of one precision over another, whatever the devices
+    note = note.strip()
+    note = note.lower() if PRECISION.fullmatch(note) else note
     description = described(note)
     return replace(
-        bare, heading=printed, note=note.strip(), devices=description.numbers.get("devices"), words=description.words
+        bare, heading=printed, note=note, devices=description.numbers.get("devices"), words=description.words
     )
 
 

@@ -8,7 +8,7 @@ from scalebench.importers.headings import NOT_FIGURES, column_of, devices_headin
 from scalebench.importers.prose_units import unit_in_prose
 from scalebench.importers.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scalebench.importers.table_cells import RESULTS, Place, describe_label, take_figures, take_words
-from scalebench.importers.words import Description
+from scalebench.importers.words import Description, described
 
 # Columns are configurations
 
@@ -84,7 +84,7 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                 place.file, line, f"{cells[0]}, {table.columns[k].heading}", [], dict(shared.words), dict(shared.texts)
             )
             row.texts[table.columns[k].heading] = cell
-            row.figures = list(shared.figures)
+            row.figures = [q for q in shared.figures if not _of_another(q, description)]
             row.remarks |= shared.remarks
             for word, value in {**description.words, **table.columns[k].words}.items():
                 if word != "run" or "run" not in row.words:
@@ -105,6 +105,12 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                     if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
                         take_figures(row, ratio, cells[j], False, place)
             table.rows.append(row)
+
+
+def _of_another(quantity: Quantity, setting: Description) -> bool:
+    """Whether the heading of a figure names another precision or strategy than the column of the row does."""
+    words = described(quantity.heading).words
+    return any(key in setting.words and words[key] != setting.words[key] for key in words)
 
 
 WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){0,2}per sec(?:ond)?\b")

@@ -10,7 +10,7 @@ from scalebench.importers.cells import (
     plain_text,
 )
 from scalebench.importers.grids import Grid
-from scalebench.importers.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks
+from scalebench.importers.headings import NOT_FIGURES, PRECISION, column_of, devices_heading, heading_remarks
 from scalebench.importers.pivoted_tables import read_columns, read_settings
 from scalebench.importers.prose_units import batch_columns
 from scalebench.importers.reported_tables import (
@@ -122,6 +122,8 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
             continue
         if (column.kind is not None and column.kind not in ("device", "strategy", "run")) or k == 0:
             continue
+        if len(PRECISION.findall(column.heading)) > 1:
+            continue  # a ratio of one precision to another
         counted = devices_heading(column.heading)
         description = described(column.heading)
         if counted:

@@ -113,8 +113,18 @@ def _rate_of_run(run: ReportedRun) -> str:
 def _rows(context: AuditContext, about: Subjects) -> Iterator[Reading]:
     for table in context.evidence.tables:
         series = {id(row): s for s in series_of(table) for row in s.rows}
+        beside: dict[str, list[str]] = defaultdict(list)  # rows of one line: columns may be configurations
+        for row in table.rows:
+            beside[place(row)].append(describe(row))
         for row in table.rows[:PER_TABLE]:
-            yield _row(table, row, series.get(id(row)), about[place(row)])
+            findings = [f for f in about[place(row)] if _is_about(f, row, beside[place(row)])]
+            yield _row(table, row, series.get(id(row)), findings)
+
+
+def _is_about(finding: Finding, row: ReportedRow, beside: list[str]) -> bool:
+    """Whether a finding on a line is about this row of it, which its evidence names first, or about all of them."""
+    named = [label for label in beside if finding.evidence.startswith(f"{label}: ")]
+    return not named or describe(row) == max(named, key=len)
 
 
 def _sentences(context: AuditContext, about: Subjects) -> Iterator[Reading]:

@@ -70,12 +70,20 @@ def test_stages_1_and_2_of_real_ranks_hold_what_is_shared_out(devices, measured)
         assert sharded(a_parameter, stage, devices, reduced=True) == pytest.approx(measured, rel=0.03)
 
 
+@pytest.mark.parametrize(("devices", "measured"), [(1, 24.00), (2, 18.00), (4, 13.00)])
+def test_stage_3_of_real_ranks_holds_its_part_a_bucket_and_small_parameters(devices, measured):
+    """The same ranks; all of their parameters are small, and their bucket holds the whole model."""
+    a_parameter = {"Parameter": 4, "Gradient": 4, "Optstate": 8, "Total": 16}
+    gathered = 4 if devices > 1 else 0
+    assert sharded(a_parameter, 3, devices, reduced=True) + 4 + gathered == pytest.approx(measured, rel=0.01)
+
+
 def test_zero_shares_out_what_one_device_holds():
     counted = {"Parameter": 400, "Gradient": 400, "Optstate": 800, "Total": 2600}  # 1000 of activations
     assert sharded(counted, 1, 4, reduced=False) == 1000 + 400 + 100 + 400 + 200
     assert sharded(counted, 1, 4, reduced=True) == 1000 + 400 + 100 + 100 + 200
     assert sharded(counted, 2, 4, reduced=False) == 1000 + 400 + 100 + 100 + 200
-    assert sharded(counted, 3, 4, reduced=False) == 1000 + 100 + 100 + 200
+    assert sharded(counted, 3, 4, reduced=False) == 1000 + 100 + 100 + 100 + 200
 
 
 def fitted(counted, *names: str):

@@ -116,3 +116,12 @@ def test_a_corrected_figure_stands_at_the_configuration_that_it_is_of(tmp_path):
     (tmp_path / "README.md").write_text(PRECISIONS.replace("| 8.0 x |", "| 6.0 x |"))
     marks = [(r.name, r.devices, r.corrected, r.mark) for r in audit_paths([tmp_path]).readings]
     assert marks[2:] == [("mixed precision", 8, "", ""), ("tf32", 8, "8x", "suspect")]
+
+
+def test_a_heading_with_a_command_and_figures_below_it_is_a_configuration(tmp_path):
+    block = "## {0}\n```\npython -m train_{1}.py\n```\nTotal elapsed time: **{2}** seconds \\\n\n"
+    read = rows(tmp_path, block.format("Single GPU", "single", 69.03) + block.format("DDP 2 GPU", "ddp", 47.03))
+    assert [(r.label, r.devices, r.value("total_time_s")) for r in read] == [
+        ("Single GPU", 1, 69.03),
+        ("DDP 2 GPU", 2, 47.03),
+    ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scalebench.audit.audit_paths import audit_paths
 from scalebench.errors import UserError
 from scalebench.importers.discover import gather
 from scalebench.importers.documents import read_document
@@ -96,6 +97,8 @@ def test_copies_are_named_and_marked(tmp_path):
     evidence = gather([tmp_path])
     assert evidence.copies == [["a.log", "docs/a.log"]]
     assert {r.name: r.copy_of for r in evidence.runs} == {"a.log": None, "docs/a.log": "a.log", "b.log": None}
+    work = {r.name: r.work for r in audit_paths([tmp_path]).readings}
+    assert work == {"a.log": "", "docs/a.log": "a copy of a.log", "b.log": ""}
 
 
 def test_checkpoints_of_one_run_are_one_run(tmp_path):

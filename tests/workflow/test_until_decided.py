@@ -42,3 +42,10 @@ def test_an_undecided_comparison_gets_another_round(built, measured):
     table = measured("noisy", (1.0, 2.5, 1.6))
     built.build("results/noisy/looks/3.json")
     assert built.planned(table) == Counter(train=2, look=1, collect=1)
+
+
+def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
+    """As the report advises: the table of three repeats is there, and a look at them is due."""
+    table = measured("open", (1.0, 2.5, 1.6))
+    (built.root / table).write_text("of three repeats\n")
+    assert built.planned(table) == Counter(look=1, collect=1)

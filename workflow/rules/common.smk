@@ -153,14 +153,24 @@ def demanded():
 
 
 def demand_lost(targets):
-    """Start again with what a report was made from and is missing now as further targets, if anything is."""
+    """Start again with what a report was made from and is missing now as further targets, if anything is.
+
+    The table of the runs is made again where a look at them is due, because `repeats.resolve` is new or allows for more
+    than before: without that, Snakemake takes the look for an intermediate file that nothing needs.
+    """
     campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
-    lost = []
+    lost, unlooked = [], []
     for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
         lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
+        table = RESULTS / loaded.name / "runs.csv"
+        if loaded.look_is_due(RESULTS) and table.is_file():
+            unlooked.append(str(table))
     added = [str(path) for path in lost if str(path) not in targets]
+    forced = sorted(set(unlooked) - set(command_line().forcerun))
     if added:
         print(lost_text(lost), file=sys.stderr, flush=True)
+    if added or forced:
         every = sorted({*targets, *command_line().targets})
         options = [word for word in sys.argv[1:] if word not in ("--", *every)]
+        options += ["--forcerun", *unlooked] if unlooked else []
         os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

@@ -182,6 +182,15 @@ class LoadedCampaign:
             return self.campaign.most_repeats
         return next((n for n in rule.looks() if not goes_on(look_file(results, self.name, n))), rule.at_most)
 
+    def look_is_due(self, results: Path) -> bool:
+        """Whether `repeats.resolve` asks for a look that has not been taken."""
+        rule = self.campaign.repeat_until
+        if rule is None:
+            return False
+        looks = [look_file(results, self.name, n) for n in rule.looks()[:-1]]
+        ending = next((look for look in looks if not goes_on(look)), None)
+        return ending is not None and not ending.is_file()
+
     def check_files(self) -> None:
         """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
         for name, corpus in self.corpora.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.errors import UserError
-from scalebench.forecast.memory import buffer_bytes
+from scalebench.forecast.memory import ZERO_BUCKET, buffer_bytes
 from scalebench.forecast.settings import held_of
 from scalebench.forecast.tracked_program import SHARDED_AFTERWARDS
 from scalebench.trainer.request import Request
@@ -34,15 +34,15 @@ class Tracked:
 def sharded(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
     """Bytes of a rank of DeepSpeed's ZeRO in fp32, from what the trackers count on one device that holds everything.
 
-    Stages 1 and 2 update a copy of their part of the weights (`single_partition_of_fp32_groups`), beside the whole
-    weights; stage 3 updates its part itself. `reduced`: gradients have been reduced, of which a rank of any stage holds
-    its part; before, stage 1 holds them whole. Without DeepSpeed's buckets.
+    All stages update a copy of their part of the weights (`single_partition_of_fp32_groups`). `reduced`: gradients have
+    been reduced, of which a rank of any stage holds its part; before, stage 1 holds them whole. Without DeepSpeed's
+    buckets and what it gathers.
     """
     weights = counted["Parameter"]
     gradients = counted["Gradient"]
     optimizer = counted["Optstate"]
     others = counted["Total"] - weights - gradients - optimizer
-    own_weights = weights / devices if stage == 3 else weights + weights / devices
+    own_weights = (weights / devices if stage == 3 else weights) + weights / devices
     own_gradients = gradients / devices if stage > 1 or reduced else gradients
     return others + own_weights + own_gradients + optimizer / devices
 
@@ -73,15 +73,23 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 
 
 def _of_cell(cell: Cell, answer: dict[str, Any]) -> Tracked:
-    """Buckets of ZeRO, which no tracker sees, are those of the formula; stages 1 and 2 free them before the update."""
+    """Buckets of ZeRO, which no tracker sees, are those of the formula at the peak.
+
+    Before the update stages 1 and 2 have freed them; stage 3 has its reduce bucket, and small parameters gathered.
+    """
     if "reason" in answer:
         return Tracked(None, None, answer["reason"])
     peak, state = answer["peak"], answer["state"]
     if cell.execution.strategy not in SHARDED_AFTERWARDS:
         return Tracked(peak["Total"], state["Total"])
     stage, devices = int(cell.execution.strategy[4]), cell.batch.n_devices
-    buckets = buffer_bytes(held_of(cell), max(devices, 2))  # DeepSpeed has them on one device as well
+    held = held_of(cell)
+    buckets = buffer_bytes(held, max(devices, 2))  # DeepSpeed has them on one device as well
+    left = 0.0
+    if stage == 3:
+        gathered = float(answer["small"]) if devices > 1 else 0.0
+        left = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
     return Tracked(
         sharded(peak, stage, devices, reduced=False) + buckets,
-        sharded(state, stage, devices, reduced=True) + (buckets if stage == 3 else 0.0),
+        sharded(state, stage, devices, reduced=True) + left,
     )

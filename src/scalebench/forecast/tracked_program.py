@@ -15,6 +15,7 @@ from scalebench.trainer.request import Request
 # DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have: one device is counted,
 # and what ZeRO shards is shared out afterwards (`tracked_memory`).
 SHARDED_AFTERWARDS = ("zero1", "zero2", "zero3")
+PERSISTENT = 100_000  # elements: stage 3 keeps parameters up to this gathered (stage3_param_persistence_threshold)
 COUNTED_AS = {"ddp": "single"} | dict.fromkeys(SHARDED_AFTERWARDS, "single")
 NOT_COUNTED = {
     "dp": "nn.DataParallel copies modules between devices that are not there",
@@ -41,7 +42,10 @@ def reason_against(request: Request) -> str | None:
 
 
 def tracked(request: Request) -> dict[str, Any]:
-    """Bytes of a rank in the second step: at the peak of forward and backward (`peak`), before the update (`state`)."""
+    """Bytes of a rank in the second step: at the peak of forward and backward (`peak`), before the update (`state`).
+
+    `small`: of the parameters that ZeRO stage 3 does not share out for good.
+    """
     import torch
     import torch.distributed as dist
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -63,6 +67,7 @@ def tracked(request: Request) -> dict[str, Any]:
         with FakeTensorMode(allow_non_fake_inputs=True), patch("scalebench.strategy.fsdp.init_device_mesh") as made:
             made.return_value = mesh
             model = build(cell)
+            small = sum(p.numel() * p.element_size() for p in model.parameters() if p.numel() <= PERSISTENT)
             patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
             strategy = strategy_class(name)(cell, model, device)
             shape = (cell.batch.micro, cell.workload.seq_len + 1)
@@ -77,7 +82,8 @@ def tracked(request: Request) -> dict[str, Any]:
             with tracker:
                 _micro_steps(strategy, inputs, tracker)
                 # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
-                return {"peak": _bytes(tracker, "peak", device), "state": _bytes(tracker, "current", device)}
+                current = _bytes(tracker, "current", device)
+                return {"peak": _bytes(tracker, "peak", device), "state": current, "small": small}
     finally:
         dist.destroy_process_group()
 

@@ -16,6 +16,8 @@ INLINE = re.compile(
 )
 RULE = re.compile(r"\s*([=\-*#~_─━═])\1{3,}\s*")
 PLAUSIBLE = re.compile(r"[:=.].*\S")
+# What was run for the figures below it.
+COMMAND = re.compile(r"(?:\$ ?)?(?:\w+=\S+ )*(?:python3?|torchrun|bash|sh|srun|sbatch|accelerate|deepspeed|mpirun) \S")
 LEAST = 2  # results in a block
 LONGEST_TITLE = 120
 
@@ -68,7 +70,7 @@ def _begins(pairs: list[tuple[str, str]]) -> bool:
 def _pairs(text: str) -> list[tuple[str, str]]:
     if len(text) > 400 or not PLAUSIBLE.search(text) or "|" in text.strip("|"):
         return []
-    cleaned = plain_text(text.lstrip("-•*+> ").strip())
+    cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
     separated = ":" in cleaned or "=" in cleaned
     several = [(m[1].strip(), m[2].strip()) for m in INLINE.finditer(cleaned)] if separated else []
     understood = [(name, value) for name, value in several if column_of(name).kind is not None]
@@ -86,6 +88,8 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 def _title(text: str) -> str | None:
     """A line that names what follows; None for a sentence or a line of a log."""
     cleaned = plain_text(text).strip("#=-*[] :")
+    if COMMAND.match(cleaned):
+        return None
     if re.search(r"[:=]\s*[~<>]?\d", cleaned):
         return None  # a figure of some other kind
     if (

@@ -11,6 +11,13 @@ def hosts_of(host: Mapping[str, Any], ranks: Iterable[Mapping[str, Any]] | None)
     yield from (str(rank["host"]) for rank in ranks or [])
 
 
+def hosts_of_node_pairs(forecast: Mapping[str, Any]) -> Iterator[str]:
+    """The names in a forecast.json: of nodes that a sweep has measured in pairs."""
+    for sweep in forecast.get("sweeps", ()):
+        for pair in sweep.get("node_pairs", ()):
+            yield from (str(pair["first"]), str(pair["second"]))
+
+
 class Pseudonyms:
     """host1, host2 ... in place of names of hosts, the longest name first."""
 

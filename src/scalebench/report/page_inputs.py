@@ -9,7 +9,7 @@ import pandas as pd
 
 from scalebench.audit.finding import Findings
 from scalebench.preflight.doctor import Report
-from scalebench.record.host_names import Pseudonyms, hosts_of
+from scalebench.record.host_names import Pseudonyms, hosts_of, hosts_of_node_pairs
 from scalebench.record.run import Run
 from scalebench.trace.profile_schema import Profile
 
@@ -39,4 +39,7 @@ class PageInputs:
         if not self.anonymous:
             return text
         records = (run.metrics for run in self.runs)
-        return Pseudonyms(name for m in records for name in hosts_of(m.host, m.ranks)).in_text(text)
+        hosts = {name for m in records for name in hosts_of(m.host, m.ranks)}
+        if self.forecast:
+            hosts |= set(hosts_of_node_pairs(self.forecast))
+        return Pseudonyms(hosts).in_text(text)

@@ -90,7 +90,8 @@ def _work_of_run(run: ReportedRun) -> str:
         f"batch {run.global_batch}" if run.global_batch else f"micro-batch {run.micro_batch}" * bool(run.micro_batch)
     )
     length = f" x {run.seq_len}" if run.seq_len and batch else ""
-    return ", ".join(filter(None, [*words, batch + length]))
+    copied = f"a copy of {run.copy_of}" if run.copy_of else ""
+    return ", ".join(filter(None, [*words, batch + length, copied]))
 
 
 def _rate_of_run(run: ReportedRun) -> str:

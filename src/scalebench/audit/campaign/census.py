@@ -6,6 +6,7 @@ from typing import Any
 
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
+from scalebench.errors import plural
 from scalebench.model.counts import Counts, count, count_encoder
 from scalebench.record.census import Census, ProbedStep
 from scalebench.record.run import MeasuredRun
@@ -91,7 +92,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
                 return
         if census.modes_in_window:
             yield Flag(
-                f"on rank {rank} {census.modes_in_window} dispatch mode(s) watched every operation of the window"
+                f"on rank {rank} {plural(census.modes_in_window, 'dispatch mode')} watched all operations of the window"
             )
             return
     yield from _ranks_differ(run)

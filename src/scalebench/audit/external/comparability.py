@@ -4,17 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from scalebench.audit.external.baselines import CONDITIONS, DISTINCT, configuration
-from scalebench.audit.external.context import (
-    AuditContext,
-    differences,
-    grouped_by,
-    listed,
-    near,
-    of_evidence,
-    plural,
-)
+from scalebench.audit.external.context import AuditContext, differences, grouped_by, listed, near, of_evidence
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import SINGLE_RUN
+from scalebench.errors import plural
 from scalebench.importers.reported import ReportedRun, ScalingReport
 from scalebench.model.memory import SHARDING
 

@@ -127,12 +127,6 @@ def listed(items: Iterable[Any]) -> str:
     return ", ".join(texts[:SHOWN]) + more
 
 
-def plural(count: float, noun: str) -> str:
-    """ "1 run", "2 runs", "2 batches"."""
-    ending = "es" if noun.endswith(("s", "x", "tch", "sh")) else "s"
-    return f"{count:,} {noun}{'' if count == 1 else ending}"
-
-
 def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:
     groups: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
     for run in runs:

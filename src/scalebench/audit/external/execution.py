@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
+from scalebench.audit.external.context import AuditContext, listed, near, of_evidence
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
+from scalebench.errors import plural
 from scalebench.importers.reported import BROKEN, ReportedRun
 from scalebench.model.peaks import DEVICES, TERA
 

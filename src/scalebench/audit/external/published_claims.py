@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator
 from statistics import fmean
 from typing import Any
 
-from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
+from scalebench.audit.external.context import AuditContext, listed, near, of_evidence
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scalebench.audit.external.matching import FigureIndex, evidence_index, match
 from scalebench.audit.external.speeds import epoch_seconds
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
 from scalebench.campaign.model_shapes import ModelShape
+from scalebench.errors import plural
 from scalebench.importers.reported import PublishedClaim
 from scalebench.model.counts import count
 from scalebench.model.peaks import TERA, peak

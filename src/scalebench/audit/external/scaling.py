@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from statistics import fmean, median
 
 from scalebench.audit.external.baselines import Scaling, fields_that_settle
-from scalebench.audit.external.context import AuditContext, listed, near, of_evidence, plural
+from scalebench.audit.external.context import AuditContext, listed, near, of_evidence
 from scalebench.audit.external.speeds import epoch_seconds, epochs_apart
 from scalebench.audit.external.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
+from scalebench.errors import plural
 from scalebench.importers.reported import ReportedRun, TimedSpan
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain

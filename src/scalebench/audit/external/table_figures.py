@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 
 from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE
-from scalebench.audit.external.context import AuditContext, listed, of_evidence, plural
+from scalebench.audit.external.context import AuditContext, listed, of_evidence
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE
 from scalebench.audit.external.printed import interval
 from scalebench.audit.external.table_rows import MEASURED, describe, place, places, printed
 from scalebench.audit.registry import Code, Flag
+from scalebench.errors import plural
 from scalebench.importers.reported_tables import Quantity, ReportedRow
 from scalebench.model.memory import SHARDING
 

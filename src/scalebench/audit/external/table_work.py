@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from scalebench.audit.external.context import AuditContext, of_evidence, plural
+from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.external.printed import TOLERANCE, Interval, exact, interval
 from scalebench.audit.external.table_rows import describe, known, place, places, printed, work_of
 from scalebench.audit.external.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import RATE_TIMES_TIME
+from scalebench.errors import plural
 from scalebench.importers.reported_tables import Quantity, ReportedRow, ReportedTable
 
 APART = 0.03  # relative difference that printing, medians and means do not explain

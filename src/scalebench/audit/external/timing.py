@@ -9,9 +9,10 @@ from statistics import fmean, median
 
 import numpy as np
 
-from scalebench.audit.external.context import AuditContext, of_evidence, plural
+from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
+from scalebench.errors import plural
 from scalebench.importers.logged_steps import Figures, LoggedStep, StepSeries
 from scalebench.importers.reported import ReportedRun, TimedSpan
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scalebench.audit.external.context import SAME, AuditContext, near, of_evidence, plural
+from scalebench.audit.external.context import SAME, AuditContext, near, of_evidence
 from scalebench.audit.external.speeds import tokens_per_step
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
 from scalebench.audit.shared_codes import BATCH_ARITHMETIC, RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
+from scalebench.errors import plural
 from scalebench.importers.reported import ReportedRun, TimedSpan
 
 SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices

@@ -85,7 +85,7 @@ def _again(report: Entry, n: int, repeats: int) -> str:
     seconds = report.get("seconds_per_repeat")
     cells = len({point["cell"] for series in report["series"] for point in series["runs"].values()})
     most = "at most " if repeats > FEWEST else ""
-    cost = f"{most}{repeats - n} more {'repeats' if repeats - n > 1 else 'repeat'} of {plural(cells, 'cell')}"
+    cost = f"{most}{plural(repeats - n, 'more repeat')} of {plural(cells, 'cell')}"
     cost += f", about {duration((repeats - n) * seconds, 2)}" if seconds else ""
     return f"run {_command(report)} again ({cost})"
 

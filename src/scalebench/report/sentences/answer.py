@@ -286,16 +286,19 @@ def _scaling(series: Entry) -> list[Bullet]:
     elif speedup["low"] <= 1 <= speedup["high"]:
         text = f"{series['name']} on {devices(last['devices'])} cannot be told apart from {base['devices']}: {value}x"
     elif speedup["value"] > 1:
-        text = f"{series['name']} is {value}x faster {sizes}{_efficiency(last)}"
+        text = f"{_efficiency(last)}{series['name']} is {value}x faster {sizes}"
     else:
         text = f"{series['name']} is slower {sizes}: {value}x"
     return [Bullet("scaling", text, interval, n, (base["cell"], last["cell"]))]
 
 
 def _efficiency(point: Entry) -> str:
-    """Scaling efficiency; above 100 % there is none to state, and the finding `super-linear` says why."""
+    """Scaling efficiency; above 100 % there is none to state, and the finding `super-linear` says why.
+
+    It stands before the speed-up, whose interval follows.
+    """
     value = point["scaling_efficiency"]["value"]
-    return f": {number(100 * value, 2)} % scaling efficiency" if 0 < value <= 1 else ""
+    return f"At {number(100 * value, 2)} % scaling efficiency, " if 0 < value <= 1 else ""
 
 
 def _named(cells: list[str]) -> str:

@@ -1,0 +1,176 @@
+"""Input functions and requests that several rules share.
+
+A campaign is read when a target asks for it, so a broken one disturbs no other.
+"""
+
+TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
+
+
+def inspected_once(function):
+    """`function` with its signature noted, which Snakemake would inspect several times for each of a thousand runs."""
+    overwrite_function_params(function, inspect.signature(function).parameters)
+    return function
+
+
+def or_exit(function, *arguments):
+    """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
+    try:
+        return function(*arguments)
+    except UserError as error:
+        print(f"\n{error}\n", file=sys.stderr)
+        sys.exit(2)
+
+
+def of_campaign(wildcards):
+    return or_exit(load_named, wildcards.campaign)
+
+
+def cell_of(wildcards):
+    return or_exit(of_campaign(wildcards).cell, wildcards.cell)
+
+
+@inspected_once
+def tokens_of(wildcards):
+    """The folder of the cell's token files."""
+    return tokens_dir(RESULTS, cell_of(wildcards))
+
+
+def enough_repeats(wildcards):
+    """Repeats of each cell. With `repeats.resolve` every look must be there first: it says whether they go on."""
+    until = of_campaign(wildcards).campaign.repeat_until
+    if until is None:
+        return of_campaign(wildcards).campaign.most_repeats
+    for repeats in until.looks()[:-1]:
+        taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
+        if not or_exit(goes_on, Path(taken)):
+            return repeats
+    return until.at_most
+
+
+def frontier_of_cell(wildcards):
+    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
+
+
+def run_files(*names):
+    """An input function: the files called `names` of every run of the campaign."""
+
+    def files(wildcards):
+        folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
+        return [f"{folder}/{name}" for folder in folders for name in names]
+
+    return files
+
+
+def first_runs(wildcards):
+    """The runs that a look is taken at."""
+    folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
+    return [f"{folder}/training_metrics.json" for folder in folders]
+
+
+@inspected_once
+def inputs_of_run(wildcards):
+    """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
+    tokens = tokens_of(wildcards)
+    cell = cell_of(wildcards)
+    forecast = before_held_out(wildcards.campaign) if of_campaign(wildcards).held_out(cell) else []
+    large = [ancient(f"{tokens}/{name}") for name in ("train.bin", "val.bin")]
+    return [*large, f"{tokens}/tokens.json", *frontier_of_cell(wildcards), *([forecast] if forecast else [])]
+
+
+def trace_files(wildcards, *names):
+    """The files called `names` of every traced cell."""
+    folder = RESULTS / wildcards.campaign / "traces"
+    return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
+
+
+# How the cluster of this profile wants to be asked; `config` of a profile says it.
+SITE = or_exit(Site.of, config)
+# `--config anonymous=true`: pages and papers without names of hosts.
+ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
+
+
+@lru_cache
+def command_line():
+    """Snakemake's options and targets, those of profiles among them."""
+    with contextlib.redirect_stderr(io.StringIO()):  # it says once more which profiles it uses
+        return parse_args(sys.argv[1:])[1]
+
+
+@inspected_once
+def whole_machine(wildcards):
+    """Threads: all of this machine, as nothing else may run beside a measurement.
+
+    On a cluster cpus_per_task says how many.
+    """
+    return workflow.resource_settings.cores or 1
+
+
+def resources_of(job_of):
+    """The resources of a rule: what `job_of(wildcards)` requests of a cluster; none on one machine, which uses none."""
+    if workflow.is_main_process and not command_line().executor:
+        return {}
+
+    def part(name):
+        return lambda wildcards: resources_of_job(job_of(wildcards))[name]
+
+    return {name: part(name) for name in SITE.resource_names}
+
+
+@lru_cache
+def resources_of_job(request):
+    """The request in the words of the scheduler, of which each resource is a part."""
+    return SITE.resources(request)
+
+
+def job_of_run(wildcards):
+    return _job_of_run(wildcards.campaign, wildcards.cell)
+
+
+@lru_cache
+def _job_of_run(campaign, cell):
+    """One request for all the resources that name parts of it."""
+    loaded = or_exit(load_named, campaign)
+    return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
+
+
+def say_failed_runs():
+    """Print the failed runs of the campaigns that were asked for; the exit code that tells of them, or 0."""
+    targets = [word for word in sys.argv[1:] if word.startswith("results/")] or ["results/demo/report.html"]
+    campaigns = {Path(target).parts[1] for target in targets if len(Path(target).parts) > 1}
+    texts = [failed_runs_text(load_named(c), RESULTS) for c in sorted(campaigns) if (CAMPAIGNS / f"{c}.yaml").is_file()]
+    print(*("\n" + text for text in texts if text), sep="\n", file=sys.stderr)
+    return FAILED_RUNS if any(texts) else 0
+
+
+CONCLUSION = re.compile(r"results/([^/]+)/(?:[^/]+|(?:tables|charts)/[^/]+)")  # made from all runs of a campaign
+
+
+def demanded():
+    """The targets below results/ on the command line; without any target, the default one."""
+    targets = sorted(command_line().targets)
+    return [target for target in targets if target.startswith("results")] if targets else ["results/demo/report.html"]
+
+
+def demand_lost(targets):
+    """Start again with what a report was made from and is missing now as further targets, if anything is.
+
+    The table of the runs is made again where a look at them is due, because `repeats.resolve` is new or allows for more
+    than before: without that, Snakemake takes the look for an intermediate file that nothing needs.
+    """
+    campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
+    lost, unlooked = [], []
+    for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
+        lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
+        table = RESULTS / loaded.name / "runs.csv"
+        if loaded.look_is_due(RESULTS) and table.is_file():
+            unlooked.append(str(table))
+    added = [str(path) for path in lost if str(path) not in targets]
+    forced = sorted(set(unlooked) - set(command_line().forcerun))
+    if added:
+        print(lost_text(lost), file=sys.stderr, flush=True)
+    if added or forced:
+        every = sorted({*targets, *command_line().targets})
+        options = [word for word in sys.argv[1:] if word not in ("--", *every)]
+        options += ["--forcerun", *unlooked] if unlooked else []
+        os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

@@ -1,0 +1,92 @@
+"""Corpora: documents, tokenizer, token files. Shared by all campaigns.
+
+Files above 1 MB are `ancient`: Snakemake compares them by date, which a mere touch changes.
+What they hold is described, with its sha256, in a small file beside them, which is compared by content.
+
+What needs the network runs where Snakemake runs: compute nodes may have no access. The rest are jobs; a cluster's
+profile names a partition without devices for them.
+"""
+
+
+rule corpus_fetch:
+    message:
+        "Gather the documents of {wildcards.corpus}"
+    input:
+        files=lambda w: or_exit(local_files, *or_exit(corpus_in, w.corpus)),
+        code=sources("corpus/documents.py"),
+    output:
+        documents="results/corpora/{corpus}/documents.parquet",
+        description="results/corpora/{corpus}/corpus.json",
+    log:
+        "results/corpora/{corpus}/fetch.log",
+    conda:
+        "../../envs/data.yaml"
+    params:
+        name=lambda w: or_exit(corpus_in, w.corpus)[0],
+        row=lambda w: or_exit(corpus_in, w.corpus)[1].model_dump_json(),
+    shell:
+        "scalebench stage corpus_fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
+
+
+rule gpt2_tokenizer:
+    message:
+        "The tokenizer of GPT-2, for {wildcards.corpus}"
+    input:
+        code=sources("corpus/remote.py", "corpus/tokenizer.py"),
+    output:
+        "results/corpora/{corpus}/gpt2/tokenizer.json",
+    log:
+        "results/corpora/{corpus}/gpt2/tokenizer.log",
+    conda:
+        "../../envs/data.yaml"
+    shell:
+        "scalebench stage gpt2_tokenizer --out {output} > {log} 2>&1"
+
+
+rule corpus_tokenizer:
+    message:
+        "Train {wildcards.tokenizer} on {wildcards.corpus}"
+    input:
+        documents=ancient("results/corpora/{corpus}/documents.parquet"),
+        description="results/corpora/{corpus}/corpus.json",
+        code=sources("corpus/tokenizer.py", "corpus/encode.py"),
+    output:
+        "results/corpora/{corpus}/{tokenizer,bpe-[0-9]+|bytes}/tokenizer.json",
+    log:
+        "results/corpora/{corpus}/{tokenizer}/tokenizer.log",
+    conda:
+        "../../envs/data.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    shell:
+        "scalebench stage corpus_tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
+        " --out {output} > {log} 2>&1"
+
+
+rule corpus_tokenise:
+    message:
+        "Tokenise {wildcards.corpus} with {wildcards.tokenizer}"
+    input:
+        documents=ancient("results/corpora/{corpus}/documents.parquet"),
+        description="results/corpora/{corpus}/corpus.json",
+        tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
+        code=sources("corpus/tokenise.py"),
+    output:
+        train="results/corpora/{corpus}/{tokenizer}/train.bin",
+        val="results/corpora/{corpus}/{tokenizer}/val.bin",
+        train_labels="results/corpora/{corpus}/{tokenizer}/train.labels",  # empty without labels
+        val_labels="results/corpora/{corpus}/{tokenizer}/val.labels",
+        description="results/corpora/{corpus}/{tokenizer}/tokens.json",
+    log:
+        "results/corpora/{corpus}/{tokenizer}/tokenise.log",
+    conda:
+        "../../envs/data.yaml"
+    threads: lambda w: workflow.resource_settings.cores or 2 # on a cluster: set-threads in its profile
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    shell:
+        "scalebench stage corpus_tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
+        " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"

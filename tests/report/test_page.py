@@ -73,6 +73,7 @@ def test_figures_lead_to_their_files(results, show):
     text = page.inner_text("#why")
     assert "same series at its smallest number of devices" in text
     assert text.count("training_metrics.json (sha256 ") == 3
+    assert "undefined" not in text
     assert "scalebench why results/synthetic cells/ddp-n1x2/speedup" in text
 
 

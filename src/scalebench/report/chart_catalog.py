@@ -59,7 +59,7 @@ def _has(column: str) -> Callable[[Any, dict[str, Any]], bool]:
 CATALOG = {
     "ranking": Chart(
         "All cells",
-        "Throughput of every cell, fastest first. Dots are runs, black lines 95 % intervals over runs; an arrow: the "
+        "Throughput of every cell, fastest first. Dots are runs, thin lines 95 % intervals over runs; an arrow: the "
         "interval goes on, see the table.",
         has_content=_measured,
     ),
@@ -151,7 +151,7 @@ CATALOG = {
 }
 COMPARISON = Chart(
     "A against B",
-    "B over A in every pair, both runs one after the other on the same devices. Black: mean with its 95 % interval "
+    "B over A in every pair, both runs one after the other on the same devices. Diamond: mean with its 95 % interval "
     "over pairs. Crosses: A against A, what the method shows where there is no difference.",
 )
 

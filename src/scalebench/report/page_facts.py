@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from scalebench.errors import plural
 from scalebench.preflight.doctor import Entry, Report
 from scalebench.record.metrics import Measured, Recorded
 from scalebench.record.run import Run
@@ -25,8 +26,7 @@ def when(runs: list[Run]) -> str:
         for start in [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC)]
     )
     end = f"{last:%H:%M}" if last.date() == starts[0].date() else f"{last:%Y-%m-%d %H:%M}"
-    counted = f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
-    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {counted} took {duration(sum(seconds))} in all"
+    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} of cells took {duration(sum(seconds))}"
 
 
 def machine(runs: list[Run]) -> str:

@@ -96,7 +96,7 @@ def test_where_nothing_was_traced_charts_say_so(traced):
 def test_the_table_says_unknown_and_leaves_failures_to_the_words(traced):
     report, _ = read_traces(traced)
     first, second = trace_rows(report)
-    assert (first["exposed (ms)"], first["times slower than untraced"]) == ("0.0350", "unknown")
+    assert (first["exposed (ms)"], first["traced / untraced"]) == ("0.0350", "unknown")
     assert (second["exposed (ms)"], second["step (ms)"]) == ("unknown", "0.200")
 
 

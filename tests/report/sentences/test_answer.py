@@ -337,9 +337,12 @@ def test_a_comparison_claims_what_its_pairs_support():
     assert "tends to be overstated" in ab_sentence(ab("faster", overstated=True))
     text = ab_sentence(ab(low=0.99, high=1.11))
     assert "y and x cannot be told apart: 1.05x" in text
-    assert "8 pairs show an effect of 2.0-6.0 % four times out of five; an effect of 2 % needs 10-44 pairs." in text
+    assert (
+        "8 pairs can detect an effect of 2.0-6.0 % (four times out of five); an effect of 2 % needs 10-44 pairs."
+        in text
+    )
     assert "within the noise of A/A pairs: nothing is claimed" in ab_sentence(ab())
-    assert "needs 6 pairs to say" in ab_sentence(ab(low=0.99, n=4))
+    assert "can be said from 6 pairs on" in ab_sentence(ab(low=0.99, n=4))
     assert "more than 1,000 pairs" in ab_sentence(ab(low=0.99, pairs_low=None, pairs_high=None))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from scalebench.report.charts.style import BESIDE, tip
+from scalebench.report.number_format import number
 
 HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart
 LABEL = "forecast, with its interval"
@@ -52,10 +53,10 @@ def draw_bands(axes: Axes, place: float, shade: str, bands: Sequence[Band], unit
         low, high = band.low / base, band.high / base
         left, right = x * 2**-HALF, x * 2**HALF
         (bar,) = axes.bar(left, high - low, right - left, low, align="edge", color=shade, alpha=0.3, lw=0, zorder=1)
-        what = f"{low:,.4g} to {high:,.4g}"
+        what = f"{number(low, 4)} to {number(high, 4)}"
         if band.value is not None:
             axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
-            what = f"{band.value / base:,.4g}, {what}"
+            what = f"{number(band.value / base, 4)}, {what}"
         tip(bar, f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({100 * band.level:.0f} %)")
     if bands and LABEL not in axes.get_legend_handles_labels()[1]:
         axes.bar([bands[0].devices], [0], 0, color="0.4", alpha=0.3, label=LABEL)

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from scalebench.report.charts.style import DOT, colour, empty, fastest_cells, rows, thousands, tip
+from scalebench.report.number_format import number
 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey level.
 PARTS = {"startup_s": ("start-up", "0.75"), "warmup_s": ("warm-up", "0.5"), "window_s": ("timed window", None)}
@@ -19,8 +20,8 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[
         axes.plot([low, high], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
         (box,) = axes.barh(i, third - first, left=first, height=0.5, color=colour(row["strategy"]), alpha=0.45)
         axes.plot([median] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
-        quartiles = f"25 to 75 %: {first:,.4g} to {third:,.4g} ms"
-        tip(box, f"{row['cell']}: median {median:,.4g} ms; {quartiles}; {row['steps']:.0f} steps")
+        quartiles = f"25 to 75 %: {number(first, 4)} to {number(third, 4)} ms"
+        tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {row['steps']:.0f} steps")
     labels = [f"{row['cell']}\n{row['steps']:.0f} steps" for row in cells.to_dict("records")]
     _finish(axes, cells, labels, report, "step time (ms), maximum over ranks")
     axes.set_title(f"Steps: median, 25–75 % box, 5–95 % line ({title})")
@@ -35,7 +36,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[s
             shade, alpha = (grey, 1.0) if grey else (colour(row["strategy"]), 0.6)
             key = label if i == 0 and grey else None
             (part,) = axes.barh(i, row[name], left=left, height=0.55, color=shade, alpha=alpha, label=key)
-            tip(part, f"{row['cell']}, {label}: {row[name]:,.4g} s")
+            tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")
             left += row[name]
     _finish(axes, cells, cells["cell"], report, "wall time of a run (s), median; in colour: the window")
     axes.set_title(f"Start-up, warm-up and window ({title})")
@@ -49,10 +50,10 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str
         if pd.notna(row["max_cuda_mem_allocated_bytes"]):
             peak_mb = row["max_cuda_mem_allocated_bytes"] / 1e6
             (peak,) = axes.barh(i, peak_mb, height=0.55, color=shade, alpha=0.25)
-            tip(peak, f"{row['cell']}: peak {peak_mb:,.4g} MB allocated")
+            tip(peak, f"{row['cell']}: peak {number(peak_mb, 4)} MB allocated")
         state_mb, model_mb = row["state_bytes"] / 1e6, row["state_bytes_predicted"] / 1e6
         (state,) = axes.barh(i, state_mb, height=0.55, color=shade, alpha=0.6)
-        tip(state, f"{row['cell']}: state {state_mb:,.4g} MB, ZeRO model {model_mb:,.4g} MB")
+        tip(state, f"{row['cell']}: state {number(state_mb, 4)} MB, ZeRO model {number(model_mb, 4)} MB")
         label = "ZeRO model" if i == 0 else None
         axes.plot([model_mb] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2, label=label)
     peaks = " (dark), peak allocated (light)" if cells["max_cuda_mem_allocated_bytes"].notna().any() else ""
@@ -80,7 +81,7 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str
     for i, row in enumerate(cells.to_dict("records")):
         millijoules = 1e3 * row["joules_per_token"]
         (bar,) = axes.barh(i, millijoules, height=0.55, color=colour(row["strategy"]), alpha=0.5)
-        tip(bar, f"{row['cell']}: {millijoules:,.4g} mJ/token")
+        tip(bar, f"{row['cell']}: {number(millijoules, 4)} mJ/token")
         values = 1e3 * runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "joules_per_token"]
         axes.plot(values, [i] * len(values), **DOT)
     _finish(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")

@@ -6,6 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from scalebench.report.charts.style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, tip, write_chart
+from scalebench.report.number_format import number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
 Track = Mapping[int, Rate]  # place in the order of sessions -> rate
@@ -34,7 +35,7 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
                 axes.plot([i, i], [100 * (low / first - 1), 100 * (high / first - 1)], color=shade, lw=1, alpha=0.5)
             (mark,) = axes.plot([i], [value], MARKERS[nth % len(MARKERS)], color=shade, ms=6, mec="white", mew=0.6)
             mark.set_label(cell if i == places[0] else None)
-            tip(mark, f"{cell}, {labels[i]}: {rate:,.4g} tokens/s, {value:+.2f} %")
+            tip(mark, f"{cell}, {labels[i]}: {number(rate, 4)} tokens/s, {value:+.2f} %")
     for place in sorted({place for of_series in steps.values() for place in of_series}):
         axes.axvline(place - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)

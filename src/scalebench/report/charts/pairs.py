@@ -5,6 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from scalebench.report.charts.style import COLOURS, empty, tip
+from scalebench.report.number_format import number
 
 
 def comparison(axes: Axes, entries: list[dict[str, Any]]) -> None:
@@ -36,7 +37,8 @@ def _ratios(axes: Axes, i: int, name: str, estimate: dict[str, Any], keyed: bool
     for nth, ratio in enumerate(estimate["ratios"], 1):
         (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=COLOURS[0])
         dot.set_label(label("pair") if nth == 1 else None)
-        tip(dot, f"{name}, pair {nth}: B / A {ratio:.4g}")
+        tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
     axes.plot([low, high], [i - 0.22] * 2, "|-", color="black", ms=9, lw=1.6, label=label("95 % interval"))
     (mean,) = axes.plot([estimate["ratio"]], [i - 0.22], "D", ms=6, color="black", label=label("mean of pairs"))
-    tip(mean, f"{name}: B / A {estimate['ratio']:.4g}, 95 % CI {low:.4g} to {high:.4g}, n={estimate['n']} pairs")
+    interval = f"95 % CI {number(low, 4)} to {number(high, 4)}, n={estimate['n']} pairs"
+    tip(mean, f"{name}: B / A {number(estimate['ratio'], 4)}, {interval}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from scalebench.report.charts.style import COLOURS, LABEL_WIDTH, MOST_ROWS, tip, write_chart
+from scalebench.report.number_format import number
 
 Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its interval
 
@@ -23,9 +24,9 @@ def _fill(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
         interval = ", n=1: no interval"
         if low is not None and high is not None:
             axes.plot([low, high], [i, i], "|-", color="0.2", ms=8, lw=1.4)
-            interval = f", 95 % CI {low:,.4g} to {high:,.4g}"
+            interval = f", 95 % CI {number(low, 4)} to {number(high, 4)}"
         (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=COLOURS[0])
-        tip(mark, f"{cell}: B / A {value:.4g}{interval}")
+        tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")
     axes.set_yticks(range(len(ratios)), [textwrap.shorten(row[0], LABEL_WIDTH, placeholder="...") for row in ratios])
     axes.set_ylim(len(ratios) - 0.5, -0.5)

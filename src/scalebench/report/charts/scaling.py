@@ -26,6 +26,7 @@ from scalebench.report.charts.style import (
     thousands,
     tip,
 )
+from scalebench.report.number_format import number
 
 DOTS_BESIDE = 0.014  # runs beside their interval, in parts of the axis' doubling
 
@@ -97,7 +98,7 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
     shared = "; of one size, cells that share a letter cannot be told apart" if any(letters.values()) else ""
-    axes.set_title(f"All cells; black: 95 % interval, dots: runs{shared} ({title})")
+    axes.set_title(f"All cells; lines: 95 % interval, dots: runs{shared} ({title})")
     thousands(axes.xaxis)
 
 
@@ -115,7 +116,7 @@ def _ranked(axes: Axes, i: int, row: dict[str, Any], runs: pd.DataFrame, most: f
     tip(bar, interval_text(row["cell"], interval, "tokens/s"))
     for repeat, value in enumerate(values, 1):
         (dot,) = axes.plot([value], [i + 0.17], **DOT)
-        tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {value:,.4g} tokens/s")
+        tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
 
 
 def _baseline_rate(series: dict[str, Any]) -> float:

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scalebench.files import write_atomic
+from scalebench.report.number_format import number
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
 # strategy, in every chart the same.
@@ -110,10 +111,10 @@ TIP = "tip:"
 
 def interval_text(what: str, interval: Interval | dict[str, Any], unit: str) -> str:
     """What hovering over a point says."""
-    text = f"{what}: {interval['value']:,.4g} {unit}".strip()
+    text = f"{what}: {number(interval['value'], 4)} {unit}".strip()
     if interval["low"] is None:
         return text
-    return f"{text}, 95 % CI {interval['low']:,.4g} to {interval['high']:,.4g}, n={interval['n']}"
+    return f"{text}, 95 % CI {number(interval['low'], 4)} to {number(interval['high'], 4)}, n={interval['n']}"
 
 
 def line(axes: Axes, place: float, look: dict[str, Any], label: str, points: list[dict], key: str) -> list[float]:

@@ -153,8 +153,8 @@ CAPTIONS = {
     "computed by class, which collectives run, and how long they wait for a rank that came later.",
     "trace-communication": "Communication of a step, mean over steps and ranks: the union of all collectives, and the "
     "part beside which nothing is computed. From traces, never from the timed runs.",
-    "trace-steps": "Parts of a traced step that add up to it, mean over steps and ranks. The black stroke is the step "
-    "of the timed runs: what is right of it is the profiler's.",
+    "trace-steps": "Parts of a traced step that add up to it, mean over steps and ranks. The stroke is the step "
+    "of the timed runs without a profiler.",
     "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is "
     "counted in full.",
 }

@@ -73,9 +73,9 @@ def ab_sentence(comparison: dict[str, Any]) -> str:
 def _power(e: dict[str, Any]) -> str:
     """What so many pairs detect, and how many pairs detect 2 %."""
     low, high = (number(100 * e[f"detectable_{bound}"], 2) for bound in ("low", "high"))
-    text = f"{e['n']} pairs show an effect of {low}-{high} % four times out of five"
+    text = f"{e['n']} pairs can detect an effect of {low}-{high} % (four times out of five)"
     if e["n"] < 6:
-        return f"{text}; how many pairs show 2 %: needs 6 pairs to say."
+        return f"{text}; how many pairs an effect of 2 % needs can be said from 6 pairs on."
     return f"{text}; an effect of 2 % needs {_pairs(e['pairs_low'], e['pairs_high'])}."
 
 

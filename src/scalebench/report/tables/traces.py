@@ -24,4 +24,4 @@ def _row(trace: dict[str, Any]) -> dict[str, str]:
     times = {f"{name} (ms)": "unknown" if trace[key] is None else number(trace[key]) for name, key in PARTS.items()}
     overhead = estimate(trace["overhead"]) if trace["overhead"] else "unknown"
     row = {"cell": trace["cell"], "traced with": trace["tool"], "steps": str(trace["steps"] or "unknown")}
-    return row | times | {"times slower than untraced": overhead, "file": trace["file"]}
+    return row | times | {"traced / untraced": overhead, "file": trace["file"]}

@@ -33,7 +33,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a.figure");
   if (!link || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
-  const source = [...document.querySelectorAll(`[data-cell="${CSS.escape(link.dataset.cell)}"]`)];
+  const source = [...document.querySelectorAll(`tr[data-file][data-cell="${CSS.escape(link.dataset.cell)}"]`)];
   const files = source.map((row) => `${row.dataset.file} (sha256 ${row.dataset.sha})`).join("; ");
   const facts = [
     ["figure", link.id || link.dataset.id],

@@ -12,9 +12,8 @@ def numbers(text: str) -> list[str]:
 
 def stands_for(printed: str, value: float) -> bool:
     """Whether `printed` is `value` rounded to the digits that are printed."""
-    plain = printed.replace(",", "")
-    if "e" in plain.lower():
-        return abs(float(plain) - value) <= 1e-5 * abs(value)
-    decimals = len(plain.split(".")[1]) if "." in plain else 0
-    unit = 10.0**-decimals
+    plain = printed.replace(",", "").lower()
+    mantissa, _, exponent = plain.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    unit = 10.0 ** (int(exponent or 0) - decimals)
     return abs(float(plain) - value) <= 0.5 * unit * (1 + 1e-6) + 1e-9 * abs(value)

@@ -160,8 +160,8 @@ def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
                 continue
             values = {"value": quantity.value, "low": quantity.low, "high": quantity.high}
             for name, value in values.items():
-                if match[name] and value is not None and f"{value:,.4g}" != match[name]:
-                    yield Difference(file, match["cell"], f"shows {match[name]}, the raw files give {value:,.4g}")
+                if match[name] and value is not None and not stands_for(match[name], value):
+                    yield Difference(file, match["cell"], f"shows {match[name]}, the raw files give {value:,.6g}")
 
 
 class _Page(HTMLParser):

@@ -7,6 +7,7 @@ from typing import Any
 
 from scalebench.errors import plural
 from scalebench.preflight.doctor import Entry, Report
+from scalebench.record.host_names import hosts_of
 from scalebench.record.metrics import Measured, Recorded
 from scalebench.record.run import Run
 from scalebench.report.number_format import duration
@@ -91,7 +92,7 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
         return None
     examined = report.timestamp_utc.astimezone(UTC)
     for run in runs:
-        hosts = {run.metrics.host["hostname"], *(rank["host"] for rank in run.metrics.ranks or [])}
+        hosts = set(hosts_of(run.metrics.host, run.metrics.ranks))
         if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < examined:
             return None
     counted = Counter(entry.status for entry in report.checks)

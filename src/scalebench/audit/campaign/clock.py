@@ -32,7 +32,7 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     """The window by the step timer, by the ranks' own clock, by what is left for it, and by the launcher."""
     metrics = run.metrics
     wall = metrics.window.wall_time_s
-    around = [window[1] - window[0] for window in map(window_of_rank, metrics.ranks) if window]
+    around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
     if around and not abs(max(around) - wall) <= AROUND_SHARE * wall + AROUND_S:
         yield Flag(f"the window took {wall:.3f} s by its step timer and {max(around):.3f} s by the clock around it")
         return
@@ -51,14 +51,14 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
             yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its step timer it took {wall:.3f} s")
 
 
-def window_of_rank(rank: dict[str, Any]) -> tuple[float, float] | None:
-    """Start and end of the window in seconds of one clock: that which nobody sets, or in older records the time of day.
+def window_length(rank: dict[str, Any]) -> float | None:
+    """Seconds of the window by the clock that nobody sets, or in older records by the time of day.
 
     None where a record has neither.
     """
     for clock in ("monotonic", "epoch"):
         if f"window_start_{clock}_s" in rank:
-            return rank[f"window_start_{clock}_s"], rank[f"window_end_{clock}_s"]
+            return float(rank[f"window_end_{clock}_s"] - rank[f"window_start_{clock}_s"])
     return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from scalebench.audit.campaign.clock import window_of_rank
+from scalebench.audit.campaign.clock import window_length
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
 
@@ -206,8 +206,7 @@ def _shared(ranks: list[dict[str, Any]]) -> bool:
 
 
 def _length(rank: dict[str, Any]) -> float:
-    start, end = window_of_rank(rank) or (0.0, 0.0)
-    return float(end - start)
+    return window_length(rank) or 0.0
 
 
 def _available(rank: dict[str, Any]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scalebench.audit.campaign.census import counts_of, parameters_of
-from scalebench.audit.campaign.clock import window_of_rank
+from scalebench.audit.campaign.clock import window_length
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.model.memory import state_bytes
 from scalebench.record.run import MeasuredRun
@@ -212,9 +212,9 @@ def _of_ranks(run: MeasuredRun) -> Figures:
     """Load, memory and devices: what stands in the summary is of the ranks' own records."""
     memory, ranks = run.metrics.memory, run.metrics.ranks
     for number, rank in enumerate(ranks):
-        window = window_of_rank(rank)
-        if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and window:
-            yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / (window[1] - window[0])
+        length = window_length(rank)
+        if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and length is not None:
+            yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
         for gpu in rank.get("gpus") or []:
             if gpu.get("utilization_mean") is not None:  # NVML counts whole parts of a hundred
                 recomputed = _whole(gpu["utilization_mean"], 100 * gpu["samples"])

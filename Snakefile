@@ -1,8 +1,10 @@
 """Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scalebench/."""
 
+import atexit
 import contextlib
 import inspect
 import io
+import logging
 import os
 import re
 import shutil
@@ -15,19 +17,21 @@ from snakemake.common import overwrite_function_params
 from snakemake.utils import min_version
 
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, in_one_allocation, load_named, tokens_dir
+from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, load_named, tokens_dir
 from scalebench.campaign.site import Site
-from scalebench.campaign.slurm_request import job, job_together
+from scalebench.campaign.slurm_request import job, job_of_replay, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.campaign.targets import check_targets
 from scalebench.campaign.yaml_loader import CAMPAIGNS
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, nearest, plural, printable
+from scalebench.files import disk_is_full, full_disk_text
+from scalebench.launch import stage_server
 from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
 from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
 from scalebench.record.failed_runs import failed_runs_text
-from scalebench.record.lost_results import lost_results, lost_text
+from scalebench.record.lost_results import lost_results, lost_text, records_without_runs
 from scalebench.report.chart_catalog import CATALOG, charts_of, tables_of, unknown_chart
 
 min_version("9.27")
@@ -53,6 +57,7 @@ wildcard_constraints:
     cell=r"[a-z0-9][a-z0-9.-]*",
     group=r"[1-9][0-9]*x[1-9][0-9]*",
     rep=r"[1-9][0-9]*",
+    job=r"(?:[1-9][0-9]*x[1-9][0-9]*-)?rep[1-9][0-9]*-[a-z0-9]+",
     repeats=r"[1-9][0-9]*",
     workload=r"[a-z0-9][a-z0-9.-]*",
     comparison=r"[a-z0-9][a-z0-9-]*",
@@ -64,7 +69,6 @@ wildcard_constraints:
 localrules:
     corpus_fetch,
     gpt2_tokenizer,
-    copy_run,
     look,
     collect,
     findings,
@@ -84,10 +88,16 @@ localrules:
 
 
 include: "workflow/rules/common.smk"
+
+
+if workflow.is_main_process:
+    stop_on_full_disk()  # rules note the checksums of their code there
+
+
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/reference.smk"
-include: "workflow/rules/same_allocation.smk"
+include: "workflow/rules/shared_job.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
@@ -98,6 +108,7 @@ include: "workflow/rules/forecast.smk"
 
 onstart:
     or_exit(guard, workflow.executor_settings)
+    fork_short_stages()
 
 
 rule all:
@@ -110,6 +121,7 @@ rule all:
 
 
 onsuccess:
+    atexit.unregister(say_full_disk)
     exit_code = say_failed_runs()
     if exit_code:
         sys.exit(exit_code)

@@ -1,6 +1,7 @@
 """Dry run of a campaign of 1,000 runs against a flat DAG of 1,000 jobs, Snakemake's own floor for that many.
 
-With an argument (10000), one dry run of a campaign of so many runs: seconds and memory.
+Wall time and CPU time; the latter decides, as other work on the machine does not count in it. With an argument (10000),
+one dry run of a campaign of so many runs: seconds and memory.
 """
 
 import os
@@ -45,21 +46,41 @@ def main(runs: int = RUNS) -> int:
         shutil.copy(REPOSITORY / "Snakefile", ours)
         (ours / "config/campaigns/large.yaml").write_text(CAMPAIGN.format(repeats=runs // 100))
         if runs != RUNS:
-            seconds = plan(ours, "results/large/report.html")
+            seconds, cpu_seconds = plan(ours, "results/large/report.html")
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            print(f"{runs:,} runs: {seconds:.1f} s, {peak:,.0f} MiB")
-            return 0 if seconds <= LARGE_SECONDS and peak <= LARGE_MIB else 1
-        sides = {"campaign": lambda: plan(ours, "results/large/report.html"), "flat": lambda: plan(flat, "all")}
+            print(f"{runs:,} runs: {seconds:.1f} s, {cpu_seconds:.1f} s of CPU time, {peak:,.0f} MiB")
+            return 0 if cpu_seconds <= LARGE_SECONDS and peak <= LARGE_MIB else 1
+        cpu: dict[str, list[float]] = {"campaign": [], "flat": []}
+
+        def timed(name: str, folder: Path, target: str) -> float:
+            seconds, cpu_seconds = plan(folder, target)
+            cpu[name].append(cpu_seconds)
+            return seconds
+
+        sides = {
+            "campaign": lambda: timed("campaign", ours, "results/large/report.html"),
+            "flat": lambda: timed("flat", flat, "all"),
+        }
         seconds = in_turn(sides, ROUNDS)
-        return 0 if show("campaign / flat", ratios(seconds["campaign"], seconds["flat"])) <= WANTED else 1
+        show("wall time, campaign / flat", ratios(seconds["campaign"], seconds["flat"]))
+        show("CPU time of the campaign, seconds", cpu["campaign"])
+        return 0 if show("CPU time, campaign / flat", ratios(cpu["campaign"], cpu["flat"])) <= WANTED else 1
 
 
-def plan(folder: Path, target: str) -> float:
+def plan(folder: Path, target: str) -> tuple[float, float]:
+    """Wall and CPU seconds of a dry run."""
     env = os.environ | {"PYTHONPATH": str(folder / "src")}
     began = time.perf_counter()
     command = ["snakemake", "--cores", "2", "--dry-run", "--quiet", "all", "--", target]
+    before = cpu_of_children()
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
-    return time.perf_counter() - began
+    return time.perf_counter() - began, cpu_of_children() - before
+
+
+def cpu_of_children() -> float:
+    """CPU seconds of all processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A campaign of 2,000 jobs on a Slurm that answers at once, against a flat DAG of 2,000 jobs on the same one.
 
-The commands of Slurm are stubs: what is measured is the driver (submissions, time, memory), with a job for each run and
-with job arrays, and then the start of one job on its node, which reads the Snakefile again before it trains.
+The commands of Slurm are stubs: what is measured is the driver (submissions, time, memory), with a job for each run,
+with job arrays, and with `minutes_per_job` for 100 runs in a job; then the start of one job on its node, which reads
+the Snakefile again before it trains.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from side_by_side import in_turn, ratios, show
 REPOSITORY = Path(__file__).parents[1]
 SECONDS_WANTED = 2.0
 TIME_WANTED = 3.0
-ARRAYS_WANTED = 1 / 3  # of the time with a job for each run
+SHARED_WANTED = 1 / 3  # of the time with a job for each run
 MEMORY_WANTED = 2.0
 CAMPAIGN = """title: What do many jobs cost?
 work: {{global_batch: 16}}
@@ -27,7 +28,9 @@ vary:
   geometry: [1x1, 1x2]
   seed: {seeds}
 repeats: 10
+{resources}
 """
+SHARED = "resources: {time_limit: 1, minutes_per_job: 300}"  # 3 minutes a run
 FLAT = """
 rule all:
     input: [f"out/{{i}}.txt" for i in range({jobs})]
@@ -47,6 +50,8 @@ sbatch)
     n=$(wc -l < "$STUB/jobs"); echo "$n|COMPLETED" >> "$STUB/jobs"; flock --unlock 9; echo "$n"
     [ "$n" = 1 ] && echo "${wrapped#--wrap=}" > "$STUB/first"
     if [[ "$*" =~ cell=([^,\\'\\ ]+),rep=([0-9]+) ]]; then set -- "${BASH_REMATCH[@]:1}"; RUN
+    elif [[ "$*" =~ ,job=([^,\\'\\ ]+) ]]; then mkdir -p results/large/together
+        echo '{}' > "results/large/together/${BASH_REMATCH[1]}.json"
     elif [[ "$*" =~ i=([0-9]+) ]]; then mkdir -p out; : > "out/${BASH_REMATCH[1]}.txt"; fi ;;
 squeue) cat "$STUB/jobs" ;;
 scontrol) echo "MinJobAge = 300 sec" ;;
@@ -88,7 +93,8 @@ class Side:
         self.root = root
         self.targets = targets
         self.options = options
-        self.peaks = []
+        self.peaks: list[float] = []  # MiB
+        self.cpu: list[float] = []  # seconds of the driver and its commands
         self.stub = root / "stub"
         self.stub.mkdir(parents=True)
         (self.stub / "array.py").write_text(ARRAY)
@@ -122,6 +128,7 @@ class Side:
         if process.returncode not in (0, 3):  # 3: the runs, which are empty files here, have no numbers
             sys.exit(f"the driver failed:\n{(self.root / 'driver.log').read_text()[-2000:]}")
         self.peaks.append(used.ru_maxrss / 1024)
+        self.cpu.append(used.ru_utime + used.ru_stime)
         return seconds
 
     @property
@@ -146,17 +153,22 @@ class Side:
         return float((self.stub / "started").read_text()) - began
 
 
-def campaign(root: Path, runs: int, options: str = "") -> Side:
-    """A copy of this repository with a campaign of so many runs, whose corpus is there already."""
+def campaign(root: Path, runs: int, options: str = "", resources: str = "", rule: str = "train") -> Side:
+    """A copy of this repository with a campaign of so many runs, whose corpus is there already.
+
+    `resources`: a section of the campaign; `rule`: by which its runs are made.
+    """
     for name in ("src", "workflow", "config", "profiles", "envs"):
         shutil.copytree(REPOSITORY / name, root / name)
     shutil.copy(REPOSITORY / "Snakefile", root)
-    (root / "config/campaigns/large.yaml").write_text(CAMPAIGN.format(seeds=list(range(1, runs // 20 + 1))))
+    (root / "config/campaigns/large.yaml").write_text(
+        CAMPAIGN.format(seeds=list(range(1, runs // 20 + 1)), resources=resources)
+    )
     tokens = root / "results/corpora/python-docs/bpe-2048"
     tokens.mkdir(parents=True)
     for name in ("../corpus.json", "../documents.parquet", "tokenizer.json", "train.bin", "val.bin", "tokens.json"):
         (tokens / name).write_text("there already")
-    return Side(root, ["--until", "train", "--", "results/large/runs.csv"], options)
+    return Side(root, ["--until", rule, "--", "results/large/runs.csv"], options)
 
 
 def flat(root: Path, runs: int) -> Side:
@@ -166,8 +178,18 @@ def flat(root: Path, runs: int) -> Side:
     return Side(root, ["--", "all"])
 
 
+def compare_sides(what: str, seconds: dict[str, list[float]]) -> tuple[float, float]:
+    """Show the ratios of seconds; returns those of campaign to flat and of shared jobs to a job for each run."""
+    time_ratio = show(f"{what}, campaign / flat", ratios(seconds["campaign"], seconds["flat"]))
+    show(f"{what}, arrays / campaign", ratios(seconds["arrays"], seconds["campaign"]))
+    return time_ratio, show(f"{what}, shared jobs / campaign", ratios(seconds["shared"], seconds["campaign"]))
+
+
 def main() -> int:
-    """Drive both sides in turn, then start a job of each in turn; exit code 1 where a wanted ratio is missed."""
+    """Drive the sides in turn, then start a job of two of them in turn; exit code 1 where a wanted ratio is missed.
+
+    CPU time decides: other work on the machine does not count in it.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2000, help="a multiple of 20")
     parser.add_argument("--rounds", type=int, default=3)
@@ -178,24 +200,28 @@ def main() -> int:
         sides = {
             "campaign": campaign(Path(folder) / "ours", arguments.jobs),
             "arrays": campaign(Path(folder) / "arrays", arguments.jobs, "--slurm-array-jobs train"),
+            "shared": campaign(Path(folder) / "shared", arguments.jobs, resources=SHARED, rule="shared_job"),
             "flat": flat(Path(folder) / "flat", arguments.jobs),
         }
         seconds = in_turn({name: side.drive for name, side in sides.items()}, arguments.rounds)
         for name, side in sides.items():
             print(f"{name}: {side.submissions:,} submissions; driver's peak memory {max(side.peaks):.0f} MiB")
-            if name != "arrays" and side.submissions != arguments.jobs:
+            if name in ("campaign", "flat") and side.submissions != arguments.jobs:
                 sys.exit(f"{arguments.jobs:,} submissions were expected")
-        time_ratio = show("driver's time, campaign / flat", ratios(seconds["campaign"], seconds["flat"]))
-        saved = show("driver's time, arrays / campaign", ratios(seconds["arrays"], seconds["campaign"]))
+        for name, side in sides.items():
+            show(f"{name}: CPU seconds of the driver and its commands", side.cpu)
+        cpu = {name: side.cpu for name, side in sides.items()}
+        compare_sides("driver's time", seconds)
+        time_ratio, shared = compare_sides("driver's CPU time", cpu)
         memory_ratio = show("driver's memory, campaign / flat", ratios(sides["campaign"].peaks, sides["flat"].peaks))
-        single = {name: side.start for name, side in sides.items() if name != "arrays"}
+        single = {name: sides[name].start for name in ("campaign", "flat")}
         starts = in_turn(single, 3 * arguments.rounds)
         show("start of a job, campaign / flat", ratios(starts["campaign"], starts["flat"]))
         ours = show(
             "seconds of a job's start that are the Snakefile's",
             [a - b for a, b in zip(starts["campaign"], starts["flat"], strict=True)],
         )
-    fast = time_ratio <= TIME_WANTED and saved <= ARRAYS_WANTED
+    fast = time_ratio <= TIME_WANTED and shared <= SHARED_WANTED
     return 0 if fast and memory_ratio <= MEMORY_WANTED and ours <= SECONDS_WANTED else 1
 
 

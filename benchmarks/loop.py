@@ -25,8 +25,10 @@ from scalebench.corpus.reader import TokenFile
 from scalebench.model.build import build
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
+from scalebench.trainer.fed_tokens import FedTokens
 from scalebench.trainer.session import Session
 from scalebench.trainer.timed_loop import StepTimer, run_steps
+from scalebench.trainer.update_log import UpdateLog
 
 STEPS = 2
 ROUNDS = 300
@@ -83,14 +85,16 @@ def measured_side(strategy: Strategy, cell: Cell, folder: Path, session: Session
     """A side that makes `steps` steps in the trainer's own loop, and returns their seconds."""
     file = TokenFile(folder, "train", cell.workload.seq_len)
     batches = Batches(file, SamplePlan(file.samples, cell.batch.global_, 1), cell.batch, session.shares, session.device)
+    fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
     done = 0
 
     def side() -> float:
         nonlocal done
-        began = time.perf_counter()
-        run_steps(strategy, batches, done, steps, StepTimer(session.device))
-        done += steps
-        return time.perf_counter() - began
+        with fed.of(strategy.module), UpdateLog().of(strategy.optimizer):
+            began = time.perf_counter()
+            run_steps(strategy, batches, done, steps, StepTimer(session.device))
+            done += steps
+            return time.perf_counter() - began
 
     return side
 

@@ -15,7 +15,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
-from faults import planted, planted_settings, planted_work, ranks  # noqa: E402, F401  (they register)
+from faults import planted, planted_blind_spots, planted_settings, planted_unnoticed, planted_work, ranks  # noqa: E402, F401
 from faults.test_faults import named  # noqa: E402
 
 

@@ -55,6 +55,13 @@ class Cluster:
     def boot(self, node: str) -> None:
         self._script("boot", node)
 
+    def hide(self, node: str, folder: Path) -> None:
+        """The folder is empty on that node, as if its file system were not mounted."""
+        self._script("hide", node, str(folder))
+
+    def show(self, node: str, folder: Path) -> None:
+        self._script("show", node, str(folder))
+
     def stop(self) -> None:
         self._script("stop")
 

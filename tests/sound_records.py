@@ -12,6 +12,7 @@ import pandas as pd
 from synthetic import as_rows, cells, rewrite, write_run
 
 from scalebench.audit.campaign.census import linear_flops, parameters_of
+from scalebench.audit.campaign.updates import learning_rate
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import shape_of
 from scalebench.files import sha256_of
@@ -27,6 +28,10 @@ SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, BACKWARD: 2}
 CUDA_SDPA = {"_scaled_dot_product_flash_attention": 2, "_scaled_dot_product_flash_attention_backward": 2}
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 CPUS = 8
+GRADIENT_NORM = 2.0  # of a probed step
+NOT_DECAYED = 640  # elements of biases and norms
+CHAIN, FIRST_LOSSES = f"{5:016x}", [6.9, 7.1]
+NODES = 66  # of autograd, in a step
 BOOT = 1_700_000_000.0  # epoch seconds of the machine's start
 GPU = {  # as nvidia-smi prints it
     "name": "NVIDIA H100 80GB HBM3",
@@ -41,12 +46,24 @@ VALIDATION_LOSS = 6.4
 Change = Callable[[dict], None]
 
 
-def census_of(run: MeasuredRun, collectives: dict[str, Any] | None = None) -> list[dict]:
-    """A sound census of each rank; `collectives`: those of a step, the run's own where they are not given."""
+def census_of(
+    run: MeasuredRun, collectives: dict[str, Any] | None = None, chance: np.random.Generator | None = None
+) -> list[dict]:
+    """A sound census of each rank; `collectives`: those of a step, the run's own where they are not given.
+
+    `chance`: with as much noise as sound runs have.
+    """
     collectives = run.metrics.collectives if collectives is None else collectives
     work, execution = run.metrics.config["work"], run.metrics.config["execution"]
     optimizer, products = work["optimizer"], DTYPES[execution["precision"]]
     step_s = run.metrics.window.step_time_mean_s
+    parameters, strategy = parameters_of(run), execution["strategy"]
+    decayed = parameters - NOT_DECAYED
+    error = 1e-6 if execution["precision"] == "fp32" else 5e-3
+    norm = GRADIENT_NORM * (1 + error * float(chance.standard_normal()) if chance else 1)
+    clipped = min(1.0, optimizer["max_grad_norm"] / (norm + 1e-6))
+    factor = clipped * (1 + 1e-4 * float(chance.standard_normal()) if chance else 1)
+    first = [loss * (1 + 3e-7 * float(chance.standard_normal()) if chance else 1) for loss in FIRST_LOSSES]
 
     def step(number: int) -> dict:
         groups = [
@@ -56,8 +73,9 @@ def census_of(run: MeasuredRun, collectives: dict[str, Any] | None = None) -> li
                 "weight_decay": decay,
                 "betas": optimizer["betas"],
                 "eps": optimizer["eps"],
+                "elements": elements,
             }
-            for decay in (optimizer["weight_decay"], 0.0)
+            for decay, elements in ((optimizer["weight_decay"], decayed), (0.0, NOT_DECAYED))
         ]
         return {
             "step": number,
@@ -71,11 +89,13 @@ def census_of(run: MeasuredRun, collectives: dict[str, Any] | None = None) -> li
             "reduced": "float32",
             "tokens_checksum": "00",
             "groups": groups,
+            "nodes": NODES,
             "busy_s": 2 * step_s,
             "idle_s": 0.001 * step_s,
+            "gradient_norm": norm / (len(run.metrics.ranks) ** 0.5 if strategy == "fsdp" else 1),
+            "scaled_by": None if strategy in ("zero1", "zero2", "zero3") else factor,
         }
 
-    parameters, strategy = parameters_of(run), execution["strategy"]
     engine = {
         "zero_stage": int(strategy[4]) if strategy.startswith("zero") else None,
         "gradient_clipping": optimizer["max_grad_norm"],
@@ -93,10 +113,28 @@ def census_of(run: MeasuredRun, collectives: dict[str, Any] | None = None) -> li
             "cores": rank["cores"],
             "compiled_graphs": 0,
             "modes_in_window": 0,
+            "slowed_by": [],
+            "nodes_in_window": NODES * work["steps"],
+            "updates_in_window": {
+                "calls": work["steps"],
+                "weighted_rate": _weighted_rate(work),
+                "decays": 1,
+                "settings": [
+                    [decay, *optimizer["betas"], optimizer["eps"]] for decay in (0.0, optimizer["weight_decay"])
+                ],
+            },
+            "tokens_in_window": CHAIN if rank["rank"] == 0 else "0",
+            "first_losses": first,
             "env": {},
+            "weights": None if strategy in ("fsdp", "zero3") else f"{parameters:016x}",
         }
         for rank in run.metrics.ranks
     ]
+
+
+def _weighted_rate(work: dict[str, Any]) -> float:
+    steps = range(work["warmup_steps"], work["warmup_steps"] + work["steps"])
+    return sum((step + 1) * learning_rate(work, step) for step in steps) / len(steps)
 
 
 def complete(
@@ -119,7 +157,7 @@ def complete(
         launcher = datetime.fromisoformat(data["timestamp_utc"].replace("Z", "+00:00")).timestamp() + noise(1)
         program = launcher + 0.5 + noise(2)
         first = float(run.steps["step_time_s"][run.steps["step"] == 0].max())
-        data["census"] = census_of(run, data["collectives"])
+        data["census"] = census_of(run, data["collectives"], chance)
         start = program + 6
         for rank in ranks:
             _add_load(rank, wall, program, start + noise(0.005), noise)
@@ -254,12 +292,16 @@ def write_reference(run: MeasuredRun, **changes: Any) -> None:
         train_sha256=run.metrics.data["train_sha256"],
         device="cpu",
         torch_version="2",
-        parameters=1,
+        parameters=parameters_of(run),
         losses=loss_series(run.steps).tolist(),
         total_steps=work["warmup_steps"] + work["steps"],
         validation_loss=VALIDATION_LOSS,
         validation_checksum=None,
         step_checksums={work["warmup_steps"] - 2: f"{0:016x}"},
+        window_chain=CHAIN,
+        first_losses=FIRST_LOSSES,
+        gradient_norms=[GRADIENT_NORM] * (work["warmup_steps"] + work["steps"] + 1),
+        decayed=parameters_of(run) - NOT_DECAYED,
         seconds=1.0,
     ).model_copy(update=changes)
     path = run.folder.parents[2] / FOLDER / f"{name}.json"
@@ -316,7 +358,7 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
         data["dtypes"]["products"] = DTYPES[execution.precision]
         zero = execution.strategy.startswith("zero")
         stage = int(execution.strategy[4]) if zero else None
-        data["engine_config"] = {"fsdp": {"fsdp": {"forward_prefetch": 1}}}.get(execution.strategy)
+        data["engine_config"] = {"fsdp": {"fsdp": {"forward_prefetch": 0}}}.get(execution.strategy)
         if zero:
             data["engine_config"] = {
                 "train_batch_size": batch.global_,
@@ -328,8 +370,11 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
         data["training_config"] |= {"zero_stage": stage, "deepspeed_enabled": zero}
 
     def change_steps(frame: pd.DataFrame) -> pd.DataFrame:
-        error = 1e-7 if execution.precision == "fp32" else 1e-3
-        per_step = dict(enumerate(1 + error * chance.standard_normal(frame["step"].max() + 1)))
+        # As real runs: within 1.8e-7 in fp32; in bf16 within 2.3e-4, to one side, with 256 tokens a step.
+        n, fp32 = frame["step"].max() + 1, execution.precision == "fp32"
+        error = (1e-7 if fp32 else 8e-5) * chance.standard_normal(n)
+        drift = 0.0 if fp32 else float(chance.uniform(-2e-4, 2e-4))
+        per_step = dict(enumerate(1 + error + drift * np.arange(n) / n))
         noisy.append(frame.assign(loss=frame["loss"] * frame["step"].map(per_step)))
         return noisy[0]
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from scalebench.files import STALE_S, whole_file, write_atomic
+from scalebench.files import STALE_S, disk_filled_up, full_disk_text, whole_file, write_atomic
 
 
 def write_half(path):
@@ -30,6 +30,18 @@ def test_a_stale_part_is_removed(tmp_path):
     os.utime(stale, (0, fresh.stat().st_mtime - 2 * STALE_S))
     write_atomic(tmp_path / "out.txt", "whole")
     assert sorted(p.name for p in tmp_path.iterdir()) == [".out.txt.2.part", "out.txt"]
+
+
+def test_a_full_disk_is_told_from_another_one(tmp_path, monkeypatch):
+    """A program says ENOSPC of /dev/shm as well: only where the disk of the results has no room is it that one."""
+    lines = ["Traceback ...", "OSError: [Errno 28] No space left on device"]
+    assert not disk_filled_up(lines, tmp_path)
+    monkeypatch.setattr("scalebench.files.shutil.disk_usage", lambda _: type("Usage", (), {"free": 4096}))
+    assert disk_filled_up(lines, tmp_path)
+    assert not disk_filled_up(["ValueError"], tmp_path)
+    text = full_disk_text(tmp_path / "not there/report.html")
+    assert "report.html: the disk is full (4,096 bytes are free)" in text
+    assert "results/downloads" in text
 
 
 def test_half_of_a_surrogate_pair_does_not_stop_a_report(tmp_path):

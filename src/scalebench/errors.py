@@ -1,9 +1,13 @@
 """The one exception that means "the input is wrong": it is printed as it stands and the exit code is 2."""
 
 import difflib
+import json
+import os
 import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 
 class UserError(Exception):
@@ -23,6 +27,8 @@ class UserError(Exception):
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "gpu": ("cuda",),
     "gpus": ("cuda", "geometry"),
+    "16": ("fp16",),
+    "32": ("fp32",),
     "nvidia": ("cuda",),
     "nccl": ("cuda",),
     "gloo": ("cpu",),
@@ -35,7 +41,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "bfloat": ("bf16",),
     "float16": ("fp16",),
     "half": ("fp16",),
-    "amp": ("fp16",),
+    "amp": ("fp16", "precision"),
     "mixed": ("bf16",),
     "distributeddataparallel": ("ddp",),
     "dataparallel": ("dp",),
@@ -68,7 +74,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "iterations": ("steps",),
     "iters": ("steps",),
     "maxsteps": ("steps",),
-    "warmup": ("warmup_steps",),
+    "warmup": ("ramp_steps", "warmup_steps"),
     "blocksize": ("seq_len",),
     "sequencelength": ("seq_len",),
     "contextlength": ("seq_len", "context"),
@@ -92,12 +98,46 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "name": ("title",),
     "jpg": ("png",),
     "json": ("jsonl",),
-    "txt": ("text",),
     "huggingface": ("hub",),
     "url": ("urls",),
-    "file": ("files",),
+    "file": ("files", "text"),
+    "txt": ("text",),
+    "gpuspernode": ("geometry",),
+    "ntasks": ("geometry",),
+    "nproc": ("geometry",),
+    "path": ("files",),
+    "type": ("source",),
+    "kind": ("source",),
+    "auto": ("auto", "derive"),
+    "deepspeedstage1": ("zero1",),
+    "deepspeedstage2": ("zero2",),
+    "deepspeedstage3": ("zero3",),
+    "deepspeedstage2offload": ("zero2-offload",),
+    "deepspeedstage3offload": ("zero3-offload",),
+    "perdevicebatchsize": ("micro_batch",),
+    "perdevicetrainbatchsize": ("micro_batch",),
+    "walltime": ("time_limit",),
+    "timeout": ("time_limit",),
+    "ram": ("memory_per_device",),
+    "zerostage": ("strategy",),
+    "parallelism": ("strategy",),
+    "epochs": ("steps",),
+    "crossentropy": ("plain",),
+    "spawn": ("fresh",),
+    "fork": ("forked",),
+    "description": ("title",),
+    "include": ("cells",),
+    "license": ("licence",),
+    "max": ("at_most",),
+    "maximum": ("at_most",),
+    "min": ("at_least",),
+    "minimum": ("at_least",),
+    "nsight": ("nsys",),
+    "nsightsystems": ("nsys",),
+    "pytorch": ("torch.profiler",),
+    "kineto": ("torch.profiler",),
 }
-CUTOFF = 0.6  # of difflib's ratio: below, the nearest name is no help
+CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
@@ -120,8 +160,83 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     for meaning in SYNONYMS.get(letters, ()):
         if _letters(meaning) in by_letters:
             return by_letters[_letters(meaning)]
-    close = difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
-    return by_letters[close[0]] if close else None
+    close = []
+    if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
+        close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
+    close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
+    if not close and len(letters) >= 3:
+        near = [choice for choice in by_letters if edits(letters, choice) <= (2 if len(letters) >= 5 else 1)]
+        close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
+    return by_letters[close[0]] if close else _by_words(str(name)[:200], by_letters)
+
+
+def edits(a: str, b: str) -> int:
+    """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
+    if abs(len(a) - len(b)) > 2:
+        return 3
+    two_before, before = [0], list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        row = [i]
+        for j, y in enumerate(b, start=1):
+            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
+            row.append(min(least, two_before[j - 2] + 1) if swapped else least)
+        two_before, before = before, row
+    return min(before[-1], 3)
+
+
+def _by_words(name: str, by_letters: dict[str, str]) -> str | None:
+    """Of `memory` the one name that has this word, memory_per_device; of `num_gpus` what `gpus` stands for."""
+    if "/" in name:
+        return None
+    words = _words(name)
+    long = {word for word in words if len(word) >= 4}
+    sharing = [choice for choice in by_letters.values() if "/" not in choice and long & set(_words(choice))]
+    if len(sharing) == 1:
+        return sharing[0]
+    parts = ["".join(words[i : i + n]) for n in range(len(words), 0, -1) for i in range(len(words) - n + 1)]
+    meanings = [_letters(meaning) for part in parts for meaning in SYNONYMS.get(part, ())]
+    return next((by_letters[meaning] for meaning in meanings if meaning in by_letters), None)
+
+
+def _words(name: str) -> list[str]:
+    """`trainBatch_size` in lower case and in parts: train, batch, size."""
+    return [word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)]
+
+
+def path_fault(path: Path) -> str:
+    """What is wrong with a path that is neither a regular file nor a folder, with the nearest one that is there.
+
+    Empty where nothing is: `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, ...`.
+    """
+    if path.is_file() or path.is_dir():
+        return ""
+    if path.is_symlink():
+        return f" is a link to {os.readlink(path)}, which leads nowhere"
+    if not path.exists():
+        return f": no such file or folder.{nearest_path(path)}"
+    kinds = {"is_fifo": "pipe", "is_socket": "socket", "is_char_device": "device", "is_block_device": "device"}
+    kind = next((word for name, word in kinds.items() if getattr(path, name)()), "special file")
+    return f" is a {kind}, not a regular file"
+
+
+def nearest_path(path: Path) -> str:
+    """` Did you mean "results/demo"?` for resluts/demo; else what is in the folder down to which the path is right."""
+    place = Path(path.anchor)
+    for part in path.parts[1 if path.anchor else 0 :]:
+        if part == ".." or (place / part).exists():
+            place /= part
+            continue
+        try:
+            names = sorted(child.name for child in islice(place.iterdir(), 10_000) if not child.name.startswith("."))
+        except OSError:
+            return ""
+        meant = nearest_name(part, names)
+        if meant is None:
+            more = ", ..." if len(names) > 10 else ""
+            return f" In {place}: {shortened(', '.join(names[:10]), 300)}{more}" if names else f" {place} is empty"
+        place /= meant
+    return f' Did you mean "{place}"?' if place != path else ""
 
 
 def _letters(text: str) -> str:
@@ -129,10 +244,48 @@ def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold()) or text
 
 
+def printable(text: str, besides: str = "") -> str:
+    """The text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
+    return "".join(
+        c if c.isprintable() or c in besides else c.encode("unicode_escape", "replace").decode() for c in text
+    )
+
+
 def shortened(value: object, limit: int = 80) -> str:
     """A value in a message: printable, and not longer than `limit` characters."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in str(value)[:1000])
+    text = printable(str(value)[:1000])
     return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def first_fault(error: Any) -> str:
+    """What the first fault of a file of records is, in words, from the exception that reading it raised.
+
+    `window.steps is missing`, `window.steps cannot be "x"; allowed: a valid integer`, `no JSON, or cut off (...)`.
+    """
+    if not hasattr(error, "errors"):
+        text = shortened(" ".join(str(error).split()), 200)
+        if isinstance(error, json.JSONDecodeError):
+            return f"no JSON, or cut off ({text})"
+        return f"it has no {text}" if isinstance(error, KeyError) else text
+    faults = error.errors()
+    unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
+    first = faults[0]
+    # Of a union, the name of the alternative stands before the place.
+    *around, name = [str(part) for part in first["loc"] if part not in ("ok", "failed")] or [""]
+    place = ".".join([*around, name])
+    if first["type"] == "missing":
+        misspelt = [str(loc[-1]) for loc in unknown if loc[:-1] == first["loc"][:-1]]
+        similar = nearest_name(name, misspelt)
+        return shortened(f"{place} is missing" + (f'; it has "{similar}" instead' if similar else ""), 300)
+    if first["type"] == "extra_forbidden":
+        return shortened(f"unknown key {place}", 300)
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "json_invalid":
+        return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
+    allowed = message.removeprefix("Input should be ").partition(",")[0]
+    if place and allowed != message.partition(",")[0]:
+        return f"{shortened(place, 100)} cannot be {shortened(repr(first['input']), 80)}; allowed: {allowed}"
+    return shortened(f"{place}: {message}" if place else message, 300)
 
 
 def missing(path: Path) -> UserError:

@@ -1,18 +1,34 @@
 """Writing results: whole files or none, and nothing private in them."""
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, damaged, first_fault, missing, nearest_path, path_fault
 
+Parsed = TypeVar("Parsed")
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+LEAST_FREE = 1 << 20  # bytes; a disk with less has no room for a result
+# What the system says of a path -> what it means for whoever gave it.
+PATH_FAULTS = {
+    errno.EISDIR: "is a folder; a file is expected",
+    errno.ENOTDIR: "leads through a file as if it were a folder",
+    errno.EACCES: "this user may not read or write it (ls -ld shows who may)",
+    errno.EPERM: "this user may not read or write it (ls -ld shows who may)",
+    errno.ELOOP: "is a link that leads back to itself",
+    errno.ENAMETOOLONG: "the name is longer than a file system takes",
+    errno.EROFS: "is on a disk that cannot be written",
+    errno.ENXIO: "is a device or a socket, not a regular file",
+}
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
 
 
@@ -74,14 +90,65 @@ def write_json(path: Path, data: Any) -> None:
 def read_regular(path: Path) -> bytes:
     """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end."""
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is not a regular file")
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     return path.read_bytes()
+
+
+def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
+    """What `parse` makes of a file that the workflow wrote.
+
+    Raises UserError, with the command that makes the file again, where it is missing or not what was written.
+    """
+    if not path.exists():
+        raise missing(path)
+    try:
+        return parse(read_regular(path))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise damaged(path, first_fault(error)) from None
+
+
+def os_fault(error: OSError) -> str:
+    """What was read or written, and why that failed, in words."""
+    if error.filename is None:
+        return f"output: {error.strerror or error}"
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else Path("output")
+    if error.errno in DISK_FULL:
+        return full_disk_text(path)
+    if error.errno == errno.ENOENT:
+        return f"{path}: no such file or folder.{nearest_path(path)}"
+    return f"{path}: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
 
 
 def sha256_of(path: Path) -> str:
     """The checksum of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+REMEDY = (
+    "results/downloads and results/*/traces/*/raw may be deleted, they are made again when they are needed; or let "
+    "results be a link to a larger disk"
+)
+
+
+def full_disk_text(path: Path, remedy: str = REMEDY) -> str:
+    """What to say of a write to `path` that found the disk full: the target, and what to free (`remedy`)."""
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    return (
+        f"{path}: the disk is full ({shutil.disk_usage(place).free:,} bytes are free). Make room, then run the same "
+        f"command again: {remedy}"
+    )
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Whether the disk of `folder` has no room for a result."""
+    return shutil.disk_usage(folder).free < LEAST_FREE
+
+
+def disk_filled_up(lines: Iterable[str], folder: Path) -> bool:
+    """Whether a program that printed `lines` has failed because the disk of `folder` is full, and no other one."""
+    text = "\n".join(lines)
+    return os.strerror(errno.EDQUOT) in text or (os.strerror(errno.ENOSPC) in text and disk_is_full(folder))
 
 
 def scrub(text: str) -> str:

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from synthetic import campaign, rewrite, write_failure, write_run
+from synthetic import campaign, cells, rewrite, write_failure, write_run
 
-from scalebench.analysis.ab_comparison import comparison_report, read_pairs
+from scalebench.analysis.ab_comparison import comparison_report, read_pairs, same
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.campaign.cells import arms
 
@@ -30,7 +30,7 @@ def make(tmp_path):
         (tmp_path / "pairs.json").write_text(json.dumps({"comparison": "fused", "pairs": entries}))
         pairs = read_pairs(tmp_path / "pairs.json")
         findings = campaign_findings("c", [], (), {"fused": pairs})
-        entry = comparison_report("c", {"fused": (a, b, pairs)}, findings)["comparisons"][0]
+        entry = comparison_report("c", {"fused": (a, b, pairs)}, findings, cells())["comparisons"][0]
         return entry | {"all_findings": findings}
 
     return run
@@ -89,3 +89,22 @@ def test_pairs_with_a_failed_run_are_left_out_and_counted(make, tmp_path):
     found = make(change=fail)
     assert found["status"] == "incomplete"
     assert "oom" in found["why"]
+
+
+def test_arms_have_their_rates_and_the_cells_that_do_the_same_work(make):
+    arms_of = make(effect=2)["arms"]
+    assert (arms_of["a"]["tokens_per_s"]["n"], arms_of["b"]["tokens_per_s"]["n"]) == (11, 5)
+    assert arms_of["b"]["tokens_per_s"]["value"] > 1.5 * arms_of["a"]["tokens_per_s"]["value"]
+    assert arms_of["a"]["same_work"] == [], "no cell goes without the fused optimizer"
+    assert arms_of["b"]["same_work"] == ["ddp-n1x1"]
+
+
+def test_on_one_device_the_strategy_may_differ_and_nothing_else():
+    one, two = cells(vary={"geometry": ["1x1", "1x2"], "strategy": ["ddp"]})
+    other_one, other_two = cells(vary={"geometry": ["1x1", "1x2"], "strategy": ["fsdp"]})
+    assert same(one, one)
+    assert same(one, other_one)
+    assert not same(two, other_two)
+    assert not same(one, two)
+    (seeded,) = cells(vary={"geometry": ["1x1"], "strategy": ["fsdp"], "seed": [7]})
+    assert not same(one, seeded)

@@ -89,3 +89,14 @@ def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
         compare_external(tmp_path / "notes.txt", two[0], [])
     with pytest.raises(UserError, match='there is no field "wrld"'):
         compare_external(*two, ["wrld"])
+
+
+def test_lines_of_a_log_that_a_document_quotes_are_no_run_to_compare(tmp_path, two):
+    """Others of its lines may be left out."""
+    line = "step {k:4} | loss: {loss:.6f} | lr 6.0e-04 | norm: 1.2 | dt: 100.00ms | tok/sec: 5120.00"
+    lines = "\n".join(line.format(k=k, loss=4 - k / 10) for k in range(8))
+    (two[0] / "README.md").write_text(f"It prints\n```\n{lines}\n```\n")
+    assert compare_external(*two, ["world_size"]).runs == (3, 3)
+    (two[0] / "train.log").write_text(lines)
+    with pytest.raises(UserError, match="several kinds of runs"):
+        compare_external(*two, ["world_size"])

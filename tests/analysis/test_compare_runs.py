@@ -98,10 +98,10 @@ def test_a_copied_run_gives_no_ratio(two):
 
 
 def test_campaigns_are_compared_cell_by_cell(tmp_path):
-    for side, factor in (("a", 1.0), ("b", 0.9)):
+    for seed, (side, factor) in enumerate((("a", 1.0), ("b", 0.9))):
         for c in cells(vary={"geometry": ["1x1", "1x2"] if side == "a" else ["1x1", "1x4"]}):
             for k in (1, 2, 3):
-                write_run(tmp_path / side / "runs", c, k, factor * 0.1 / c.batch.n_devices)
+                write_run(tmp_path / side / "runs", c, k, factor * 0.1 / c.batch.n_devices, seed=seed)
     found, alone = compare_results(tmp_path / "a", tmp_path / "b", [])
     assert [c.ratio for c in found] == [pytest.approx(1 / 0.9, rel=0.02)]
     assert alone == ["ddp-n1x2", "ddp-n1x4"]

@@ -43,6 +43,13 @@ def test_long_series_are_thinned_and_keep_their_end(tmp_path):
     assert table["step"].max() == 3 * POINTS - 1
 
 
+def test_a_series_that_lacks_steps_ends_no_report(runs):
+    """The missing step is a finding (figure-not-reproduced); the table ends where the shortest series does."""
+    runs[0] = rewrite(runs[0], None, lambda frame: frame[frame["step"] != 34])
+    table = losses_table(curves_of(measured_by_cell(runs)))
+    assert table.groupby("cell")["step"].max().to_dict() == {"ddp-n1x1": 33, "ddp-n1x2": 34}
+
+
 def test_time_to_a_loss_is_the_time_of_the_first_step_below_it(runs):
     found = times(runs, 6.745)  # smoothed: 7.04 - 0.02 x step, so step 15, the eleventh of the window
     assert found["ddp-n1x1"].seconds.value == pytest.approx(1.1)

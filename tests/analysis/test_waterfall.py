@@ -10,13 +10,14 @@ from scalebench.analysis.waterfall import shares, waterfall_report
 from scalebench.audit.campaign.all_checks import audit
 
 
-def step(wall, compute, exposed, wait, hidden=0.0):
+def step(wall, compute, exposed, wait, hidden=0.0, exposed_wait=None):
     return {
         "wall_ms": wall,
         "compute_ms": compute,
         "communication_ms": exposed + hidden,
         "exposed_ms": exposed,
         "wait_ms": wait,
+        "exposed_wait_ms": wait if exposed_wait is None else exposed_wait,
         "idle_ms": wall - compute - exposed,
     }
 
@@ -55,7 +56,7 @@ def test_known_parts_are_recovered_and_sum_to_the_step(tmp_path):
     assert entry["ideal_ms"] == pytest.approx(50)
     found = ms(entry)
     assert found["smaller local batch"] == pytest.approx(5)
-    assert found["exposed communication"] == pytest.approx(70 * 16 / 140)
+    assert found["exposed transfer"] == pytest.approx(70 * 16 / 140)
     assert found["waiting for the slowest rank"] == pytest.approx(70 * 8 / 140)
     assert found["waiting for data"] == pytest.approx(70 / 500 - 50 / 500)
     assert found["host gaps"] == pytest.approx((70 * 16 / 140 - 70 / 500) - (50 * 0.1 - 50 / 500))
@@ -69,7 +70,7 @@ def test_what_was_not_measured_is_unknown_and_stays_in_the_unexplained(tmp_path)
     found = ms(entry)
     assert [name for name, value in found.items() if value is None] == [
         "smaller local batch",
-        "exposed communication",
+        "exposed transfer",
         "waiting for the slowest rank",
         "host gaps",
     ]
@@ -89,7 +90,27 @@ def test_weak_scaling_has_no_smaller_batch(tmp_path):
 def test_a_trace_that_does_not_carry_it_is_no_zero():
     assert shares([]) is None
     assert shares([step(100, 60, 30, 0) | {"wait_ms": None}]) is None
-    assert shares([step(100, 60, 10, 30)]).wait == pytest.approx(0.1), "no more than what is exposed"
+
+
+def test_waiting_behind_computation_costs_nothing(tmp_path):
+    """Of 30 ms of waiting 20 are hidden: 10 of the 24 exposed ones are waiting, 14 transfer."""
+    hidden = step(140, 100, 24, 30, hidden=26, exposed_wait=10)
+    assert shares([hidden]).exposed_wait == pytest.approx(10 / 140)
+    assert shares([hidden]).transfer_exposed == pytest.approx(14 / 20)
+    times = {("1x1", 16): 100, ("1x2", 16): 70}
+    (entry,) = report(tmp_path, times, {"ddp-n1x2": [hidden]})
+    assert ms(entry)["exposed transfer"] == pytest.approx(7)
+    assert ms(entry)["waiting for the slowest rank"] == pytest.approx(5)
+    assert entry["n"] == 2
+
+
+def test_an_older_summary_does_not_tell_exposed_waiting_apart(tmp_path):
+    older = {name: value for name, value in step(140, 100, 24, 8, hidden=26).items() if name != "exposed_wait_ms"}
+    times = {("1x1", 16): 100, ("1x2", 16): 70}
+    (entry,) = report(tmp_path, times, {"ddp-n1x2": [older]})
+    assert ms(entry)["exposed communication"] == pytest.approx(12)
+    assert ms(entry)["waiting for the slowest rank"] is None
+    assert total(entry) == pytest.approx(70)
 
 
 def test_a_step_of_documents_is_as_long_as_its_samples_take():

@@ -48,15 +48,25 @@ FINDING = {
     "campaign/optimizer.py",
     "campaign/question.py",
     "campaign/repeats.py",
+    "campaign/shared_jobs.py",
+    "campaign/slurm_request.py",
     "campaign/unmeasured.py",
     "campaign/validation_messages.py",
+    "campaign/value_hints.py",
     "campaign/yaml_loader.py",
     "errors.py",
     "report/chart_catalog.py",
 }
 
 # Programs that a command starts as processes of their own.
-PROCESSES = ("launch/torchrun.py", "launch/forked.py", "launch/fork_server.py", "machine/network.py")
+PROCESSES = (
+    "launch/torchrun.py",
+    "launch/forked.py",
+    "launch/fork_server.py",
+    "launch/stage_server.py",
+    "launch/stage_client.py",
+    "machine/network.py",
+)
 
 
 def rules() -> dict[str, str]:
@@ -117,8 +127,7 @@ RULES = [
     "corpus_tokenise",
     "train",
     "reference",
-    "same_allocation",
-    "copy_run",
+    "shared_job",
     "collect",
     "findings",
     "look",
@@ -171,7 +180,7 @@ def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
     unused = {p for p in listed(rule) if p.endswith(".py")} - used(rule)
     if rule in (
         "train",
-        "same_allocation",
+        "shared_job",
         "pairs",
         "trace_capture",
         "sweep",

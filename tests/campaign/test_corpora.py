@@ -22,7 +22,7 @@ from scalebench.errors import UserError
         ("text", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text file in UTF-8: it holds zero bytes"),
         ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
         ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
-        ("jsonl", b'["a", "list"]\n["x"]\n', "line 1 must be an object"),
+        ("jsonl", b'["a", "list"]\n["x"]\n', "is a JSON list"),
         ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
         ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
         ("parquet", b"PAR1 but no more", "cannot be read as parquet"),
@@ -41,7 +41,7 @@ def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
         ("text", b"\xff\xfe is replaced later"),
         ("text", gzip.compress(b"packed")),
         ("jsonl", b'\n\n{"text": "x"}\n'),
-        ("jsonl", b'{"text": "a line longer than what is looked at' + b"x" * 70_000),
+        ("jsonl", b'{"text": "a line longer than what is looked at' + b"x" * 70_000 + b'"}'),
     ],
 )
 def test_files_that_may_be_one(tmp_path, source, content):

@@ -47,6 +47,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "unknown strategy in vary": ("title: x\nvary:\n  strategy: [dp3]\n", ["line 3", "vary.strategy[0]", "ddp"]),
     "unknown model": ("title: x\nworkload:\n  model: gpt2-smal\n", ["line 3", "workload.model", '"gpt2-small"']),
     "a name in capitals": ("title: x\nworkload:\n  corpus: Python-Docs\n", ["line 3", 'Write "python-docs".']),
+    "several values where one goes": (
+        "title: x\nexecution:\n  strategy: [ddp, zero3]\n",
+        ["line 3", "Several values go under vary: {strategy: [ddp, zero3]}."],
+    ),
     "a list of one": ("title: x\nexecution:\n  device: [cpu]\n", ["line 3", "auto; cpu; cuda. Write cpu."]),
     "unknown corpus": ("title: x\nworkload:\n  corpus: python-doc\n", ['no corpus "python-doc"', '"python-docs"']),
     "not a number": (
@@ -58,7 +62,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "yes is no number": ("title: x\nrepeats: yes\n", ["line 2", 'repeats cannot be "yes"']),
     "bad batch word": (
         "title: x\nwork:\n  micro_batch: auto\n",
-        ["line 3", "work.micro_batch", "whole number >= 1 and <= 1000000000; derive"],
+        ["line 3", "work.micro_batch", "whole number >= 1 and <= 1000000000 (samples); derive"],
     ),
     "bad geometry": ("title: x\nexecution:\n  geometry: 2\n", ["line 3", "execution.geometry", "1x2 or 2x4"]),
     "zero devices": ("title: x\nexecution:\n  geometry: 1x0\n", ["line 3", 'execution.geometry cannot be "1x0"']),

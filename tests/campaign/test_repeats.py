@@ -65,7 +65,7 @@ def test_a_number_is_a_number(load):
         ("{resolve: 0 %}", "0 % is never resolved"),
         ("{resolve: 3 %, at_least: 12}", "at_least 12 must be less than at_most 12"),
         ("{resolve: 3 %, at_least: 2}", "repeats.at_least cannot be 2; allowed: a whole number >= 3"),
-        ("{resolve: 3 percent}", "allowed: text like 2 %"),
+        ("{resolve: 3 percent}", "allowed: a percentage below 100 % like 2 %"),
         ("{resolve: 3 %, minutes: 0}", "repeats.minutes cannot be 0; allowed: a number > 0"),
         ("{resolv: 3 %}", 'Did you mean "resolve"?'),
         ("{resolve: 3 %, at_most: 10000}\nvary: {seed: [1,2,3,4,5,6,7,8,9,10,11]}", "110,000 runs"),

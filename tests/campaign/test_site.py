@@ -16,6 +16,8 @@ def test_a_site_is_what_its_profile_says():
     ("config", "message"),
     [
         ({"gpu_typ": "h100"}, 'unknown key "gpu_typ" under config of the profile. Did you mean "gpu_type"?'),
+        ({"anonymus": True}, 'Did you mean "anonymous"?'),
+        ({"repeats": 5}, "write it into config/campaigns/NAME.yaml"),
         ({"scheduler": "slrm"}, 'scheduler is "slrm". Did you mean "slurm"?'),
         ({"exclusive": "perhaps"}, 'exclusive is "perhaps"; allowed: true, false'),
         ({"gpu_type": "h100; rm"}, "gpu_type"),

@@ -4,6 +4,7 @@ import argparse
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,10 @@ def test_every_argument_is_explained(name):
 
 
 @pytest.mark.parametrize("name", FOR_PEOPLE)
-def test_a_command_for_people_has_an_example_that_parses(name):
+def test_a_command_for_people_has_an_example_that_parses(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("nccl.log", "topo.xml", "all_reduce.json", "all_gather.json"):  # that examples read
+        Path(file).touch()
     epilog = COMMANDS[name].epilog or ""
     lines = [line.partition("#")[0].strip() for line in epilog.splitlines()]
     examples = [shlex.split(line.partition(">")[0]) for line in lines if line.startswith(name)]
@@ -45,7 +49,7 @@ def test_a_command_for_people_has_an_example_that_parses(name):
         (["campaing"], 'Did you mean "campaign"?'),
         (["campaign", "vaildate"], 'Did you mean "validate"?'),
         (["audit", "results", "--jsno"], 'Did you mean "--json"?'),
-        (["stage", "train", "x.yaml", "c", "--tokens", "t", "--out", "o", "--repeat", "0"], "1 to 1000000"),
+        (["stage", "train", "x.yaml", "c", "--tokens", ".", "--out", "o", "--repeat", "0"], "1 to 1,000,000"),
         (["audit", ""], "a path is empty"),
     ],
 )
@@ -58,7 +62,7 @@ def test_a_wrong_word_is_answered_with_the_nearest(words, hint):
 
 def test_explain_prints_an_index_then_a_page():
     index = subprocess.run([sys.executable, "-m", "scalebench", "explain"], capture_output=True, text=True)
-    assert len(index.stdout.splitlines()) < 150
+    assert len(index.stdout.splitlines()) < 200, "a line for each code"
     assert "super-linear" in index.stdout
     page = subprocess.run(
         [sys.executable, "-m", "scalebench", "explain", "super-linear"], capture_output=True, text=True
@@ -72,11 +76,3 @@ def test_a_closed_pipe_ends_quietly(repository):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=repository)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
-
-
-def test_a_copy_of_nothing_is_refused(tmp_path):
-    words = ["stage", "copy_run", str(tmp_path / "nothing"), "--out", str(tmp_path / "out")]
-    done = subprocess.run([sys.executable, "-m", "scalebench", *words], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "there is no run in this folder" in done.stderr
-    assert not (tmp_path / "out").exists()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from faults import planted, planted_settings, planted_work, ranks  # noqa: F401  (they register)
+from faults import planted, planted_blind_spots, planted_settings, planted_unnoticed, planted_work, ranks  # noqa: F401  (they register)
 
 from scalebench.audit.campaign.all_checks import audit
 
@@ -16,6 +16,7 @@ OF_A_BUSY_MACHINE = {
     "process-starved",
     "process-idle",  # ranks that wait for one that was starved
     "step-stalled",
+    "steps-shift",
     "ranks-start-apart",
     "ranks-slow-by-turns",
 }

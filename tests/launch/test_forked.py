@@ -53,16 +53,30 @@ def test_a_server_that_cannot_start_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     with pytest.raises(OSError, match="no_such_library"):
-        connect(["no_such_library"])
+        connect([["no_such_library"]])
+    with pytest.raises(OSError, match="no_such_library"), connect([["json"], ["no_such_library"]]):
+        pass
+
+
+def test_a_server_with_more_libraries_is_a_copy_of_one_with_fewer(monkeypatch, tmp_path):
+    """It serves on, and those that wait for the output of its first client do not wait for it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    code = "from scalebench.launch.forked import connect; connect([['json'], ['csv']]).close()"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=os.environ, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert socket_path([["json"]]).exists()
+    assert socket_path([["json"], ["csv"]]).exists()
 
 
 def test_servers_are_private_to_user_libraries_and_environment(monkeypatch):
-    first = socket_path(["numpy"])
+    first = socket_path([["numpy"]])
     assert first.parent.stat().st_mode & 0o077 == 0
-    assert first == socket_path(["numpy"])
-    assert first != socket_path(["numpy", "deepspeed"])
+    assert first == socket_path([["numpy"]])
+    assert first != socket_path([["numpy"], ["deepspeed"]])
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
-    assert first != socket_path(["numpy"])
+    assert first != socket_path([["numpy"]])
 
 
 def test_the_client_imports_only_the_standard_library():

@@ -50,6 +50,45 @@ def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: *** STEP 5.2 ON n1 CANCELLED AT 2026-11-22T10:58:57 DUE TO TIME LIMIT ***",
+        "srun: error: Unable to create step for job 5: Job/step already completing or completed",
+    ],
+)
+@pytest.mark.fault(
+    "Slurm's time limit cuts off a job of several runs",
+    "no row for the run that it cut, nor for those that follow: the next job makes them",
+    cluster=True,
+)
+def test_a_run_that_the_end_of_its_job_cuts_off_is_no_failed_run(monkeypatch, tmp_path, tokens, cell, line):
+    in_job(monkeypatch, "n1")
+    monkeypatch.setattr("scalebench.launch.attempt.run_watched", lambda *arguments: launch.Outcome(1, False, [line]))
+    with pytest.raises(Interrupted, match="left to the next job"):
+        launch.run_one_of_several(cell, "c", 1, tokens, tmp_path / "rep1", 60)
+    assert not (tmp_path / "rep1/training_metrics.json").exists()
+    assert launch.run_cell(cell, "c", 1, tokens, tmp_path / "alone", 60).failure.failure_class == "timeout"
+
+
+@pytest.mark.parametrize(("state", "ended"), [("COMPLETING", True), ("CANCELLED", True), ("RUNNING", False)])
+def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
+    monkeypatch, tmp_path, tokens, cell, state, ended
+):
+    """On another node they are told to end before the launcher is."""
+    in_job(monkeypatch, "n1")
+    monkeypatch.setattr(slurm, "describe", lambda job, patience: {"JobState": state})
+    outcome = launch.Outcome(1, False, ["ConnectionError: closed by peer"])
+    monkeypatch.setattr("scalebench.launch.attempt.run_watched", lambda *arguments: outcome)
+    if ended:
+        with pytest.raises(Interrupted, match="Slurm has ended the job"):
+            launch.run_cell(cell, "c", 1, tokens, tmp_path, 60)
+        assert not (tmp_path / "training_metrics.json").exists()
+        assert "nothing of this run was published" in (tmp_path / "train.log").read_text()
+    else:
+        assert launch.run_cell(cell, "c", 1, tokens, tmp_path, 60).failure.failure_class == "crash"
+
+
 @pytest.mark.fault(
     "a node is lost in a job of several runs", "a row for this run; the others are left to the next job", cluster=True
 )

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from scalebench.launch.supervise import run_watched
+from scalebench.launch.supervise import Interrupted, run_watched
 
 
 def alive(marker: str) -> bool:
@@ -33,6 +34,13 @@ def test_output_goes_to_the_log_without_places_of_this_machine(tmp_path):
     assert outcome.exit_code == 0
     assert outcome.tail == ["from ."]
     assert (tmp_path / "log").read_text() == "from .\n"
+
+
+@pytest.mark.fault("the log of a run is on a full disk", "the ranks go on: their output is still read")
+def test_a_log_that_cannot_be_written_stops_nobody():
+    """More than a pipe holds: a program whose output nobody reads stands still."""
+    outcome = run_watched(python("print('line\\n' * 50_000, 'end')"), dict(os.environ), Path("/dev/full"), 20)
+    assert (outcome.exit_code, outcome.timed_out, outcome.tail[-1]) == (0, False, " end")
 
 
 def test_the_whole_group_ends_at_the_limit(tmp_path):
@@ -79,6 +87,18 @@ def test_a_signal_stops_the_run_and_leaves_nothing_running(tmp_path, number):
     assert launcher.wait(10) == 128 + number
     assert "stopped by SIG" in launcher.stdout.read()
     assert gone(marker, 1)
+
+
+def test_ranks_that_are_ended_together_with_the_launcher_have_not_failed(tmp_path):
+    """As Slurm ends a job: the signal reaches all at once, and the ranks may be gone before the launcher looks."""
+    code = "import os, signal, sys; os.kill(os.getppid(), signal.SIGTERM); sys.exit(1)"
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        run_watched(python(code), dict(os.environ), tmp_path / "log", 60)
+
+
+def test_a_run_that_is_done_when_the_signal_comes_is_done(tmp_path):
+    code = "import os, signal; os.kill(os.getppid(), signal.SIGTERM)"
+    assert run_watched(python(code), dict(os.environ), tmp_path / "log", 60).exit_code == 0
 
 
 @pytest.mark.fault("the launcher's parent is killed", "the run ends with it")

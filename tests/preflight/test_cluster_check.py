@@ -21,16 +21,19 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
     """A check on a cluster whose commands answer so; the checks as text."""
     answers = {"sinfo": sinfo, "scontrol": CONFIG.format(age=age), "sacctmgr": limits}
     monkeypatch.setattr(slurm, "run_command", lambda *command: answers.get(command[0], ""))
-    monkeypatch.setattr(cluster_check, "run_command", lambda *command: answers.get(command[0], ""))
     monkeypatch.setattr(slurm_plugin_guard, "accounting", lambda: sacct)
     monkeypatch.setattr(slurm_plugin_guard, "has_sacct", lambda: sacct)
-    monkeypatch.setattr(slurm_test_only, "_refusal", lambda line: None)
+    monkeypatch.setattr(slurm_test_only, "why_refused", lambda line: None)
     monkeypatch.setattr(cluster_check, "_nodes", lambda *arguments: [])
     (tmp_path / "profile.v9+.yaml").write_text(profile)
     own = cells(vary={"geometry": ["1x1", "2x1"]})
     given = campaign(compare=COMPARE, vary={"geometry": ["1x1", "2x1"]})
     loaded = SimpleNamespace(
-        campaign=given, cells=own, comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))}, traced=own
+        campaign=given,
+        cells=own,
+        comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))},
+        traced=own,
+        shared_jobs={},
     )
     return [str(check) for check in cluster_check.check(tmp_path, tmp_path / "results", loaded)]
 

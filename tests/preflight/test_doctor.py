@@ -24,6 +24,7 @@ def sample(power=300.0, clock=1755.0):
     ("verdict", "status", "evidence"),
     [
         (doctor_cpu.judge_cores(8, None), "PASS", "8 cores"),
+        (doctor_cpu.judge_cores(8, None, 2), "PASS", "8 logical CPUs, 2 hardware threads per core"),
         (doctor_cpu.judge_cores(8, 2.0), "FAIL", "grants the time of 2"),
         (doctor_cpu.judge_steal(0.0, 2100.0), "PASS", "2100 MHz"),
         (doctor_cpu.judge_steal(0.2, None), "FAIL", "20.0% of the CPU time"),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from scalebench.errors import UserError
+from scalebench.machine import slurm
 from scalebench.preflight import slurm_plugin_guard
 
 
@@ -74,6 +75,15 @@ def test_a_preempted_job_is_sent_again_unless_slurm_does():
     assert heard([{"7": "PREEMPTED"}], requeue=True) == [{"7": "PREEMPTED"}]
 
 
+@pytest.mark.fault("so little memory that Slurm ends the launcher as well", "the console says what to raise")
+def test_a_job_without_memory_for_its_launcher(capsys):
+    ended = {"7": "OUT_OF_MEMORY", "8": "FAILED"}
+    assert heard([{"7": "RUNNING"}, ended, ended])[-1] == ended
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("job 7 was ended by Slurm: it took more memory than it had asked for.")
+    assert "Raise resources.memory_per_device" in line
+
+
 @pytest.mark.fault("the cluster forgets a job before anybody looked", "its files decide")
 def test_the_end_of_a_job_that_the_cluster_has_forgotten_is_heard_of():
     assert heard([{"7": "RUNNING", "8": "RUNNING"}, None, {"8": "RUNNING"}])[-1] == {"7": "UNKNOWN", "8": "RUNNING"}
@@ -95,7 +105,7 @@ def test_the_plugin_asks_through_us(plugin, monkeypatch):
 def test_jobs_of_an_earlier_snakemake_here_are_ended_first(monkeypatch, tmp_path):
     """They would start, or publish, behind the back of this one's."""
     queue = f"12|{tmp_path}|rule_train_wildcards_x\n13|/elsewhere|rule_train\n14|{tmp_path}|a job of the user's own"
-    monkeypatch.setattr(slurm_plugin_guard, "run_command", lambda *command: queue)
+    monkeypatch.setattr(slurm, "run_command", lambda *command: queue)
     monkeypatch.setattr(slurm_plugin_guard, "status_check_problem", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
     assert slurm_plugin_guard.left_in_queue(tmp_path) == ["12"]

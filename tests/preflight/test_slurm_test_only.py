@@ -6,6 +6,7 @@ import pytest
 from synthetic import campaign, cells
 
 from scalebench.campaign.cells import arms
+from scalebench.campaign.shared_jobs import shared_jobs, shares_jobs
 from scalebench.errors import UserError
 from scalebench.preflight import slurm_test_only
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
@@ -28,6 +29,7 @@ def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
         cells=own,
         comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))},
         traced=own[:1] if traced else [],
+        shared_jobs={job.name: job for job in shared_jobs(given, lambda repeat: own)} if shares_jobs(given) else {},
     )
 
 
@@ -50,6 +52,15 @@ def test_the_question_holds_what_the_profile_says(tmp_path, changed):
         ),
         *("--mem=8000", "--time=17", "--gres=gpu:h100:1", "--no-kill", "--exclusive", "--wrap=true"),
     ]
+
+
+def test_a_replay_asks_for_one_node_whatever_its_cell_has():
+    """It is one process."""
+    by_rule = {
+        rule: request for rule, request, *_ in slurm_test_only.requests(loaded_campaign(vary={"geometry": ["2x4"]}))
+    }
+    assert (by_rule["train"].nodes, by_rule["reference"].nodes) == (2, 1)
+    assert by_rule["reference"].mem_mb == by_rule["train"].mem_mb
 
 
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
@@ -80,6 +91,20 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
     assert (second.who, second.jobs, answers[1]) == ("the 4 pairs of fused", 1, "Requested time limit is invalid")
     assert slurm_test_only.describe_request(second.job).endswith("for 136 minutes")
     assert first.node_hours == pytest.approx(6 * 17 / 60)
+
+
+def test_several_runs_in_one_job_are_asked_about_with_the_time_of_all(tmp_path):
+    resources = {"time_limit": 8, "minutes_per_job": 60}
+    loaded = loaded_campaign(vary={"geometry": ["1x1", "2x4"]}, repeats=8, resources=resources)
+    requests = slurm_test_only.queue_requests(loaded, profile(tmp_path, "default-resources: {slurm_partition: gpu}\n"))
+    shared = [request for request in requests if request.rule == "shared_job"]
+    assert not [request for request in requests if request.rule == "train"]
+    assert [(r.job.nodes, r.job.runtime, r.jobs, r.names) for r in shared] == [
+        (1, 60, 1, ("the 6 runs of job 1x1-rep1-6",)),
+        (1, 20, 1, ("the 2 runs of job 1x1-rep7-8",)),
+        (2, 60, 1, ("the 6 runs of job 2x4-rep1-6",)),
+        (2, 20, 1, ("the 2 runs of job 2x4-rep7-8",)),
+    ]
 
 
 def test_a_trace_is_a_job_too(tmp_path):

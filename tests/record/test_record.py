@@ -48,6 +48,29 @@ def test_steps_keep_their_digits(tmp_path):
     pd.testing.assert_frame_equal(again, frame[list(again)], rtol=1e-8, check_dtype=False)
 
 
+def test_a_series_is_the_same_read_at_once_or_line_by_line(tmp_path):
+    text = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_text()
+    assert np.array_equal(read_steps(text), read_steps(text.replace("\n", "\r\n")))
+    diverged = text.replace(text.splitlines()[5].split(",")[5], "nan")
+    assert np.isnan(read_steps(diverged)["loss"]).any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: [*lines[:4], "window,1,x,0.1,0.1,7,1,1"],
+        lambda lines: [*lines[:2], lines[2].rpartition(",")[0], f"{lines[3]},1", *lines[4:]],
+        lambda lines: [*lines[:2], "window,1.5,0,0.1,0.1,7,1,1", *lines[3:]],
+        lambda lines: [*lines[:2], "window,1,0,fast,0.1,7,1,1", *lines[3:]],
+    ],
+    ids=["rank", "columns", "step", "time"],
+)
+def test_what_is_no_series_is_refused(tmp_path, change):
+    lines = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_text().splitlines()
+    with pytest.raises(ValueError, match=r"could not convert|invalid|columns|usecols"):
+        read_steps("\n".join(change(lines)) + "\n")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -81,11 +81,62 @@ def c_shape():
     return ModelShape(**SHAPE)
 
 
+CLASSIFYING = {"model": ENCODER, "task": "classification", "corpus": "ag-news", "seq_len": 32}
+
+
 def test_a_classifier_makes_the_same_steps(labelled):
-    workload = {"model": ENCODER, "task": "classification", "corpus": "ag-news", "seq_len": 32}
-    c = cell(workload=workload)
+    c = cell(workload=CLASSIFYING)
     reference = replay(c.config, labelled)
     assert reference.losses == pytest.approx(trained(c, labelled, 7), rel=1e-6)
+
+
+@pytest.mark.parametrize(("corpus", "keys"), [("tokens", {}), ("labelled", {"workload": CLASSIFYING})])
+def test_a_model_as_built_has_the_same_losses(request, corpus, keys):
+    """In fp32, whatever the cell's precision is; and not once its positions, or its mode, are others."""
+    import torch
+
+    from scalebench.model.build import build
+    from scalebench.trainer.first_look import losses_as_built
+
+    folder, c = request.getfixturevalue(corpus), cell(**keys, execution={"precision": "bf16"})
+    reference, file = replay(c.config, folder), open_split(folder, "train", c.workload)
+    plan, model, device = SamplePlan(file.samples, 8, c.work.seed), build(c, 4), torch.device("cpu")
+    assert losses_as_built(model, plan, file, device) == pytest.approx(reference.first_losses, rel=2e-6)
+    assert len(reference.first_losses) == 4
+    assert reference.decayed == sum(p.numel() for p in model.parameters() if p.dim() > 1)
+    positions = next(p for name, p in model.named_parameters() if "wpe" in name or name == "positions.weight")
+    with torch.no_grad():
+        positions.copy_(positions.roll(1, dims=0))
+    assert losses_as_built(model, plan, file, device) != pytest.approx(reference.first_losses, rel=2e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_an_update_is_watched(tokens, precision):
+    """The norm of the gradients is the replay's, and the factor is that of clipping; nothing is said in fp16."""
+    import torch
+
+    from scalebench.model.build import build
+    from scalebench.strategy import strategy_class
+    from scalebench.trainer.batches import Batches
+    from scalebench.trainer.update_witness import UpdateWitness
+
+    c = cell(execution={"precision": precision, "strategy": "single"}, work={"optimizer": {"max_grad_norm": 0.5}})
+    reference, file = replay(c.config, tokens), open_split(tokens, "train", c.workload)
+    strategy = strategy_class("single")(c, build(c), torch.device("cpu"))
+    batches = Batches(file, SamplePlan(file.samples, 8, c.work.seed), c.batch, range(1), torch.device("cpu"))
+    for step in range(2):
+        strategy.micro_step(batches.take(step, 0), boundary=True)
+        witness = UpdateWitness(strategy)
+        witness.before()
+        strategy.update(step)
+        witness.after()
+        if precision == "fp16":
+            assert (witness.gradient_norm, witness.scaled_by) == (None, None)
+            continue
+        norm = reference.gradient_norms[step]
+        assert witness.gradient_norm == pytest.approx(norm, rel=1e-5 if precision == "fp32" else 0.02)
+        assert norm > 0.5
+        assert witness.scaled_by == pytest.approx(0.5 / witness.gradient_norm, rel=1e-3)
 
 
 def test_a_mistake_in_the_optimizer_shows(tokens):
@@ -177,3 +228,14 @@ def test_it_imports_nothing_that_it_checks():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("scalebench"):
                 assert node.module.split(".")[1] in ("reference", "errors", "files"), f"{path}: {node.module}"
+
+
+def test_a_token_file_of_the_right_size_with_other_tokens_is_refused(tokens, tmp_path):
+    folder = tmp_path / "tokens"
+    shutil.copytree(tokens, folder)
+    Samples(folder, "train", 32, labelled=False)
+    data = bytearray((folder / "train.bin").read_bytes())
+    data[100] ^= 1
+    (folder / "train.bin").write_bytes(data)
+    with pytest.raises(UserError, match="its sha256 differs"):
+        Samples(folder, "train", 32, labelled=False)

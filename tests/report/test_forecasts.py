@@ -109,9 +109,9 @@ def test_the_answer_names_what_is_ahead_else_what_came_of_it(results):
     def bullets(*rows):
         return [b.text for b in conclude(results.report, [], forecast(*rows)).bullets if b.topic == "forecast"]
 
-    assert bullets(HELD, AHEAD) == ["Forecast: ddp-n1x8 is expected to take 30.0 ms a step (95 %: 27.0 to 33.0)"]
+    assert bullets(HELD, AHEAD) == ["Forecast: ddp-n1x8 is expected to take 30.0 ms a step (95 %: 27.0-33.0)"]
     assert bullets(HELD) == [
-        "Forecast: ddp-n1x4 was forecast at 41.0 ms a step (95 %: 36.9 to 45.1) before it ran and took 40.0 ms: "
+        "Forecast: ddp-n1x4 was forecast at 41.0 ms a step (95 %: 36.9-45.1) before it ran and took 40.0 ms: "
         "inside the interval, +2.5 %"
     ]
     assert "outside the interval, +50.0 %" in bullets(MISSED)[0]
@@ -125,7 +125,7 @@ def test_sentences_count_refuse_and_keep_score():
     assert lines[0].startswith("1 of 2 steps that were forecast before their runs took a time inside the interval")
     assert "+50.0 % (ddp-n1x4)" in lines[0]
     assert "no forecast (group-too-large): 1x8 has too many devices. To lift it: run ddp on 1x8." in lines[1]
-    assert "4 of 4 forecasts were inside (Clopper-Pearson 50 to 100 %)" in lines[2]
+    assert "4 of 4 forecasts were inside (Clopper-Pearson 50-100 %)" in lines[2]
     assert forecast_sentences(forecast()) == []
 
 

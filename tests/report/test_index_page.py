@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from scalebench.report.index_page import write_index
 
 
@@ -28,3 +30,23 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
 def test_no_campaign_is_said(tmp_path):
     assert write_index(tmp_path) == []
     assert "No campaign has a report yet" in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("findings.json", '{"findings": [3]}'),
+        ("findings.json", '{"findings": null}'),
+        ("scaling_report.json", '{"title": 7}'),
+        ("runs/a/rep1/training_metrics.json", '{"ranks": 3}'),
+        ("runs/a/rep1/training_metrics.json", '{"ranks": [], "hardware": null}'),
+    ],
+)
+def test_a_damaged_campaign_is_listed_as_far_as_it_is_known(tmp_path, file, content):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "report.html").write_bytes(b"\xff<p class='other'>")
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(content)
+    (entry,) = write_index(tmp_path)
+    assert (entry.campaign, entry.verdict, entry.machine) == ("mine", "unknown", "unknown")

@@ -34,6 +34,13 @@ def test_a_table_that_ends_within_its_last_row(results, bytes_):
         read_inputs(results.folder)
 
 
+def test_a_column_that_tables_print_is_there(results):
+    path = results.folder / "cells.csv"
+    path.write_text(path.read_text().replace("strategy", "strat", 1))
+    with pytest.raises(UserError, match=r"cells.csv is damaged \(it has no column strategy"):
+        read_inputs(results.folder)
+
+
 def test_losses_of_all_cells_are_there(results):
     path = results.folder / "losses.csv"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]))

@@ -14,7 +14,10 @@ from workflow_texts import TINY
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
 BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "forecast: {launches: 1}\n"
-PAIRED = BOTH.replace("{start: forked}", "{strategy: zero2}") + "resources: {same_allocation: true}\n"
+PAIRED = (
+    BOTH.replace("{start: forked}", "{strategy: zero2}").replace("repeats: 1", "repeats: 2")
+    + "resources: {time_limit: 5, same_allocation: true, minutes_per_job: 30}\n"  # both repeats are one job
+)
 ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
 SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
 BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
@@ -23,7 +26,7 @@ BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
 GREEDY = (
     BOTH.replace("[2x1, 1x2]", "[1x2]") + "resources: {memory_per_device: 0.3}\n"
 )  # less than torch's libraries take
-PAIR = [f"results/paired/runs/zero2-n{geometry}/rep1" for geometry in ("2x1", "1x2")]
+PAIR = [f"results/paired/runs/zero2-n{geometry}/rep{k}" for k in (1, 2) for geometry in ("2x1", "1x2")]
 RUNS = [*(f"results/both/runs/ddp-n{geometry}/rep1" for geometry in ("2x1", "1x2")), *PAIR]
 SLOW_RUN, BROKEN_RUN, GREEDY_RUN = FAILING = [
     *("results/slow/runs/ddp-n2x1/rep1", "results/broken/runs/ddp-n2x1/rep1", "results/greedy/runs/ddp-n1x2/rep1"),
@@ -36,12 +39,17 @@ def metrics(checkout, run: str | Path) -> dict:
 
 @pytest.fixture(scope="module")
 def made(checkout):
-    """Sent at once: four runs that measure, two of them in one allocation, and one for each of three ways to fail."""
+    """Sent at once: six runs that measure, four of them in one job, and one for each of three ways to fail."""
     texts = {"both": BOTH, "paired": PAIRED, "slow": SLOW, "broken": BROKEN, "greedy": GREEDY}
     for name, text in texts.items():
         checkout.campaign(name, text)
-    targets = [f"{run}/training_metrics.json" for run in (*PAIR, *FAILING)]
-    targets += ["results/both/findings.json", "results/both/runs.csv", "results/both/sweep/2x1/sweep.json"]
+    targets = [f"{run}/training_metrics.json" for run in FAILING]
+    targets += [
+        "results/paired/runs.csv",
+        "results/both/findings.json",
+        "results/both/runs.csv",
+        "results/both/sweep/2x1/sweep.json",
+    ]
     done = checkout.snakemake(*targets, *QUICK, limit=900)
     assert done.returncode == 3, done.stderr[-6000:]  # runs failed, and are rows
     checkout.said = done.stdout + done.stderr
@@ -71,10 +79,12 @@ def test_a_run_has_numbers_and_says_where_it_ran(made, run):
 
 def test_cells_that_are_compared_in_one_allocation_are_one_job(made):
     found = [metrics(made, run) for run in PAIR]
-    assert [run["status"] for run in found] == ["ok", "ok"]
+    assert [run["status"] for run in found] == ["ok"] * 4
     assert len({run["scheduler"]["job_id"] for run in found}) == 1
     nodes = [{rank["host"] for rank in run["ranks"]} for run in found]
     assert nodes[1] < nodes[0], "the smaller one is on a node of the larger one"
+    begun = sorted((run["timestamp_utc"], run["repeat"]) for run in found)
+    assert [repeat for _, repeat in begun] == [1, 1, 2, 2], "round by round"
 
 
 def test_one_and_two_nodes_do_the_same_work(made):
@@ -127,7 +137,7 @@ def test_only_trainings_take_the_partition_of_the_gpus(made):
     partition = dict(re.findall(r"JobId=(\d+) .*?Partition=(\S+)", ended))
     sent = re.findall(r"submitted with SLURM jobid (\d+) \(log: \S+/rule_(\w+)/", made.said)
     found = {rule: partition[job] for job, rule in sent}
-    trained = dict.fromkeys(("train", "same_allocation", "reference", "sweep"), "gpu")
+    trained = dict.fromkeys(("train", "shared_job", "reference", "sweep"), "gpu")
     assert found == {"corpus_tokenizer": "cpu", "corpus_tokenise": "cpu"} | trained
 
 

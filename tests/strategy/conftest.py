@@ -11,7 +11,7 @@ import pytest
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
-from scalebench.launch.local import FORKED, LIBRARIES, PREFIX
+from scalebench.launch.local import DEEPSPEED, FORKED, LIBRARIES, PREFIX
 from scalebench.record.run import Run, read_run
 from scalebench.trainer.request import Request
 
@@ -66,7 +66,7 @@ def run_ranks() -> RunRanks:
     tests/launch/test_forked.py shows that they are the ranks that torchrun starts.
     """
     folder = Path(__file__).parent
-    libraries = json.dumps([*LIBRARIES, "deepspeed"])
+    libraries = json.dumps([LIBRARIES, DEEPSPEED])
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 

@@ -58,7 +58,10 @@ def test_a_straggler_is_named_and_waiting_is_not_transfer():
     assert (found.slowest.rank, found.slowest.steps_last, found.slowest.of_steps) == (1, 4, 4)
     assert found.slowest.caused_ms == pytest.approx(0.02)
     assert [r.wait_ms for r in found.per_step if r.rank == 1] == [0.0] * 4
-    assert "Rank 1 comes last in 4 of 4 steps; the others wait 0.02 ms for it in each of them." in sentences(found)
+    # Rank 0 waits from 90 to 110, and computes until 100.
+    waits = {(r.wait_ms, r.exposed_wait_ms) for r in found.per_step if r.rank == 0}
+    assert waits == {(0.02, 0.01)}
+    assert "Rank 1 comes last in 4 of 4 steps; the others wait for it, 0.02 ms a step on average." in sentences(found)
 
 
 def test_a_rank_that_is_last_by_chance_is_not_named():
@@ -100,6 +103,7 @@ def test_lost_events_and_missing_ranks_take_claims_away():
     assert found.unknown == {"waiting": "ranks 2, 3 are not in the trace"}
     assert found.per_step[0].exposed_ms == 0.04
     assert found.per_step[0].wait_ms is None
+    assert found.per_step[0].exposed_wait_ms is None
 
 
 def test_ranks_that_differ_in_their_calls_are_not_matched():

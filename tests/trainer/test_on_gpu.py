@@ -6,17 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
+from torch.optim import AdamW
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
+from scalebench.corpus.plan import held_out
 from scalebench.corpus.reader import open_split
 from scalebench.launch import local
 from scalebench.machine import gpus
 from scalebench.model.build import build
+from scalebench.reference.samples import checksum
 from scalebench.strategy.single import Single
 from scalebench.trainer import measure, session, validation
 from scalebench.trainer.__main__ import classify
 from scalebench.trainer.census import compiled_graphs
+from scalebench.trainer.fed_tokens import FedTokens
 from scalebench.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scalebench.trainer.probe import _larger_side
 from scalebench.trainer.session import Session
@@ -174,15 +179,22 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
         events.append(f"window of {count}")
         raise Opened
 
-    strategy = SimpleNamespace(executed=lambda: events.append("updates read"))
-    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps)
-    monkeypatch.setattr(measure, "set_up", lambda session, request: run)
+    optimizer = AdamW(nn.Linear(1, 1).parameters())
+    strategy = SimpleNamespace(executed=lambda: events.append("updates read"), optimizer=optimizer)
+    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, entrance=nn.Identity())
+    monkeypatch.setattr(measure, "set_up", lambda session, request, look: run)
+
+    def fed(rows, length, device):
+        events.append("kernels of the tokens loaded")
+        return FedTokens(rows, length, torch.device("cpu"))
+
+    monkeypatch.setattr(measure, "FedTokens", fed)
     monkeypatch.setattr(measure, "warm_up", lambda ready, count: events.append("warm-up") or ([], None, None))
     monkeypatch.setattr(measure, "Monitor", Watching)
     monkeypatch.setattr(measure, "HostLoad", lambda cores: nullcontext())
     monkeypatch.setattr(measure.dist, "barrier", lambda: events.append("barrier"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: events.append("peaks reset"))
-    here = SimpleNamespace(rank=1, device=torch.device("cuda", 0), uuids=["GPU-a"], cores=[])
+    here = SimpleNamespace(rank=1, device=torch.device("cuda", 0), uuids=["GPU-a"], cores=[], shares=range(1, 2))
     chosen = cell()
     with pytest.raises(Opened):
         measure.measure_in(here, SimpleNamespace(cell=chosen), 0.0)
@@ -191,7 +203,9 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     assert events.index("NVML starts") < events.index("barrier"), "ranks that are late are waited for before the window"
     assert events[-3:] == ["monitor samples", "barrier", f"window of {chosen.work.steps}"]
     before = events[: events.index("monitor samples")]
-    assert {"peaks reset", "updates read"} <= set(before), "what waits for the device is over"
+    assert {"peaks reset", "updates read", "kernels of the tokens loaded"} <= set(before), (
+        "what waits for the device is over"
+    )
 
 
 def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monkeypatch):
@@ -288,7 +302,7 @@ def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
     file = open_split(tokens, "val", chosen.workload)
-    scored = validation.validate(Small(), file, 8, chosen.batch, range(1), torch.device("cpu"))
+    scored = validation.validate(Small(), file, 8, chosen.batch, range(1), torch.device("cpu"), nn.Identity())
     assert scored.out_of_memory
     assert validation.summarise_validation([scored, scored], "language-modelling") is None
 
@@ -310,11 +324,15 @@ def test_a_validation_of_a_compiled_cell_makes_no_second_graph(tokens, monkeypat
     file = open_split(tokens, "val", chosen.workload)
     before = compiled_graphs()
     strategy.micro_step(torch.randint(512, (4, 33)), boundary=True)
-    assert compiled_graphs() == before + 1
-    scored = validation.validate(strategy, file, 8, chosen.batch, range(1), torch.device("cpu"))
+    with FedTokens(4, 33, torch.device("cpu")).of(strategy.module) as fed:
+        strategy.micro_step(torch.randint(512, (4, 33)), boundary=True)
+    assert len(fed.sums) == 1
+    assert compiled_graphs() == before + 1, "nor do the tokens that are noted in the window"
+    scored = validation.validate(strategy, file, 8, chosen.batch, range(1), torch.device("cpu"), strategy.module)
     assert compiled_graphs() == before + 1
     assert not strategy.module.training
     assert scored.totals[1] == 8 * 32
+    assert scored.checksum == checksum(file.read(held_out(file.samples, 8)))
 
 
 def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():

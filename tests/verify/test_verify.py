@@ -6,15 +6,19 @@ import re
 
 import pytest
 from report.conftest import Results
-from synthetic import cells, write_failure, write_run
+from synthetic import campaign, cells, write_failure, write_run
 
+from scalebench.analysis.ab_comparison import comparison_report, read_pairs
+from scalebench.audit.finding import Findings
+from scalebench.campaign.cells import arms
 from scalebench.errors import UserError
+from scalebench.files import write_json
 from scalebench.report.tables.scaling import write_series
 from scalebench.verify.campaign import verify, why
 from scalebench.verify.manifest import write_manifest
 from scalebench.verify.raw import read_runs
 from scalebench.verify.recompute import cell_quantities, ratio_quantities
-from scalebench.verify.reports import check_scaling_report
+from scalebench.verify.reports import RATE, check_comparison, check_scaling_report
 
 EDITS = 60
 
@@ -179,3 +183,44 @@ def test_why_names_value_formula_and_files(folder):
         why(folder, "cells/ddp-n1x2/spedup")
     with pytest.raises(UserError, match="no campaign's results"):
         verify(folder / "runs")
+
+
+def test_the_rates_of_the_arms_of_a_comparison_are_recomputed(tmp_path):
+    given = campaign(
+        vary={}, compare=[{"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optimizer": True}}]
+    )
+    a, b = arms(given, given.compare[0])
+    entries = []
+    for k in range(1, 5):
+        pair = {}
+        for arm, cell in (("a", a), ("b", a if k > 2 else b)):
+            made = write_run(tmp_path / "made" / f"{k}{arm}", cell, k, 0.1, seed=ord(arm)).folder
+            folder = tmp_path / f"compare/fused/pair{k}/{arm}"
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            pair[arm] = str(made.rename(folder))
+        entries.append({"pair": k, "null": k > 2, "first": "a", **pair})
+    path = tmp_path / "compare/fused/pairs.json"
+    path.write_text(json.dumps({"comparison": "fused", "pairs": entries}))
+    findings = Findings(campaign="c", checks=[], findings=[])
+    report = comparison_report("c", {"fused": (a, b, read_pairs(path))}, findings)
+    write_json(tmp_path / "comparison.json", report)
+    assert list(check_comparison(tmp_path)) == []
+    report["comparisons"][0]["arms"]["b"]["tokens_per_s"]["value"] *= 1.01
+    write_json(tmp_path / "comparison.json", report)
+    assert ["tokens/s of B" in d.where for d in check_comparison(tmp_path)] == [True]
+    older = [{k: v for k, v in entry.items() if k != "arms"} for entry in report["comparisons"]]
+    write_json(tmp_path / "comparison.json", report | {"comparisons": older})
+    assert list(check_comparison(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "tip",
+    [
+        "ddp-n1x2: 15,679 tokens/s (95 % CI 14,130-17,397, n=3)",
+        "ddp-n1x2: 15,679 tokens/s, 95 % CI 14,130 to 17,397, n=3",
+    ],
+)
+def test_hover_texts_of_either_version_are_understood(tip):
+    match = RATE.match(tip)
+    assert match.groups() == ("ddp-n1x2", "15,679", "14,130", "17,397")
+    assert RATE.match("ddp-n1x1: 9,671 tokens/s").groups() == ("ddp-n1x1", "9,671", None, None)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from workflow.snakemake_server import Server
-from workflow.stage_server import StageServer
 from workflow_texts import TINY
+
+from scalebench.launch import stage_server
+from scalebench.launch.stage_server import StageServer
 
 
 class Copy:
@@ -29,7 +31,11 @@ class Copy:
             table.write("\nprose: {source: text, files: [prose.txt], document: line}\n")
         self.campaign("tiny", TINY)
         path = [str(stages.folder), str(Path(sys.executable).parent), os.environ["PATH"]]
-        self.env = os.environ | {"PYTHONPATH": str(root / "src"), "PATH": os.pathsep.join(path)}
+        self.env = os.environ | {
+            "PYTHONPATH": str(root / "src"),
+            "PATH": os.pathsep.join(path),
+            stage_server.VARIABLE: str(stages.folder),  # one server for all workflows of the tests
+        }
 
     def campaign(self, name: str, text: str) -> Path:
         path = self.root / f"config/campaigns/{name}.yaml"
@@ -73,8 +79,9 @@ def server():
 
 
 @pytest.fixture(scope="package")
-def stages(tmp_path_factory):
-    server = StageServer(tmp_path_factory.mktemp("stages"), dict(os.environ))
+def stages():
+    torch = ("torch", "transformers.models.gpt2.modeling_gpt2")
+    server = StageServer((*stage_server.LIBRARIES, *torch), (*stage_server.STAGES, "reference"))
     yield server
     server.close()
 

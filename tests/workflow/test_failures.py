@@ -60,7 +60,7 @@ def test_an_unknown_corpus(built):
     "command",
     [
         "stage train config/campaigns/tiny.yaml ddp-n1x1 --fingerprints 0 --tokens x --out y",
-        "stage same_allocation config/campaigns/tiny.yaml --fingerprints 0 1 --out y",
+        "stage shared_job config/campaigns/tiny.yaml rep1-1 --fingerprints 0 --out y",
     ],
 )
 @pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")
@@ -119,6 +119,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     ("target", "meant"),
     [
         ("results/tiny/report.htm", 'Did you mean "results/tiny/report.html"?'),
+        ("tiny", 'Did you mean "results/tiny/report.html"?'),
         ("results/TINY/report.html", 'Did you mean "tiny"? (results/tiny/report.html)'),
         ("results/tiny/charts/speedup.jpg", 'Did you mean "results/tiny/charts/speedup.png"?'),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),

@@ -9,6 +9,7 @@ from workflow_texts import TINY
 from scalebench.campaign.cells import expand
 from scalebench.campaign.yaml_loader import load_campaign
 
+SHARED = "resources: {time_limit: 1, same_allocation: true, minutes_per_job: 20}"  # three rounds of two cells
 TABLE = "results/{}/runs.csv"
 
 
@@ -16,8 +17,8 @@ TABLE = "results/{}/runs.csv"
 def measured(built):
     """A campaign whose first three repeats are there, with step times times `factors`; made for one test."""
 
-    def make(name, factors):
-        text = TINY.replace("repeats: 1", "repeats: {resolve: 3 %, at_least: 3, at_most: 5}")
+    def make(name, factors, repeats="repeats: {resolve: 3 %, at_least: 3, at_most: 5}"):
+        text = TINY.replace("repeats: 1", repeats)
         path = built.campaign(name, text)
         for cell in expand(load_campaign(path)[0]):
             for repeat, factor in enumerate(factors, start=1):
@@ -42,6 +43,24 @@ def test_an_undecided_comparison_gets_another_round(built, measured):
     table = measured("noisy", (1.0, 2.5, 1.6))
     built.build("results/noisy/looks/3.json")
     assert built.planned(table) == Counter(train=2, look=1, collect=1)
+
+
+def test_rounds_share_a_job_between_looks(built, measured):
+    """Two more rounds after the look are one job; what a record says and is not there is made by its job again."""
+    table = measured("shared", (1.0, 2.5, 1.6), "repeats: {resolve: 3 %, at_least: 3, at_most: 5}\n" + SHARED)
+    record = built.root / "results/shared/together/rep1-3.json"
+    assert built.planned("results/shared/looks/3.json") == Counter(shared_job=1, look=1)
+    record.parent.mkdir()
+    record.write_text('{"runs": []}')
+    built.build("--allowed-rules", "look", "--", "results/shared/looks/3.json")
+    assert built.planned(table) == Counter(shared_job=1, look=1, collect=1)
+    (built.root / "results/shared/runs/ddp-n1x2/rep2/steps.csv").unlink()
+    said = built.dry(table)
+    assert "runs/ddp-n1x2/rep2 is no longer complete and will be measured again" in said
+    assert "Train 6 runs of shared in one job: rep1-3" in said
+    done = built.snakemake("-n", "results/shared/runs/ddp-n1x2/rep2/steps.csv")
+    assert done.returncode == 2
+    assert "results/shared/runs.csv, or for one job: results/shared/together/rep1-3.json" in done.stdout + done.stderr
 
 
 def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):

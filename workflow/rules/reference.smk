@@ -17,8 +17,8 @@ def reference_files(wildcards):
     return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
 
 
-def job_of_replay(wildcards):
-    return job(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
+def job_of_reference(wildcards):
+    return job_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
 
 
 rule reference:
@@ -41,6 +41,6 @@ rule reference:
         tokens=lambda w: tokens_dir(RESULTS, replayed_cell(w)),
     threads: whole_machine
     resources:
-        **resources_of(job_of_replay),
+        **resources_of(job_of_reference),
     shell:
         "scalebench stage reference {params.file} {params.cell} --tokens {params.tokens} --out {output} > {log} 2>&1"

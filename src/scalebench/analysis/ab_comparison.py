@@ -1,18 +1,20 @@
 """comparison.json: every A/B comparison of a campaign, from its pairs of runs."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scalebench.analysis.confidence import CONFIDENCE
+from scalebench.analysis.confidence import CONFIDENCE, estimate_dict
 from scalebench.analysis.paired_test import compare
+from scalebench.analysis.run_tables import throughput
 from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.cells import Cell
-from scalebench.errors import damaged
+from scalebench.files import read_record
 from scalebench.record.run import METRICS, MeasuredRun, Run, read_run
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,12 @@ class Pair:
 
 def read_pairs(path: Path) -> list[Pair]:
     """The pairs that a pairs.json lists. Raises UserError where it is damaged."""
-    try:
-        entries = json.loads(path.read_bytes())["pairs"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise damaged(path, f"it has no pairs: {error}"[:100]) from None
-    return [Pair(entry["null"], _labelled(entry["a"]), _labelled(entry["b"])) for entry in entries]
+
+    def pairs(data: bytes) -> list[Pair]:
+        entries = json.loads(data)["pairs"]
+        return [Pair(entry["null"], _labelled(entry["a"]), _labelled(entry["b"])) for entry in entries]
+
+    return read_record(path, pairs)
 
 
 def runs_of(pairs: list[Pair]) -> list[Run]:
@@ -50,18 +53,27 @@ def _labelled(folder: str) -> Run:
 
 
 def comparison_report(
-    campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings
+    campaign: str,
+    comparisons: dict[str, tuple[Cell, Cell, list[Pair]]],
+    findings: Findings,
+    cells: Sequence[Cell] = (),
 ) -> dict[str, Any]:
-    """`comparisons`: name -> A, B, their pairs; `findings`: those of the campaign."""
+    """`comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
+
+    `arms`: tokens/s of A and of B over all of their runs, those of A/A pairs included, and the cells of the campaign
+    that do the same work: what the machine does differently between the pairs and these is seen there.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "campaign": campaign,
         "confidence": CONFIDENCE,
-        "comparisons": [_describe(name, a, b, pairs, findings) for name, (a, b, pairs) in comparisons.items()],
+        "comparisons": [_describe(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()],
     }
 
 
-def _describe(name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings) -> dict[str, Any]:
+def _describe(
+    name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
+) -> dict[str, Any]:
     """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
     ratios = {null: [p.ratio for p in pairs if p.null == null and p.ratio is not None] for null in (False, True)}
     own = findings.of_comparison(name)
@@ -75,9 +87,22 @@ def _describe(name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings
         "why": why,
         "pairs": len(pairs),
         "estimate": asdict(compare(ratios[False], ratios[True])) if status == "ok" else None,
+        "arms": {"a": _arm(a, pairs, cells), "b": _arm(b, pairs, cells)} if status == "ok" else None,
         "findings": [code for code in codes_above_note(own) if code != "provenance-differs"],
         "metrics_paths": [str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
     }
+
+
+def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> dict[str, Any]:
+    runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
+    return {"tokens_per_s": estimate_dict(throughput(runs)), "same_work": [o.slug for o in cells if same(cell, o)]}
+
+
+def same(a: Cell, b: Cell) -> bool:
+    """Whether two cells do the same work in the same way; on one device their strategies may differ, because nothing
+    is spread there."""
+    differing = set(differences(a.config, b.config))
+    return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
 
 
 def _status(

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scalebench.analysis.ab_comparison import Pair, runs_of
+from scalebench.analysis.measured_cells import measured_cells
 from scalebench.analysis.scaling import scaling_series
 from scalebench.audit.campaign.all_checks import audit_campaign
+from scalebench.audit.campaign.arms import Arms
 from scalebench.audit.campaign.traces import traced_cells
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import by_severity
+from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.run import Run, measured
 from scalebench.trace.profile_schema import Profile
 
@@ -18,10 +21,23 @@ def campaign_findings(
     runs: Sequence[Run],
     profiles: Iterable[Profile] = (),
     comparisons: dict[str, list[Pair]] | None = None,
+    excluded: Sequence[ExcludedNode] = (),
 ) -> Findings:
-    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs."""
+    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
     pairs = {name: runs_of(of_name) for name, of_name in (comparisons or {}).items()}
-    return audit_campaign(campaign, runs, scaling_series(runs), traced_cells(profiles, measured(runs)), pairs)
+    series = scaling_series(measured_cells(runs))
+    traced = traced_cells(profiles, measured(runs))
+    arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
+    return audit_campaign(campaign, runs, series, traced, pairs, arms, excluded)
+
+
+def _arms(name: str, pairs: list[Pair]) -> Arms:
+    """The pairs of a comparison as the checks see them; those without numbers make no ratio."""
+    of_kind = {
+        null: tuple((pair.a, pair.b) for pair in pairs if pair.null == null and pair.ratio is not None)
+        for null in (False, True)
+    }
+    return Arms(name, of_kind[False], of_kind[True])
 
 
 def with_forecasts(findings: Findings, forecast: dict[str, Any]) -> Findings:

@@ -33,7 +33,7 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
 
     `same_program`: the cells differ in nothing but their devices, so their dtypes must be equal too.
     """
-    if a == b:  # nearly always, and this is asked of each pair of cells
+    if a is b or a == b:  # nearly always, and this is asked of each pair of cells
         return []
     fields = {f for f in a | b if same_program or not f.startswith(PROGRAM)}
     return sorted(f for f in fields if a.get(f) != b.get(f))

@@ -43,6 +43,9 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     another unit than the other.
     """
     evidence = [gather([path]) for path in (a, b)]  # each file is read once
+    for path, one in zip((a, b), evidence, strict=True):
+        if not one.runs and not one.own_runs:
+            raise _no_speed(path, one)
     runs_a, runs_b = (_reported_runs(path, one) for path, one in zip((a, b), evidence, strict=True))
     speeds_a = _speeds(runs_a)
     speeds_b = _speeds(runs_b)
@@ -100,14 +103,24 @@ def _speeds(runs: list[ReportedRun]) -> list[Speed]:
 def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
     """The runs of one side that state how fast they were; UserError where there are none, or of several kinds."""
     own = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
-    runs = [run for run in [*evidence.runs, *map(_as_reported, own)] if speed(run)]
+    whole = [run for run in evidence.runs if not run.quoted]  # of a quoted log lines may be left out
+    runs = [run for run in [*whole, *map(_as_reported, own)] if speed(run)]
     # Names that differ only by a repeat (run_1, run_2) are of one kind.
     kinds = sorted({_kind(run, len(runs)) for run in runs})
     if not runs:
-        raise UserError(f"{path}: no result below that states how fast it was")
+        raise _no_speed(path, evidence)
     if len(kinds) > 1:
         raise UserError(f"{path}: several kinds of runs ({', '.join(kinds[:5])}); name one of them")
     return runs
+
+
+def _no_speed(path: Path, evidence: Evidence) -> UserError:
+    """What to say of a path without a run that states its speed: why its files were not read, where that is known."""
+    unread = "; ".join(f"{file.name}: {file.reason}" for file in evidence.unread[:3])
+    reasons = f" ({unread})" if unread else ""
+    return UserError(
+        f"{path}: no result below that states how fast it was{reasons}; scalebench audit {path} says what it recognises"
+    )
 
 
 def _kind(run: ReportedRun, runs: int) -> str:

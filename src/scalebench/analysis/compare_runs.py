@@ -9,7 +9,7 @@ from scalebench.analysis.comparability import cell_provenance, unintended_differ
 from scalebench.analysis.confidence import ratio
 from scalebench.analysis.run_tables import by_cell, throughput
 from scalebench.audit.campaign.all_checks import audit
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, nearest, path_fault, shortened
 from scalebench.record.run import METRICS, MeasuredRun, read_run
 
 
@@ -43,7 +43,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _metrics_files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.rglob(METRICS))
+    return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
 
 
 def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
@@ -52,7 +52,10 @@ def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
     Raises UserError where there are none.
     """
     if not path.exists():
-        raise UserError(f"{path}: no such file or folder")
+        runs_of_cell = [folder for folder in Path("results").glob("*/runs") if (folder / path.name).is_dir()]
+        near = [folder for folder in runs_of_cell if folder.parent in path.parents] or runs_of_cell
+        hint = f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
+        raise UserError(f"{path}{hint or path_fault(path)}")
     # Pairs of a comparison are arms of their own, and runs made together lie under runs/ as well.
     files = [f for f in _metrics_files(path) if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
     runs = [run for f in files if isinstance(run := read_run(f.parent), MeasuredRun)]
@@ -94,7 +97,7 @@ def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: s
     if unexpected:
         why = incomparable(unexpected, sorted(vary))
     elif invalid:
-        why = f"invalid: {', '.join(invalid)}"
+        why = f"invalid: {', '.join(invalid)} (scalebench audit {a} {b})"
     rate_a = throughput(x)
     rate_b = throughput(y)
     b_over_a = ratio(rate_b, rate_a)
@@ -139,4 +142,7 @@ def _check_fields(vary: list[str], runs: list[MeasuredRun]) -> None:
 
 
 def field_error(name: str, known: Iterable[str]) -> UserError:
-    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)}')
+    listed = shortened(", ".join(sorted(field for field in known if "." not in field)), 400)
+    if "," in name:
+        return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')
+    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)} Fields: {listed}')

@@ -90,6 +90,15 @@ def one_against(value: float, others: list[float]) -> Estimate:
     return _interval(relative, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
 
 
+def of_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
+    """The estimate behind a published value with its 95 % interval over `n` runs, with the variance of `rate`."""
+    if low is None or high is None or n < 2:
+        return Estimate(value, None, None, n, None, None)
+    half = math.log(high / low) / 2
+    quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+    return Estimate(value, low, high, n, (half / quantile) ** 2, n - 1)
+
+
 def scaled(estimate: Estimate, factor: float) -> Estimate:
     """The estimate times an exact positive number."""
     low, high = (None if b is None else b * factor for b in (estimate.low, estimate.high))

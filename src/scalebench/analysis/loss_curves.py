@@ -49,35 +49,51 @@ class Curve:
 
 def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's measured runs."""
-    return {cell: [_curve(run) for run in runs] for cell, runs in groups.items()}
+    return {cell: _curves(runs) for cell, runs in groups.items()}
 
 
-def _curve(run: MeasuredRun) -> Curve:
-    loss = loss_series(run.steps)
-    ends = elapsed(run.steps)
+def _curves(runs: list[MeasuredRun]) -> list[Curve]:
+    """The curves of the runs of one cell, smoothed together: pandas takes as long for one of them."""
+    losses = [loss_series(run.steps) for run in runs]
+    ends = [elapsed(run.steps) for run in runs]
+    table = np.full((max(map(len, losses), default=0), len(runs)), np.nan)
+    for column, loss in enumerate(losses):
+        table[: len(loss), column] = loss
+    smooth = max(LEAST, round(SMOOTHED * max(map(len, ends), default=0)))
+    smoothed = pd.DataFrame(table).rolling(smooth, min_periods=1).mean().to_numpy()
+    return [
+        _curve(_kind(run), loss, smoothed[: len(loss), column], seconds)
+        for column, (run, loss, seconds) in enumerate(zip(runs, losses, ends, strict=True))
+    ]
+
+
+def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:
+    """`ends`: seconds at the end of each step of the window, which comes last."""
     step = np.arange(len(loss))
-    n = len(ends)
-    timed = step >= len(step) - n  # the window comes last
+    timed = step >= len(step) - len(ends)
     seconds = np.full(len(step), np.nan)
     seconds[timed] = ends
-    smoothed = pd.Series(loss).rolling(max(LEAST, round(SMOOTHED * n)), min_periods=1).mean()
-    return Curve(_kind(run), step, timed, loss, smoothed.to_numpy(), seconds)
+    return Curve(kind, step, timed, loss, smoothed, seconds)
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
     """losses.csv: of each cell means over runs, one row a step, thinned evenly where there are many."""
-    parts = []
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
     for cell, runs in curves.items():
         if not runs:
             continue
-        # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end.
+        # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end. A
+        # series that lacks steps is a finding; it must not end the report.
         first = runs[0]
-        steps = len(first.step)
+        steps = min(len(run.step) for run in runs)
         rows = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
-        means = {name: np.mean([getattr(run, name)[rows] for run in runs], axis=0) for name in MEANS}
-        phase = np.where(first.timed[rows], "window", "warmup")
-        parts.append(pd.DataFrame({"cell": cell, "n": len(runs), "phase": phase, "step": first.step[rows]} | means))
-    return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
+        columns["cell"].append(np.full(len(rows), cell, dtype=object))
+        columns["n"].append(np.full(len(rows), len(runs)))
+        columns["phase"].append(np.where(first.timed[rows], "window", "warmup").astype(object))
+        columns["step"].append(first.step[rows])
+        for name in MEANS:
+            columns[name].append(np.mean([getattr(run, name)[rows] for run in runs], axis=0))
+    return pd.DataFrame({name: np.concatenate(parts) if parts else parts for name, parts in columns.items()})
 
 
 def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:

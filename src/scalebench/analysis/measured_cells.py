@@ -37,10 +37,12 @@ class MeasuredCell:
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
     """By slug, in the order of the campaign; cells without numbers are left out."""
-    return {
-        cell: MeasuredCell(
-            cell, repeats, configuration(repeats[0]), throughput(repeats), cell_provenance(repeats), confidence
-        )
-        for cell, repeats in measured_by_cell(runs).items()
-        if repeats
-    }
+    cells = {}
+    same: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
+    for cell, repeats in measured_by_cell(runs).items():
+        if repeats:
+            provenance = cell_provenance(repeats)
+            provenance = same.setdefault(frozenset(provenance.items()), provenance)
+            values, rate = configuration(repeats[0]), throughput(repeats)
+            cells[cell] = MeasuredCell(cell, repeats, values, rate, provenance, confidence)
+    return cells

@@ -182,9 +182,11 @@ def _cell_row(
 def _step_quantiles(repeats: Sequence[MeasuredRun]) -> dict[str, float | None]:
     """Quantiles over all steps of all runs; p95 needs 20."""
     steps = np.concatenate([run.window["step_time_s"] for run in repeats]) if repeats else np.empty(0)
+    percents = (5, 25, 50, 75, 95)
+    quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
     return {
-        **{f"step_time_p{p:02}_s": np.quantile(steps, p / 100) if len(steps) else None for p in (5, 25, 50, 75)},
-        "step_time_p95_s": np.quantile(steps, 0.95) if len(steps) >= 20 else None,
+        **{f"step_time_p{p:02}_s": value for p, value in zip(percents, quantiles, strict=True)},
+        **({"step_time_p95_s": None} if len(steps) < 20 else {}),
         "step_time_max_s": steps.max() if len(steps) else None,
         "steps": len(steps),
     }

@@ -54,7 +54,8 @@ def scaling_report(
     confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
     cells = measured_cells(runs, confidence)
     resolve = repeat_until.resolve if repeat_until else None
-    series = scaling_series(runs, confidence, resolve or margin)
+    series = scaling_series(cells, resolve or margin)
+    _compare_with_best_single(series, cells, confidence)
     for one in series:
         for point in one["runs"].values():
             point["findings"] = codes_above_note(findings.of(point["cell"]))
@@ -96,15 +97,17 @@ def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
     return beats
 
 
-def scaling_series(runs: Sequence[Run], confidence: float = CONFIDENCE, effect: float = MARGIN) -> list[dict[str, Any]]:
+def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[dict[str, Any]]:
     """The series of a campaign with their figures; findings are made from these (audit/campaign/scaling.py).
 
-    `effect`: the difference that further repeats are planned for.
+    Intervals against the best single device are single ones. `effect`: the difference that further repeats are planned
+    for.
     """
-    cells = measured_cells(runs, confidence)
-    series = [_describe(name, members, cells, effect) for name, members in _series(cells).items()]
-    _compare_with_best_single(series, cells, confidence)
-    return series
+    singles: dict[tuple, list[MeasuredCell]] = {}
+    for cell in cells.values():
+        if cell.values["devices"] == 1:
+            singles.setdefault(_work(cell.values, cell.values["global_batch"]), []).append(cell)
+    return [_describe(name, members, singles, effect) for name, members in _series(cells).items()]
 
 
 def _compare_with_best_single(
@@ -154,11 +157,19 @@ def scaling_kind(cells: list[dict]) -> str | None:
     return "weak" if len({c["global_batch"] / c["devices"] for c in cells}) == 1 else None
 
 
-def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredCell], effect: float) -> dict[str, Any]:
+def _work(values: dict[str, Any], batch: float) -> tuple:
+    """What a cell has in common with those that do the same work. `batch`: samples of a step."""
+    return batch, *(values[name] for name in SAME_WORK)
+
+
+def _describe(
+    name: str, members: list[MeasuredCell], singles: dict[tuple, list[MeasuredCell]], effect: float
+) -> dict[str, Any]:
+    """`singles`: the cells with one device, by their work."""
     kind = scaling_kind([c.values for c in members])
     base = members[0]
     protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
-    points = {c.values["geometry"]: _point(c, base, kind, cells) for c in members}
+    points = {c.values["geometry"]: _point(c, base, kind, singles) for c in members}
     comparable = [c for c in members if not points[c.values["geometry"]]["incomparable"]]
     ends = {c.cell: c.rates for c in (comparable[0], comparable[-1])}
     family = compare_all(ends, confidence=base.confidence)
@@ -175,7 +186,9 @@ def _describe(name: str, members: list[MeasuredCell], cells: dict[str, MeasuredC
     }
 
 
-def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict[str, MeasuredCell]) -> dict[str, Any]:
+def _point(
+    cell: MeasuredCell, base: MeasuredCell, kind: str | None, singles: dict[tuple, list[MeasuredCell]]
+) -> dict[str, Any]:
     devices = cell.values["devices"]
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
     related = kind and cell is not base and not incomparable
@@ -184,7 +197,7 @@ def _point(cell: MeasuredCell, base: MeasuredCell, kind: str | None, cells: dict
     # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
     by_job = _job_ratio(cell, base) if related and kind == "strong" else None
     from_one = kind == "strong" and base.values["devices"] == 1
-    single, single_incomparable = _best_single(cell, kind, cells)
+    single, single_incomparable = _best_single(cell, kind, singles)
     return {
         "cell": cell.cell,
         "devices": devices,
@@ -222,7 +235,7 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 
 
 def _best_single(
-    cell: MeasuredCell, kind: str | None, cells: dict[str, MeasuredCell]
+    cell: MeasuredCell, kind: str | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
     """The fastest comparable cell with one device that does the same work, and what made others incomparable.
 
@@ -232,12 +245,10 @@ def _best_single(
     batch = values["global_batch"] / (values["devices"] if kind == "weak" else 1)
     comparable: list[MeasuredCell] = []
     fields: set[str] = set()
-    for one in cells.values():
-        v = one.values
-        if v["devices"] == 1 and v["global_batch"] == batch and all(v[k] == values[k] for k in SAME_WORK):
-            differing = unintended_differences(one.provenance, cell.provenance, same_program=False)
-            fields |= set(differing)
-            comparable += [] if differing else [one]
+    for one in singles.get(_work(values, batch), ()):
+        differing = unintended_differences(one.provenance, cell.provenance, same_program=False)
+        fields |= set(differing)
+        comparable += [] if differing else [one]
     best = max(comparable, key=lambda one: one.rate.value, default=None)
     return best, [] if comparable else sorted(fields)
 

@@ -11,6 +11,7 @@ that the cells are not equally noisy. Why not each pair for itself, with Holm's 
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,6 +34,7 @@ ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - 1 / GROWTH)
 FEWEST = 3
 DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent
 Method = Literal["tukey-blocks", "tukey-kramer"]
+ANCHORS = (6, 12, 24, 60, 100_000)  # degrees of freedom for which quantiles are computed exactly
 UNEQUAL_NOISE = 0.05  # level of the test that cells are equally noisy
 
 
@@ -149,18 +151,17 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
     return float(distribution.ppf(confidence, k, freedom))
 
 
-@lru_cache(maxsize=64)
-def _anchors(confidence: float, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Reciprocal degrees of freedom, ascending, and quantiles there; between them the quantile is nearly linear."""
-    freedoms = (100_000, 60, 24, 12, 6)
-    return 1 / np.array(freedoms), np.array([studentized_range(confidence, k, f) for f in freedoms])
-
-
 def _near_quantile(confidence: float, k: int, freedom: int) -> float:
-    """The quantile to about half a percent, without the 0.2 s that each exact one takes: for powers."""
-    if k == 2 or freedom < 6:
+    """The quantile to about half a percent, without the 0.2 s that each exact one takes: for powers.
+
+    Between two anchors it is nearly linear in the reciprocal of the degrees of freedom.
+    """
+    if k == 2 or freedom < ANCHORS[0]:
         return studentized_range(confidence, k, freedom)
-    return float(np.interp(1 / freedom, *_anchors(confidence, k)))
+    place = min(bisect_right(ANCHORS, freedom), len(ANCHORS) - 1)
+    fewer, more = ANCHORS[place - 1], ANCHORS[place]
+    quantiles = [studentized_range(confidence, k, f) for f in (more, fewer)]
+    return float(np.interp(1 / freedom, [1 / more, 1 / fewer], quantiles))
 
 
 def letters(family: Family) -> dict[str, str]:

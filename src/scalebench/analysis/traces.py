@@ -9,8 +9,17 @@ from scalebench.audit.campaign.traces import timed_ms
 from scalebench.record.run import Run, measured
 from scalebench.trace.profile_schema import Profile, mean
 
-SCHEMA_VERSION = "1.1"
-PARTS = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "idle_ms")
+SCHEMA_VERSION = "1.2"
+PARTS = (
+    "wall_ms",
+    "compute_ms",
+    "communication_ms",
+    "exposed_ms",
+    "overlapped_ms",
+    "wait_ms",
+    "exposed_wait_ms",
+    "idle_ms",
+)
 
 
 def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run]) -> dict[str, Any]:

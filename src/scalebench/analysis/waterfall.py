@@ -7,7 +7,7 @@ import pandas as pd
 
 from scalebench.analysis.run_tables import CONFIGURATION
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 # What may differ between a cell and the one that has its local batch on one device.
 SPREAD = ("geometry", "accumulation", "global_batch", "micro_batch")
 
@@ -17,9 +17,10 @@ class Shares:
     """Parts of a traced step, means over its steps and ranks; compute + exposed + idle = 1."""
 
     exposed: float  # communication while nothing is computed
-    wait: float  # of it, waiting for ranks that came later
+    exposed_wait: float | None  # of it, waiting for ranks that came later; None where the trace does not tell it apart
     idle: float  # neither
     compute_to_communication: float | None  # computing over transfer: waiting for a late rank is not communication
+    transfer_exposed: float | None  # part of the transfers beside which nothing is computed
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,18 @@ def shares(per_step: list[dict[str, Any]]) -> Shares | None:
     if not per_step or any(row[name] is None for row in per_step for name in names):
         return None
     total = {name: sum(row[name] for row in per_step) for name in names}
-    exposed, wait, idle = (total[name] / total["wall_ms"] for name in ("exposed_ms", "wait_ms", "idle_ms"))
     transfer_ms = total["communication_ms"] - total["wait_ms"]
-    to_communication = total["compute_ms"] / transfer_ms if transfer_ms > 0 else None
-    # Waiting may be hidden behind computation; of the exposed time it can be no more than all of it.
-    return Shares(exposed, min(wait, exposed), idle, to_communication)
+    # Summaries of older versions do not say how much of the waiting is hidden behind computation.
+    waits = [float(row["exposed_wait_ms"]) for row in per_step if row.get("exposed_wait_ms") is not None]
+    exposed_wait_ms = sum(waits) if len(waits) == len(per_step) else None
+    known = exposed_wait_ms is not None and transfer_ms > 0
+    return Shares(
+        exposed=total["exposed_ms"] / total["wall_ms"],
+        exposed_wait=None if exposed_wait_ms is None else exposed_wait_ms / total["wall_ms"],
+        idle=total["idle_ms"] / total["wall_ms"],
+        compute_to_communication=total["compute_ms"] / transfer_ms if transfer_ms > 0 else None,
+        transfer_exposed=(total["exposed_ms"] - exposed_wait_ms) / transfer_ms if known else None,
+    )
 
 
 def waterfall_report(
@@ -80,11 +88,13 @@ def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced:
         "strategy": cell["strategy"],
         "baseline": base["cell"],
         "kind": kind,
+        "n": int(cell["n"]),
         "measured_ms": measured,
         "ideal_ms": ideal,
         "parts": [asdict(part) for part in parts],
         "unexplained_ms": unexplained,
         "compute_to_communication": own and own.compute_to_communication,
+        "transfer_exposed": own and own.transfer_exposed,
     }
 
 
@@ -102,19 +112,25 @@ def _local_batch(cell: dict, ideal: float, cells: dict[str, dict]) -> Part:
     local = cell["global_batch"] / cell["devices"]
     same = [name for name in CONFIGURATION if name not in SPREAD]
     for other in cells.values():
-        alike = all(other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same)
-        if alike and other["devices"] == 1 and other["global_batch"] == local:
+        if other["devices"] != 1 or other["global_batch"] != local:
+            continue
+        if all(other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same):
             return Part("smaller local batch", _step_ms(other) - ideal, other["cell"])
     return Part("smaller local batch", None, f"needs a cell with one device and a global batch of {local:g}")
 
 
 def _communication(own: Shares | None, measured: float) -> list[Part]:
+    """Exposed communication in its two parts; as one where the trace does not tell them apart."""
+    transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if own is None:
         why = "needs a trace of this cell"
-        return [Part("exposed communication", None, why), Part("waiting for the slowest rank", None, why)]
+        return [Part(transfer, None, why), Part(waiting, None, why)]
+    if own.exposed_wait is None:
+        together = "is in exposed communication: an older version summarised the trace"
+        return [Part("exposed communication", own.exposed * measured, "trace"), Part(waiting, None, together)]
     return [
-        Part("exposed communication", (own.exposed - own.wait) * measured, "trace"),
-        Part("waiting for the slowest rank", own.wait * measured, "trace"),
+        Part(transfer, (own.exposed - own.exposed_wait) * measured, "trace"),
+        Part(waiting, own.exposed_wait * measured, "trace"),
     ]
 
 

@@ -58,8 +58,9 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     if not names and not evidence.anything:
         seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
         files = len(evidence.ignored) + len(evidence.traces)
-        strange = [f"{file.name}: {file.reason}" for file in evidence.unread if file.kind == "unknown form"]
-        seen += f"; not understood: {'; '.join(strange[:3])}" if strange else ""
+        strange = [f"{file.name}: {file.reason}" for file in evidence.unread]
+        seen += f"; not read: {'; '.join(strange[:3])}" if strange else ""
+        seen += "; docs/audit.md lists what is recognised"
         raise UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
     formats += Counter(run.format for run in evidence.runs)
     formats += Counter(table.form for table in evidence.tables)

@@ -171,9 +171,13 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list]) -> list[dict[str, A
         if not matches:
             remaining.append(choice)
     if unmatched:
-        entry = {name: str(value) for name, value in excluded[min(unmatched)].items()}
+        entry = excluded[min(unmatched)]
+        words = ", ".join(f"{name}: {value}" for name, value in entry.items())
+        present = {name: axes.get(name) or [_value(campaign, {}, name)] for name in entry}
+        is_never = [name for name, value in entry.items() if value not in present[name]]
+        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in is_never)
         raise UserError(
-            f"exclude: {entry} matches no combination of `vary`; remove it or fix it",
+            f"exclude: {words} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
             key=("exclude", min(unmatched)),
         )
     return remaining

@@ -213,6 +213,14 @@ class Resources(Section):
         "comparisons.",
         "none",
     )
+    minutes_per_job: float | None = key(
+        None,
+        "Several runs one after the other in one job: as many as their time limits leave room for, of one geometry, or "
+        "with same_allocation whole repeats. null: a job for each run, or for each repeat with same_allocation.",
+        "minutes",
+        gt=0,
+        le=10**6,
+    )
     exclusive: bool = key(
         True, "On a cluster, whole nodes for each run: what others do beside it would be measured as well.", "none"
     )

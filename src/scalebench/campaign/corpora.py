@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scalebench.campaign.field import Section, key
-from scalebench.errors import UserError, nearest, shortened
+from scalebench.errors import UserError, nearest, nearest_path, shortened
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
@@ -125,6 +125,8 @@ class Corpus(Section):
             yield "`gated` is for source hub: tokens are sent nowhere else"
 
     def _wrong_fields(self) -> Iterator[str]:
+        if "field" in self.model_fields_set and self.form == "text":
+            yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
         if self.label and self.form in (None, "text"):
             yield "`label` needs rows with fields: jsonl, parquet or csv"
         if self.columns and self.form != "csv":
@@ -228,10 +230,13 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
 def _matches(pattern: str, where: str) -> list[Path]:
     """The regular files that a pattern matches, in order of path. Raises UserError if there is none."""
     path = Path(pattern)
+    if pattern.startswith("~"):
+        raise UserError(f"{where} begins with ~, which only a shell replaces; write {path.expanduser()}")
     wild = any(c in pattern for c in "*?[")
     if not wild:
         if (fault := _not_a_file(path)) is not None:
-            raise UserError(f"{where} {fault}")
+            hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
+            raise UserError(f"{where} {fault}{hint}")
         return [path]
     if "**" in pattern:
         parts = path.parts
@@ -242,7 +247,9 @@ def _matches(pattern: str, where: str) -> list[Path]:
     regular = [match for match in matches if match.is_file()]
     if not regular:
         odd = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
-        raise UserError(f"{where} matches no file{odd}")
+        fixed = next((parent for parent in path.parents if not any(c in str(parent) for c in "*?[")), Path())
+        there = nearest_path(fixed / "*") if not odd and fixed.is_dir() else ""
+        raise UserError(f"{where} matches no file{odd}.{there}")
     return regular
 
 
@@ -278,6 +285,8 @@ def _fault(start: bytes, corpus: Corpus) -> str | None:
         return None
     if b"\0" in start:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
+    if corpus.form == "jsonl" and start.lstrip().startswith(b"["):
+        return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
         return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
@@ -285,8 +294,10 @@ def _fault(start: bytes, corpus: Corpus) -> str | None:
         return None
     try:
         row = json.loads(line)
+    except UnicodeDecodeError as error:
+        return f"cannot be read as jsonl: it is not UTF-8 (byte 0x{line[error.start]:02x} in line 1); save it as UTF-8"
     except (ValueError, RecursionError) as error:
-        return f"cannot be read as jsonl: line 1: {error}"
+        return f"cannot be read as jsonl: line 1 is no object by itself, as each line must be: {error}"
     if not isinstance(row, dict):
         return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
     return absent_field(list(row), corpus)
@@ -299,6 +310,9 @@ def absent_field(names: list[str], corpus: Corpus) -> str | None:
             what = "label" if name == corpus.label else "field"
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
             there = shortened(", ".join(names), 300)
+            separator = next((c for c in ";\t|" if corpus.form == "csv" and len(names) == 1 and c in names[0]), None)
+            if separator:
+                return f"has columns separated by {separator!r}; csv is read with commas"
             return f'has no field "{name}" (key: {what}).{nearest(name, names)} Fields there: {there}{more}'
     return None
 

@@ -10,10 +10,14 @@ from scalebench.campaign.cells import Cell, arms, expand, find, tokens_of
 from scalebench.campaign.config import Comparison
 from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
 from scalebench.campaign.question import Question
-from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora
-from scalebench.errors import UserError, damaged, nearest
+from scalebench.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
+from scalebench.campaign.value_hints import valid_name
+from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora, no_campaign
+from scalebench.errors import UserError, nearest
+from scalebench.files import read_record
 
 RESULTS = Path("results")
+TOGETHER = "together"  # of a campaign's folder: records of the jobs that hold several runs
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
 RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "forecasts")
@@ -25,19 +29,23 @@ class LoadedCampaign:
     def __init__(self, path: Path, results: Path = RESULTS) -> None:
         """`results`: where answers of trials for micro-batches are looked up. Raises UserError naming file and line."""
         self.path, self.name = path, path.stem
+        if not path.is_file() or path.suffix not in (".yaml", ".yml"):
+            raise no_campaign(path)
         if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
             raise UserError(
                 f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
-                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
+                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename(path)}"
             )
         self.campaign, lines = load_campaign(path)
         try:
             self.cells: list[Cell] = [self._resolved(cell, results) for cell in expand(self.campaign)]
+            _check_unique([comparison.name for comparison in self.campaign.compare])
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
             self._check_forecast()
             self._check_search()
             self.question = cells_of_question(self.campaign.question, self.cells)
+            self.shared_jobs  # noqa: B018  (too little time for a job is said with the line)
             for corpus in self._corpora:
                 corpus_called(corpus)
             for cell in self._all_cells:
@@ -58,8 +66,9 @@ class LoadedCampaign:
             if slug in selection[:place]:
                 raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
             if slug not in names:
+                hint = " For all of them write cells: all." if slug == "all" else nearest(slug, names)
                 raise UserError(
-                    f'trace.cells: there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}',
+                    f'trace.cells: there is no cell "{slug}".{hint} Cells: {", ".join(names)}',
                     key=("trace", "cells", place),
                 )
         return [cell for cell in self.cells if cell.slug in selection]
@@ -69,21 +78,23 @@ class LoadedCampaign:
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
             return cell
-        try:
-            answer = json.loads(path.read_text())
+
+        def found(data: bytes) -> Cell:
+            answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
                 return cell  # of an older campaign file: the trials will be made again
             return cell.resolved(int(answer["micro_batch"]))
-        except (ValueError, LookupError, TypeError) as error:
-            raise damaged(path, str(error)[:100]) from None
+
+        return read_record(path, found)
 
     def _check_search(self) -> None:
         searched = [cell.slug for cell in self.cells if cell.searched]
-        if searched and self.campaign.resources.same_allocation:
+        if searched and shares_jobs(self.campaign):
+            key = self._sharing_key
             raise UserError(
-                f"work.micro_batch of {searched[0]}: with resources.same_allocation all cells run in one job, and none "
+                f"work.micro_batch of {searched[0]}: with resources.{key} several cells run in one job, and none "
                 "after trials; give a number",
-                ("resources", "same_allocation"),
+                ("resources", key),
             )
 
     def _check_forecast(self) -> None:
@@ -103,9 +114,10 @@ class LoadedCampaign:
             raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
         if held_out and set(held_out) == set(present):
             raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
-        if held_out and self.campaign.resources.same_allocation:
+        if held_out and shares_jobs(self.campaign):
             raise UserError(
-                "forecast.hold_out: with resources.same_allocation all cells run in one job, none after the forecast",
+                f"forecast.hold_out: with resources.{self._sharing_key} several cells run in one job, none after the "
+                "forecast",
                 ("forecast", "hold_out"),
             )
         if held_out and self.campaign.repeat_until:
@@ -114,6 +126,43 @@ class LoadedCampaign:
                 "known before the held-out ones have run; give repeats as a number",
                 ("forecast", "hold_out"),
             )
+
+    @property
+    def _sharing_key(self) -> str:
+        """The key of `resources` by which jobs hold several runs."""
+        return "same_allocation" if self.campaign.resources.same_allocation else "minutes_per_job"
+
+    @cached_property
+    def shared_jobs(self) -> dict[str, SharedJob]:
+        """The jobs that hold several runs, by name; none where each run is a job. Raises UserError."""
+        if not shares_jobs(self.campaign):
+            return {}
+        return {job.name: job for job in shared_jobs(self.campaign, self._in_order)}
+
+    def shared_job(self, name: str) -> SharedJob:
+        """The job called `name`. Raises UserError where the campaign has no such job, or not any more."""
+        if name not in self.shared_jobs:
+            raise UserError(
+                f'{self.path}: there is no job "{name}" of several runs.{nearest(name, self.shared_jobs)} '
+                "If the campaign was changed while the workflow ran, start snakemake again"
+            )
+        return self.shared_jobs[name]
+
+    def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
+        """The record of each job that holds several runs; of those of the first `repeats`, if given."""
+        last = repeats or self.repeats(results)
+        folder = results / self.name / TOGETHER
+        return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
+
+    def _in_order(self, repeat: int) -> list[Cell]:
+        """The cells as they run in a repeat."""
+        if repeat not in self._ordered:
+            self._ordered[repeat] = sorted(self.cells, key=lambda cell: -self.priority(cell.slug, repeat))
+        return self._ordered[repeat]
+
+    @cached_property
+    def _ordered(self) -> dict[int, list[Cell]]:
+        return {}
 
     @property
     def communicating_groups(self) -> dict[str, str]:
@@ -222,15 +271,6 @@ def load_named(name: str) -> LoadedCampaign:
     return LoadedCampaign(path)
 
 
-def in_one_allocation() -> list[str]:
-    """The campaigns whose repeats are one job each.
-
-    Seen in their text: a campaign that is broken must not disturb others.
-    """
-    pattern = re.compile(r"^[^#\n]*\bsame_allocation:\s*[Tt]rue\b", re.MULTILINE)
-    return [path.stem for path in sorted(CAMPAIGNS.glob("*.yaml")) if pattern.search(path.read_text(errors="replace"))]
-
-
 def corpus_called(name: str) -> Corpus:
     """The row of the table of corpora. Raises UserError with the nearest name where there is none."""
     table = _corpora().root
@@ -243,6 +283,21 @@ def corpus_called(name: str) -> Corpus:
 def corpora() -> dict[str, Corpus]:
     """All rows of the table of corpora. Raises UserError."""
     return _corpora().root
+
+
+def _check_unique(names: list[str]) -> None:
+    """Two comparisons of one name would be one folder. Raises UserError."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UserError(f'compare: "{name}" is the name of two comparisons; rename one', ("compare", place, "name"))
+
+
+def _rename(path: Path) -> str:
+    """A name that the file could have, with a leading space; empty if there is none, or a file has it."""
+    name = valid_name(path.stem).replace(".", "-")
+    meant = f"{name}.yaml"
+    is_free = name and name not in RESERVED and meant != path.name
+    return f' Rename it to "{meant}".' if is_free and NAME.fullmatch(name) else ""
 
 
 def _check_labels(cell: Cell) -> None:
@@ -291,10 +346,7 @@ def goes_on(look: Path) -> bool:
     """Whether that look asked for more repeats; not if there was none. Raises UserError where its file is damaged."""
     if not look.is_file():
         return False
-    try:
-        return bool(json.loads(look.read_bytes())["goes_on"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise damaged(look, f"it does not say whether repeats go on: {error}"[:100]) from None
+    return read_record(look, lambda data: bool(json.loads(data)["goes_on"]))
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:
@@ -325,7 +377,14 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
     meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
     if len(meant) == 1:
         return meant[0]
-    names = [cell.slug for cell in meant or cells]
-    problem = "means several cells" if meant else f"is no cell{f' on {geometry}' if geometry else ''}"
-    hint = "" if meant else nearest(name, names)
-    raise UserError(f'question.{key}: "{name}" {problem}.{hint} Cells: {", ".join(names)}', key=("question", key))
+    slugs = ", ".join(cell.slug for cell in meant or of_strategy or cells)
+    place = ("question", key)
+    if meant:
+        one_geometry = len({str(cell.execution.geometry) for cell in meant}) == 1
+        on = "" if one_geometry or geometry else f"question.on (for instance on: {meant[-1].execution.geometry}) or "
+        raise UserError(f'question.{key}: "{name}" means several cells; give {on}the name of one: {slugs}', place)
+    if of_strategy:
+        raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
+    names = [*dict.fromkeys(cell.execution.strategy for cell in cells), *(cell.slug for cell in cells)]
+    on = f" on {geometry}" if geometry else ""
+    raise UserError(f'question.{key}: "{name}" is no cell{on}.{nearest(name, names)} Cells: {slugs}', place)

@@ -14,6 +14,20 @@ from scalebench.errors import UserError, nearest, shortened
 SCHEDULERS = ("slurm", "cluster-generic", "lsf")
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
 OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
+ELSEWHERE = " It goes under default-resources of the profile, as {}."
+TARGET = " The campaign is chosen by the target: snakemake --cores 2 results/NAME/report.html."
+# What people look for in Snakemake's config -> where it goes.
+OF_OTHERS = {
+    "campaign": TARGET,
+    "campaigns": TARGET,
+    "name": TARGET,
+    "partition": ELSEWHERE.format("slurm_partition"),
+    "account": ELSEWHERE.format("slurm_account"),
+    "qos": ELSEWHERE.format("qos"),
+    "executor": " It is an option of its own: --executor, or a key at the top of the profile.",
+    "gpus": " How many devices a run has is the campaign's business (key: geometry).",
+    "nodes": " How many nodes a run has is the campaign's business (key: geometry).",
+}
 Request = dict[str, int | str | None]  # None: not asked for
 
 
@@ -33,18 +47,21 @@ class Site:
         known = [field.name for field in fields(cls)]
         if campaign := [key for key in config if key in Campaign.model_fields]:
             raise UserError(
-                f'"{campaign[0]}" is a key of a campaign, which needs no --configfile: put the file into '
-                "config/campaigns and ask for its report, snakemake --cores 2 results/NAME/report.html"
+                f'"{campaign[0]}" is a key of a campaign, which needs no --configfile and no --config: write it into '
+                "config/campaigns/NAME.yaml and ask for its report, snakemake --cores 2 results/NAME/report.html"
             )
         for key in config:
             if key not in (*known, *OTHER_KEYS):
-                hint = nearest(key, known)
+                hint = nearest(key, [*known, *OTHER_KEYS])
                 allowed = ", ".join((*known, *OTHER_KEYS))
+                hint = hint or OF_OTHERS.get(key, "")
                 raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
         given = {key: value for key, value in config.items() if key in known and value is not None}
+        for key in ("exclusive", "anonymous"):
+            truth = str(config.get(key, True)).lower()
+            if truth not in ("true", "false"):
+                raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
         exclusive = str(given.get("exclusive", True)).lower()
-        if exclusive not in ("true", "false"):
-            raise UserError(f'config of the profile: exclusive is "{shortened(exclusive)}"; allowed: true, false')
         texts = {key: str(value) for key, value in given.items() if key != "exclusive"}
         site = cls(**texts, exclusive=exclusive == "true")
         for key, value, allowed_values in (

@@ -1,7 +1,7 @@
 """What a cell asks of a cluster: nodes, devices, cores, memory, time. One job per run, whatever its size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.config import Resources
@@ -55,9 +55,19 @@ def job(cell: Cell, resources: Resources) -> Job:
         gres="" if on_cpu else f"gpu:{geometry.devices_per_node}",
         cpus_per_task=cores * geometry.devices_per_node,
         mem_mb=round(resources.memory_per_device * 1000) * geometry.devices_per_node,
-        runtime=int(resources.time_limit) + SPARE_MINUTES,
+        runtime=run_minutes(resources),
         options=f"{ALWAYS} {EXCLUSIVE}" if resources.exclusive else ALWAYS,
     )
+
+
+def job_of_replay(cell: Cell, resources: Resources) -> Job:
+    """The request for the replay of `cell`, which is one process: one of the nodes of its run."""
+    return replace(job(cell, resources), nodes=1)
+
+
+def run_minutes(resources: Resources) -> int:
+    """Minutes that one run may take of its job."""
+    return int(resources.time_limit) + SPARE_MINUTES
 
 
 def job_together(cells: Sequence[Cell], resources: Resources) -> Job:

@@ -22,16 +22,43 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
     for target, has_rule in targets.items():
         path = PurePosixPath(target)
         if path.parts[:1] != ("results",):
-            continue
+            if has_rule:
+                continue
+            raise UserError(f'no rule makes "{shortened(target, 200)}".{_elsewhere(path)}')
         name = path.parts[1] if len(path.parts) > 1 else ""
+        if not name:
+            raise UserError(f'no rule makes "{target}".{_elsewhere(PurePosixPath("results", "x"))}')
         if name in RESERVED:
             continue
         loaded = _campaign(name, path)
         _check_planned(target, loaded)
         if not has_rule:
             made = _made(loaded, patterns, choices)
-            meant = nearest_name(target, made) or f"results/{loaded.name}/report.html"
-            raise UserError(f'no rule makes "{shortened(target, 200)}". Did you mean "{meant}"?')
+            report = f"results/{loaded.name}/report.html"
+            below = [file for file in made if file.startswith(f"{target.rstrip('/')}/")]
+            meant = (report if report in below else below[0]) if below else nearest_name(target, made) or report
+            meant = report if f"{target}.html" == report else meant
+            beside = [PurePosixPath(file).name for file in made if PurePosixPath(file).parent == path.parent]
+            listed = f" In {path.parent}: {', '.join(sorted(set(beside)))}" if beside and not below else ""
+            raise UserError(
+                f'no rule makes "{shortened(target, 200)}". Did you mean "{meant}"?{shortened(listed, 600)}'
+            )
+
+
+def _elsewhere(path: PurePosixPath) -> str:
+    """What is meant by a target that is not below results/: the report of a campaign, or the same path there."""
+    names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    parts = path.parts
+    campaign = nearest_name(path.stem, names) if path.stem not in names else path.stem
+    if path.is_absolute() and path.is_relative_to(PurePosixPath(Path.cwd())):
+        meant = str(path.relative_to(PurePosixPath(Path.cwd())))
+    elif len(parts) > 1 and nearest_name(parts[0], ["results"]):
+        meant = str(PurePosixPath("results", *parts[1:]))
+    elif campaign:
+        meant = f"results/{campaign}/report.html"
+    else:
+        return f" Targets are files such as results/NAME/report.html; campaigns: {', '.join(names) or 'none'}"
+    return f' Did you mean "{meant}"?'
 
 
 def _campaign(name: str, path: PurePosixPath) -> LoadedCampaign:
@@ -39,6 +66,12 @@ def _campaign(name: str, path: PurePosixPath) -> LoadedCampaign:
     if (CAMPAIGNS / f"{name}.yaml").is_file():
         return load_named(name)
     names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    if len(path.parts) == 2 and PurePosixPath(name).stem in names:
+        raise UserError(f'no rule makes "{path}". Did you mean "results/{PurePosixPath(name).stem}/report.html"?')
+    if len(path.parts) == 2 and nearest_name(f"x{name}", ["report.html", "report.pdf", "runs.csv", "cells.csv"]):
+        raise UserError(f"{path}: the campaign is missing: results/NAME/{name}; campaigns: {', '.join(names)}")
+    if len(path.parts) == 2 and (name == "index.html" or nearest_name(name, ["index.html"])):
+        raise UserError("no rule makes the list of campaigns, results/index.html; scalebench index writes it")
     meant = nearest_name(name.partition(".")[0], names)
     rest = path.parts[2:] or ("report.html",)
     hint = f' Did you mean "{meant}"? ({PurePosixPath("results", meant, *rest)})' if meant else ""
@@ -50,6 +83,11 @@ def _check_planned(target: str, loaded: LoadedCampaign) -> None:
     """Runs and traces that the campaign does not plan are refused."""
     if match := RUN.fullmatch(target):
         loaded.cell(match["cell"])
+        if loaded.shared_jobs:
+            raise UserError(
+                f"{target}: runs of {loaded.path} are made several in a job (resources); ask for all of them, "
+                f"results/{loaded.name}/runs.csv, or for one job: {next(iter(loaded.records(Path('results'), 1)))}"
+            )
         rep, repeats = match["rep"], loaded.campaign.most_repeats
         if not rep.isdecimal() or not 1 <= int(rep[:9]) <= repeats:
             raise UserError(f"{target}: {loaded.path} plans repeats 1 to {repeats} (key: repeats)")

@@ -7,6 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scalebench.campaign.config import TOKENIZER
+from scalebench.campaign.corpora import BUDGET
+from scalebench.campaign.geometry import GEOMETRY
+from scalebench.campaign.value_hints import PERCENT, is_allowed, list_hint, mapping_hint, valid_name, value_hint
 from scalebench.errors import SYNONYMS, nearest, nearest_name, plural, shortened
 
 # What a pattern of the schema means.
@@ -18,8 +22,14 @@ PATTERNS = {
     r"^[\w.-]+/[\w.-]+$": "owner/name",
     r"^[0-9a-f]{64}$": "64 hexadecimal digits",
     r"^[^\s]+$": "a path without spaces",
+    TOKENIZER: "gpt2, bytes or bpe-ENTRIES",
+    BUDGET: "a number with kB, MB, GB or documents",
+    PERCENT: "a percentage below 100 %",
     r"\S": "text that is not blank",
+    GEOMETRY: "nodes x devices of each, at most 99999x999,",
 }
+# Keys that people look for in `resources`, and that say something of the cluster.
+OF_THE_PROFILE = ("account", "partition", "queue", "qos", "constraint", "nodelist", "reservation", "slurmpartition")
 LIMITS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
 
 
@@ -41,7 +51,8 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, dat
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {p: e for p, e in faults.items() if not _known_to_another(p, e, schema)} or faults
     deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
-    deepest.sort(key=lambda place: lines.get(place, 0))
+    order = [_place(e["loc"], data) for e in error.errors()]
+    deepest.sort(key=lambda place: (lines.get(place, 0), not place, order.index(place)))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
 
 
@@ -76,8 +87,10 @@ def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, d
         return f"{at}{_missing(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
         known = list(_properties(schema, place[:-1]))
-        hint = _hint(place, known, schema)
-        return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known) or 'nothing'}"
+        if known:
+            hint = _hint(place, known, schema)
+            return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
+        place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1] == "[key]":
         name = nearest_valid_name(str(place[-1]))
         return f'{at}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{name}'
@@ -86,13 +99,13 @@ def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, d
         value = value[step]
     if error["type"] == "value_error":
         return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
-    return f"{at}{dotted(place)} cannot be {_shown(value)}; {_allowed_at(place, schema, value)}"
+    fault = "has no value" if value is None else f"cannot be {_shown(value)}"
+    return f"{at}{dotted(place)} {fault}; {_allowed_at(place, schema, value)}"
 
 
 def nearest_valid_name(text: str) -> str:
     """`Write "my-notes".` for "My Notes", with a leading space; empty if there is nothing to suggest."""
-    name = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in text.casefold()[:60])
-    name = name.strip("-._")
+    name = valid_name(text)
     return f' Write "{name}".' if name and name != text else ""
 
 
@@ -117,12 +130,28 @@ def _hint(place: tuple, known: list[str], schema: dict) -> str:
     """Which key is meant: one of this section by case or synonym, one of another section, or one that resembles it."""
     name = str(place[-1])
     letters = name.casefold().replace("_", "").replace("-", "")
+    if len(place) > 1 and name in sections_of(schema):
+        if place[0] in ("vary", "cells", "exclude", "compare") and set(_properties(schema, (name,))) & set(
+            _varied(schema)
+        ):
+            return f" Leave {name} out: its keys stand here directly."
+        return " It belongs at the top of the file, not indented."
+    if re.fullmatch(r"[0-9.]+", name):  # of `betas: 0.9, 0.95` inside braces
+        return " Several values of one key stand in brackets: key: [value, value]."
+    if letters in OF_THE_PROFILE:
+        return " It is the cluster's business: write it into the profile, slurm/profile.v9+.yaml."
     here = nearest_name(name, known)
     if here is not None and (letters in SYNONYMS or here.replace("_", "") == letters):
         return f' Did you mean "{here}"?'
+    section = _properties(schema, place[:-1])
+    values = {key: _choices(inner, schema) + _choices_of_items(inner, schema) for key, inner in section.items()}
+    if of := next((key for key, words in values.items() if name in words), None):
+        several = f"[{name}, ...]" if "array" in _kinds(section[of], schema) else name
+        return f' "{shortened(name, 40)}" is a value of {of}: write {of}: {several}.'
     elsewhere = _elsewhere(name, schema)
     if not elsewhere and here is None:
-        elsewhere = next((text for word in SYNONYMS.get(letters, ()) if (text := _elsewhere(word, schema))), "")
+        words = [word for word in SYNONYMS.get(letters, ()) if _elsewhere(word, schema)]
+        elsewhere = f' It is called "{words[0]}" here.{_elsewhere(words[0], schema)}' if words else ""
     return elsewhere or nearest(name, known)
 
 
@@ -175,6 +204,11 @@ def _properties(schema: dict, place: tuple) -> dict:
     return properties
 
 
+def _varied(schema: dict) -> dict:
+    """The keys that a campaign can vary."""
+    return _properties(schema, ("vary",))
+
+
 def _choices(node: dict, schema: dict) -> list[str]:
     choices: list[Any] = []
     for option in _alternatives(node, schema):
@@ -182,34 +216,82 @@ def _choices(node: dict, schema: dict) -> list[str]:
     return [c for c in choices if isinstance(c, str)]
 
 
+def _choices_of_items(node: dict, schema: dict) -> list[str]:
+    """The words that a list at a node takes."""
+    return [word for option in _alternatives(node, schema) for word in _choices(option.get("items", {}), schema)]
+
+
+def _kinds(node: dict, schema: dict) -> list[str | None]:
+    return [option.get("type") for option in _alternatives(node, schema)]
+
+
 def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
-    """`allowed: ...` with the nearest choice, and how to write a list of one."""
+    """`allowed: ...` with the value that is meant, how to write a list or a mapping, and where several values go."""
     node = _node(schema, place)
     options = _alternatives(node, schema)
-    hint = nearest(value, _choices(node, schema)) or _tidied(value, options) if isinstance(value, str) else ""
-    if not isinstance(value, list | dict) and value is not None and options[0].get("type") == "array":
-        hint = f" Write [{shortened(value, 40)}]."
-    if isinstance(value, list) and len(value) == 1 and not any(o.get("type") in ("array", "object") for o in options):
-        only = value[0]
-        hint = f" Write {shortened(only, 40)}." if _fits(only, options, _choices(node, schema)) else hint
-    return f"allowed: {_allowed(node, schema)}.{hint}"
+    kinds = [option.get("type") for option in options]
+    choices = _choices(node, schema)
+    hint = _several(place, value, options, choices, schema) if "array" not in kinds else ""
+    hint = hint or value_hint(value, options, choices, node.get("unit", ""))
+    if not hint and "array" in kinds:
+        option = options[kinds.index("array")]
+        items = option.get("items", {})
+        of_mappings = any(inner.get("type") == "object" for inner in _alternatives(items, schema))
+        hint = list_hint(value, of_mappings) or _one_of_list(value, option, schema)
+    if not hint and "object" in kinds:
+        properties = {key: inner for option in options for key, inner in option.get("properties", {}).items()}
+        hint = mapping_hint(value, {key: _choices(inner, schema) for key, inner in properties.items()})
+    allowed = _allowed(node, schema)
+    if not hint and allowed.startswith("a name of") and "description" in node:
+        hint = f" {node['description']}"
+    return f"{allowed and 'allowed: '}{allowed}.{hint}"
 
 
-def _tidied(text: str, options: list[dict]) -> str:
-    """`Write "python-docs".` for " Python-Docs", with a leading space; empty where that is not allowed either."""
-    tidy = text.strip().casefold()
-    matches = any(re.search(option["pattern"], tidy) for option in options if "pattern" in option)
-    return f' Write "{shortened(tidy, 40)}".' if matches and tidy != text else ""
+def _one_of_list(value: Any, option: dict, schema: dict) -> str:
+    """`Write [ddp].` where the one value of a list, or several with commas, stand without brackets."""
+    if isinstance(value, dict | list | None) or option.get("minItems", 0) > 1:
+        return ""
+    items = option.get("items", {})
+    inner = _alternatives(items, schema)
+    words = [word.strip() for word in value.split(",")] if isinstance(value, str) else [value]
+    if isinstance(value, str) and "object" in [one.get("type") for one in inner]:
+        properties = {key: node for one in inner for key, node in one.get("properties", {}).items()}
+        meant = mapping_hint(value, {key: _choices(node, schema) for key, node in properties.items()})
+        return meant.replace("Write {", "Write [{").replace("}.", "}].")
+    if words and all(_fits(word, inner, _choices(items, schema)) for word in words):
+        return f" Write [{shortened(', '.join(map(str, words)), 60)}]."
+    return value_hint(value, inner, _choices(items, schema), _resolve(items, schema).get("unit", ""))
+
+
+def _several(place: tuple, value: Any, options: list[dict], choices: list[str], schema: dict) -> str:
+    """Of a list, or of words with commas between them, where one value goes: how to write one, and where several go."""
+    values = value
+    if isinstance(value, dict) and len(value) == 1 and "object" not in [option.get("type") for option in options]:
+        values = list(value.values())  # {name: ddp} where ddp is meant
+    if isinstance(value, str) and choices:
+        words = re.split(r"\s*[,;|+&]\s*|\s+", value.strip())
+        values = words if len(words) > 1 else value
+    if not isinstance(values, list) or not values or not all(_fits(v, options, choices) for v in values):
+        return ""
+    if len(values) == 1:
+        return f" Write {shortened(values[0], 40)}."
+    if isinstance(place[-1], int):
+        return f" Write them apart: {', '.join(map(str, values))}."
+    if place[0] in ("vary", "cells", "compare") or place[-1] not in _varied(schema):
+        return ""
+    listed = shortened(", ".join(map(str, values)), 60)
+    return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
 def _fits(value: Any, options: list[dict], choices: list[str]) -> bool:
     """Whether a value without the brackets around it would be taken, as far as its kind tells."""
-    if choices:
-        return value in choices
-    patterns = [option["pattern"] for option in options if "pattern" in option]
-    if patterns:
-        return isinstance(value, str) and any(re.search(pattern, value) for pattern in patterns)
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
+    if isinstance(value, str):
+        patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
+        free = [pattern for pattern in patterns if pattern or not choices]
+        return value in choices or any(re.search(pattern, value) for pattern in free)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    numbers = [option for option in options if option.get("type") in ("integer", "number")]
+    return is_number and any(is_allowed(value, option) for option in numbers)
 
 
 def _allowed(node: dict, schema: dict) -> str:
@@ -227,7 +309,8 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
     if kind in ("integer", "number"):
         noun = "a whole number" if kind == "integer" else "a number"
         limits = [f"{sign} {option[name]:,}".replace(",", "") for name, sign in LIMITS if name in option]
-        return [f"{noun} {' and '.join(limits)}".strip()]
+        unit = node.get("unit", "none")
+        return [f"{noun} {' and '.join(limits)}".strip() + (f" ({unit})" if unit != "none" else "")]
     if kind == "array":
         return [_array(option, schema)]
     if kind == "object":
@@ -244,6 +327,8 @@ def _array(option: dict, schema: dict) -> str:
         kind in ("string", "integer", "number") for kind in (o.get("type") for o in _alternatives(inner, schema))
     )
     of = f", each {_allowed(inner, schema)}" if inner and ("prefixItems" in option or simple) else ""
+    if _resolve(inner, schema).get("type") == "object":
+        of = ", each a mapping"
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{of}"
     if not least and not most:

@@ -2,7 +2,9 @@
 
 import datetime
 import json
+import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from scalebench.campaign.config import Campaign
 from scalebench.campaign.corpora import CorpusTable
 from scalebench.campaign.validation_messages import Lines, dotted, messages, sections_of
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, nearest_name, path_fault, shortened
 
 CAMPAIGNS = Path("config/campaigns")
 CORPORA = Path("config/corpora.yaml")
@@ -28,12 +30,28 @@ MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
+CONFLICT = re.compile(r"^(?:<{7}|>{7}) .*$", re.MULTILINE)
+# What a person has done where the parser says so.
+YAML_HINTS = {
+    "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
+    "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
+    "found another document": 'a file has one document; take away what follows "---"',
+    "character '\\t'": "indent with spaces, not tabs",
+    "that cannot start any token": "text that begins with it needs quotes",
+    "mapping keys are not allowed": 'text that begins with "?" needs quotes',
+    "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
+    "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
+    "expected '<document start>'": "what stands here is not of the mapping above; a key has a colon: key: value",
+    "did not find expected ',' or": "a bracket is not closed",
+    "expected ',' or": "a bracket is not closed",
+    "expected a mapping or list of mappings for merging": "after <<: stands an alias of a section, such as *base",
+}
 
 
 def load_campaign(path: Path) -> tuple[Campaign, Lines]:
     """Read and check a campaign file. Raises UserError with every fault, one per line."""
     if not path.is_file():
-        raise _no_campaign(path)
+        raise no_campaign(path)
     return _read(path, Campaign)
 
 
@@ -57,27 +75,49 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def _no_campaign(path: Path) -> UserError:
-    """What to say of a path that is no file: the campaign that was meant, or those that are there."""
-    if path.exists() and not path.is_dir():
-        return UserError(f"{path} is not a regular file")
-    meant = CAMPAIGNS / f"{path.stem}.yaml"
+def no_campaign(path: Path) -> UserError:
+    """What to say of a path that is no campaign file: the campaign that was meant, or those that are there."""
+    if os.path.lexists(path) and (fault := path_fault(path)):
+        return UserError(f"{path}{fault}")
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
     beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
     folder = path if path.is_dir() else beside
-    there = [str(p) for p in sorted(folder.glob("[!.]*.yaml"))] or [str(p) for p in sorted(CAMPAIGNS.glob("*.yaml"))]
-    hint = f' Did you mean "{meant}"?' if meant.is_file() and meant != path else nearest(str(folder / path.name), there)
-    what = "is a folder, not a campaign file" if path.is_dir() else "no such campaign file"
+    there = sorted(filter(_has_title, folder.glob("[!.]*.yaml"))) or sorted(CAMPAIGNS.glob("*.yaml"))
+    meant = CAMPAIGNS / f"{path.stem}.yaml"
+    if not meant.is_file() or meant == path:
+        nearest_stem = nearest_name(path.stem, [file.stem for file in there])
+        meant = next((file for file in there if file.stem == nearest_stem), Path())
+    hint = f' Did you mean "{meant}"?' if meant != Path() else ""
+    what = "no such campaign file"
+    if path.exists():
+        what = (
+            "is a folder, not a campaign file" if path.is_dir() else "is no campaign file, whose name ends with .yaml"
+        )
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
-    return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(there[:10]) or 'none'}{more}")
+    return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
+
+
+def _has_title(path: Path) -> bool:
+    """Whether a file begins like a campaign: other YAML files lie about as well."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return re.search(rb"^title:", file.read(10_000), re.MULTILINE) is not None
+
+
+def read_yaml(path: Path) -> tuple[Any, Lines]:
+    """The document of a YAML file, and the lines of its places. Raises UserError."""
+    if not path.is_file():
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+    lines = Lines()
+    return _Reader(path, lines).plain(_document(path), ()), lines
 
 
 def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
-    lines = Lines()
-    data = _Reader(path, lines).plain(_document(path), ())
+    data, lines = read_yaml(path)
     if not isinstance(data, dict):
         keys = ", ".join(sections_of(_schema(model))) or "names of your choice"
-        raise UserError(f"{path}: a mapping is expected; allowed: {keys}")
+        raise UserError(f"{path}: a mapping is expected, with lines such as 'key: value'; allowed: {keys}")
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
@@ -96,8 +136,11 @@ def _document(path: Path) -> Any:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start})") from None
+        raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
     _check_size(path, text)
+    if conflict := CONFLICT.search(text):
+        line = text[: conflict.start()].count("\n") + 1
+        raise UserError(f"{path}, line {line}: a merge conflict is left in the file ({conflict[0]})")
     try:
         return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
@@ -105,15 +148,23 @@ def _document(path: Path) -> Any:
         name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
         raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UserError(f"{path}{where}: not valid YAML: {error.problem or error.context}") from None
+        raise UserError(f"{path}{_problem(error)}") from None
     except YAMLError as error:
         raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # a number or a tag that cannot be built
         raise UserError(f"{path}: not valid YAML: {error}") from None
+
+
+def _problem(error: MarkedYAMLError) -> str:
+    """Where a document is no YAML, in the words of the parser, and what its author may have meant."""
+    mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
+    if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
+        mark, problem = error.context_mark, "a quote that begins here has no end"
+    where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    hint = next((f" ({meaning})" for words, meaning in YAML_HINTS.items() if words in problem), "")
+    return f"{where}: not valid YAML: {problem}{hint}"
 
 
 def _line_of(text: str, error: YAMLError) -> str:
@@ -160,6 +211,8 @@ class _Reader:
             )
         if len(place) > MOST_DEPTH:
             raise UserError(f"{self.path}: nested too deeply")
+        if isinstance(node, CommentedMap | CommentedSeq) and node.tag.value is not None:
+            raise self._tagged(node.tag.value, place)
         if isinstance(node, CommentedMap):
             self._at(place, node.lc.line)
             return {self._key(node, key): self._entry(node, key, place) for key in node}
@@ -174,9 +227,11 @@ class _Reader:
             self.lines.setdefault(place, line + 1)
 
     def _key(self, node: CommentedMap, key: Any) -> str:
-        if isinstance(key, tuple | list | dict):
+        if isinstance(key, tuple | list | Mapping):
             line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
-            raise UserError(f"{self.path}, line {line}: a key must be a word, not a list or a mapping")
+            raise UserError(
+                f"{self.path}, line {line}: a key must be a word, not a list or a mapping; text in braces needs quotes"
+            )
         words = {None: "null", True: "true", False: "false"}
         return words[key] if key is None or isinstance(key, bool) else str(key)
 
@@ -192,15 +247,20 @@ class _Reader:
             self._at(inside, node.lc.item(index)[0])
         return self.plain(node[index], inside)
 
-    def _scalar(self, value: Any, place: tuple) -> Any:
+    def _tagged(self, tag: object, place: tuple) -> UserError:
         where = self.lines.at(self.path, place)
+        return UserError(
+            f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
+        )
+
+    def _scalar(self, value: Any, place: tuple) -> Any:
         if isinstance(value, TaggedScalar):
-            raise UserError(f"{where}{dotted(place)}: tags such as {value.tag.value} are not allowed")
+            raise self._tagged(value.tag.value, place)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
             if abs(value) >= 10**MOST_DIGITS:
-                raise UserError(f"{where}{dotted(place)} has more than {MOST_DIGITS} digits")
+                return f"a number of more than {MOST_DIGITS} digits"  # which no key takes
             return int(value)
         if isinstance(value, float):
             return float(value)

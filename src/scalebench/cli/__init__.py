@@ -7,9 +7,11 @@ import sys
 from scalebench import __version__
 from scalebench.cli import analyse, audit, doctor, forecast, prepare, run, trace, verify
 from scalebench.cli.arguments import Parser, subcommands
-from scalebench.errors import UserError
+from scalebench.errors import UserError, printable
+from scalebench.files import os_fault
 
 MODULES = (prepare, doctor, run, trace, analyse, forecast, audit, verify)
+LINE_END = "\n"
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:
   scalebench campaign show config/campaigns/demo.yaml   # what would run, and how long it may take
@@ -48,11 +50,11 @@ def main() -> None:
         args.run(args)
         sys.stdout.flush()
     except UserError as error:
-        print(f"scalebench: {error}", file=sys.stderr)
+        print(f"scalebench: {printable(str(error), besides=LINE_END)}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:  # `| head`: whoever reads has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None  # as a program that SIGPIPE ends
     except OSError as error:  # a full disk, a folder that may not be written: nothing that a traceback would explain
-        print(f"scalebench: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        print(f"scalebench: {printable(os_fault(error))}", file=sys.stderr)
         raise SystemExit(2) from None

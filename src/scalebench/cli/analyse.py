@@ -1,17 +1,20 @@
 """From runs to conclusions: the tables of runs and cells, findings, charts, the report."""
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalebench import __version__
-from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option
-from scalebench.errors import damaged, missing
+from scalebench.cli.arguments import Group, command, on_campaign, results_option
+from scalebench.cli.values import count, file_to_read, file_to_write, folder, path
 
 if TYPE_CHECKING:
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
+
+MANY = 1000  # runs
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -28,13 +31,14 @@ def findings(args: argparse.Namespace) -> None:
     from scalebench.analysis.ab_comparison import read_pairs
     from scalebench.analysis.campaign_findings import campaign_findings, with_forecasts
     from scalebench.files import write_json
+    from scalebench.record.excluded_nodes import excluded_nodes
     from scalebench.trace.profile_schema import PROFILE, read_profile
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
-    all_findings = campaign_findings(loaded.name, runs, profiles, pairs)
+    all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder))
     if loaded.campaign.forecast.enabled:
         all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
@@ -96,7 +100,7 @@ def comparison(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
-    report = comparison_report(loaded.name, comparisons, _findings(folder))
+    report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
     write_json(folder / "comparison.json", report)
     write_comparison(report, folder / "tables")
     draw_comparison(report["comparisons"], folder / "charts")
@@ -132,11 +136,12 @@ def table(args: argparse.Namespace) -> None:
 
 
 def chart(args: argparse.Namespace) -> None:
-    from scalebench.report.chart_catalog import unknown_chart
     from scalebench.report.charts import CHARTS, draw
     from scalebench.report.read_results import read_inputs
 
     if args.chart not in CHARTS:
+        from scalebench.report.chart_catalog import unknown_chart  # and with it the schema of campaigns
+
         raise unknown_chart(args.chart, CHARTS)
     forecasts = _forecast(args.forecast)["forecasts"] if args.forecast else []
     draw(args.chart, *read_inputs(args.folder), args.folder / "charts", forecasts)
@@ -247,7 +252,13 @@ def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     planned = loaded.planned(args.results, repeats)
-    return loaded, [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
+    if len(planned) > MANY:  # records are no garbage, and the collector would go through all of them again and again
+        gc.disable()
+    runs = [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
+    if len(planned) > MANY:
+        gc.freeze()
+        gc.enable()
+    return loaded, runs
 
 
 def _forecast(path: Path) -> dict[str, Any]:
@@ -258,14 +269,9 @@ def _forecast(path: Path) -> dict[str, Any]:
 
 def _findings(folder: Path) -> "Findings":
     from scalebench.audit.finding import Findings
+    from scalebench.files import read_record
 
-    path = folder / "findings.json"
-    if not path.is_file():
-        raise missing(path)
-    try:
-        return Findings.model_validate_json(path.read_bytes())
-    except ValueError as error:
-        raise damaged(path, str(error).splitlines()[0]) from None
+    return read_record(folder / "findings.json", Findings.model_validate_json)
 
 
 def add(commands: Group) -> None:
@@ -282,7 +288,9 @@ def add(commands: Group) -> None:
     two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help=text)
     two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
-    two.add_argument("--html", type=path, metavar="FILE", help="write a page: cells, chart, both machines side by side")
+    two.add_argument(
+        "--html", type=file_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
+    )
 
 
 def add_stages(stages: Group) -> None:
@@ -307,11 +315,13 @@ def add_stages(stages: Group) -> None:
     looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
     tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
     tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
-    tables.add_argument("folder", type=path, help="results/<campaign>")
+    tables.add_argument("folder", type=folder, help="results/<campaign>")
     charts = command(stages, "chart", chart, "one chart as SVG and PNG")
     charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
-    charts.add_argument("folder", type=path, help="results/<campaign>")
-    charts.add_argument("--forecast", type=path, metavar="FILE", help="forecast.json: its forecasts are drawn as bands")
+    charts.add_argument("folder", type=folder, help="results/<campaign>")
+    charts.add_argument(
+        "--forecast", type=file_to_read, metavar="FILE", help="forecast.json: its forecasts are drawn as bands"
+    )
     losses = command(stages, "loss_chart", loss_chart, "the training loss of all cells as SVG and PNG")
     losses.add_argument("against", choices=("step", "seconds"), help="the horizontal axis")
-    losses.add_argument("folder", type=path, help="results/<campaign>")
+    losses.add_argument("folder", type=folder, help="results/<campaign>")

@@ -1,13 +1,78 @@
 """How a command is declared: what it is called, what it does, an example, and the options that several share."""
 
 import argparse
+import re
+import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
+from scalebench.cli.values import RESULTS, path, results_folder
 from scalebench.errors import nearest, shortened
 
 Group = argparse._SubParsersAction
+
+# What users try -> what it is called here, first to last. Other words are looked for among the commands of all groups.
+COMMAND_WORDS: dict[str, tuple[str, ...]] = {
+    "help": ("--help",),
+    "version": ("--version",),
+    "check": ("validate", "check"),
+    "lint": ("validate", "check"),
+    "test": ("validate", "check", "doctor"),
+    "verify": ("validate", "check"),
+    "show": ("show", "summary", "list"),
+    "view": ("show", "summary", "list"),
+    "print": ("show", "summary", "list"),
+    "info": ("show", "summary", "list"),
+    "describe": ("show", "summary", "list"),
+    "list": ("list", "show"),
+    "ls": ("list", "show"),
+    "diff": ("diff", "compare"),
+    "findings": ("audit", "explain"),
+    "init": ("schema",),
+    "clean": ("retry",),
+    "rerun": ("retry",),
+    "repeat": ("retry",),
+    "status": ("stale", "show"),
+    "estimate": ("plan",),
+    "cost": ("plan",),
+    "predict": ("forecast",),
+    "profile": ("trace",),
+    "export": ("publish",),
+    "release": ("publish",),
+    "share": ("publish",),
+    "regression": ("gate",),
+}
+# Words for what the workflow does.
+WORKFLOW_WORDS = (
+    "run",
+    "start",
+    "launch",
+    "execute",
+    "bench",
+    "benchmark",
+    "report",
+    "build",
+    "make",
+    "submit",
+    "html",
+    "plot",
+    "charts",
+    "graph",
+)
+
+
+class _Once(argparse._StoreAction):
+    """An option that may be given once: of two values the first would be lost without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, name: str | None = None
+    ) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if name is not None and self.dest in given:
+            hint = "; give all its values after one of them" if self.nargs == "+" else ""
+            raise argparse.ArgumentError(self, f"is given twice{hint}")
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, name)
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,22 +82,97 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)  # an abbreviation would change its meaning with the next option
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
-            message = f'there is no "{value}".{nearest(value, choices)} Allowed: {", ".join(choices)}'
+            if isinstance(action, argparse._SubParsersAction):
+                strange = [word for word in sys.argv[1:2] if word.startswith("-")]
+                hint = "".join(f' "{word}" is no option before a command.' for word in strange)
+                hint += _command_hint(self.prog, action, str(value))
+            else:
+                hint = nearest(value, choices)
+            message = f'there is no "{value}".{hint} Allowed: {", ".join(choices)}'
             raise argparse.ArgumentError(action, message)
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            what = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
+            raise argparse.ArgumentError(action, f"needs a value, {_metavar(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2; what a word has of control characters is spelled out."""
+        groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        known = self._option_string_actions
+        strange = [word for word in sys.argv[1:] if word.startswith("--") and word.partition("=")[0] not in known]
+        if message.endswith("required: COMMAND") and groups:
+            what = f"{_not_expected(strange[0], known)} A" if strange else "a"
+            message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
+        elif "are required:" in message:
+            hints = " ".join(_not_expected(word, known) for word in strange[:3])
+            example = " ".join(" ".join((self.epilog or "").splitlines()[:2]).split())
+            message = " ".join(part for part in (hints, f"{message}.", example) if part)
+        elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):
+            message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
         super().error(shortened(message, 1000))
 
     def unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the words that no option or argument of the command takes."""
-        options = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-        hints = [f'"{word}" is not expected.{nearest(word.partition("=")[0], options)}' for word in words]
-        self.error(f"{' '.join(hints)} Options: {', '.join(options)}")
+        known = self._option_string_actions
+        strange = [word for word in words if word.startswith("-") and len(word) > 1]
+        if not strange:
+            takes = " ".join(_metavar(a) for a in self._actions if not a.option_strings) or "no argument"
+            example = " ".join(" ".join((self.epilog or "").splitlines()[:2]).split())
+            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {example}')
+        listed = ", ".join(name for name in known if name.startswith("--"))
+        places = [action.dest for action in self._actions if not action.option_strings]
+        for word in strange:
+            if word.strip("-").partition("=")[0] in places:
+                usage = " ".join(self.format_usage().split())
+                self.error(f'"{word}" is no option here: give the {word.strip("-")} alone. {usage}')
+        self.error(f"{' '.join(_not_expected(word, known) for word in strange)} Options: {listed}")
+
+
+def _metavar(action: argparse.Action) -> str:
+    """What stands for the value of an argument in its help."""
+    name = action.metavar or (action.dest if not action.choices else f"one of {', '.join(map(str, action.choices))}")
+    return str(name)
+
+
+def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
+    """What to say of an option that a command does not know."""
+    name = word.partition("=")[0]
+    if name in known:
+        return f'"{name}" stands before the command; write it at the end.'
+    options = [option for option in known if option.startswith("--")]
+    beginning = [option for option in options if option[2:3] == name.strip("-")[:1]]
+    is_letter = len(name.strip("-")) == 1 and len(beginning) == 1
+    hint = f' Did you mean "{beginning[0]}"?' if is_letter else nearest(name, options)
+    return f'"{shortened(word)}" is not expected.{hint}'
+
+
+def _command_hint(prog: str, group: Group, word: str) -> str:
+    """Which command is meant, with its group: `Did you mean "scalebench campaign validate"?`, with a leading space."""
+    meanings = (word, *COMMAND_WORDS.get(word.casefold(), ()))
+    meant = [f"{prog} {name}" for name in meanings if name in group.choices or name.startswith("--")]
+    for name, parser in group.choices.items():
+        inner = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        meant += [f"{prog} {name} {meaning}" for meaning in meanings for choices in inner if meaning in choices]
+    ours = [text for text in meant if text.split()[1] != "stage"]
+    if word.casefold() in WORKFLOW_WORDS:
+        ours = ["snakemake --cores 2 results/<campaign>/report.html"]
+    if ours or meant:
+        quoted = [f'"{text}"' for text in dict.fromkeys(ours or meant)]
+        return f" Did you mean {' or '.join(quoted[:3])}?"
+    if "/" in word or "." in word:
+        rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
+        first = "audit" if "audit" in group.choices else next(iter(group.choices))
+        return f" A command comes first: {prog} {first} {rest}."
+    return nearest(word, group.choices)
 
 
 def command(
@@ -59,26 +199,14 @@ def subcommands(group: Group, name: str, doc: str) -> Group:
     return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
 
 
-def path(text: str) -> Path:
-    """An argument that is a path; the empty text, which would be the working folder, is refused."""
-    if not text:
-        raise argparse.ArgumentTypeError("a path is empty")
-    if "\0" in text:
-        raise argparse.ArgumentTypeError("a path cannot contain a NUL character")
-    return Path(text)
-
-
-def count(text: str) -> int:
-    """An argument that is a whole number from 1 to 1,000,000."""
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:8]) <= 10**6 or len(text) > 7:
-        raise argparse.ArgumentTypeError(f'"{text}" is not allowed; allowed: a whole number from 1 to 1000000')
-    return int(text)
-
-
 def results_option(parser: argparse.ArgumentParser) -> None:
     """`--results`: where the results are, if they are not in the folder of that name."""
     parser.add_argument(
-        "--results", type=path, default=Path("results"), metavar="DIR", help="folder of all results (default: results)"
+        "--results",
+        type=results_folder,
+        default=RESULTS,
+        metavar="DIR",
+        help="folder of all results (default: results)",
     )
 
 

@@ -9,7 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench.cli.arguments import Group, command, path
+from scalebench.cli.arguments import Group, command
+from scalebench.cli.values import file_to_write, path, url
 from scalebench.errors import UserError, nearest
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _show(args: argparse.Namespace, result: "Audit") -> None:
         from scalebench.files import write_atomic
         from scalebench.report.audit_page import audit_page
 
-        write_atomic(args.html, audit_page(result, datetime.now().date().isoformat(), args.link))
+        write_atomic(args.html, audit_page(result, datetime.now().date().isoformat(), args.link or ""))
     if args.json:
         print(result.model_dump_json(indent=2))
         return
@@ -68,14 +69,14 @@ def explain(args: argparse.Namespace) -> None:
 
     if args.all:
         print(explained(), end="")
-    elif args.code is None:
+        return
+    code = "-".join(args.code)  # `explain machine busy` is clear as well
+    if not code:
         print(index())
-    elif args.code in PAGES:
-        print(page_text(args.code))
+    elif code in PAGES:
+        print(page_text(code))
     else:
-        raise UserError(
-            f'there is no finding "{args.code}".{nearest(args.code, PAGES)} `scalebench explain` lists them.'
-        )
+        raise UserError(f'there is no finding "{code}".{nearest(code, PAGES)} `scalebench explain` lists them.')
 
 
 def write_case_studies(args: argparse.Namespace) -> None:
@@ -117,16 +118,16 @@ def add(commands: Group) -> None:
     sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
     sub.add_argument("--json", action="store_true", help="print JSON instead of text")
     sub.add_argument("--markdown", action="store_true", help="print Markdown, for an issue")
-    sub.add_argument("--html", type=path, metavar="FILE", help="write a page as well")
+    sub.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
-    sub.add_argument("--link", default="", metavar="URL", help=text)
+    sub.add_argument("--link", type=url, metavar="URL", help=text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
         text = f"{what}, where a file does not state it; NAME: part of its path"
         sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
 
     doc = "what a finding means, how it is detected, how to fix it; without CODE, an index"
     page = command(commands, "explain", explain, doc, "scalebench explain\nscalebench explain super-linear")
-    page.add_argument("code", nargs="?", metavar="CODE", help="code of a finding")
+    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding")
     page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")
 
 

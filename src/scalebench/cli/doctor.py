@@ -1,9 +1,9 @@
 """`scalebench doctor`: is this machine fit to measure?"""
 
 import argparse
-from pathlib import Path
 
-from scalebench.cli.arguments import Group, command, path
+from scalebench.cli.arguments import Group, command
+from scalebench.cli.values import RESULTS, file_to_write, folder_to_write
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -34,8 +34,11 @@ def add(commands: Group) -> None:
         "is this machine fit to measure, and does scalebench measure right on it? exit code 1 where a check fails",
         "scalebench doctor\nscalebench doctor --no-ranks   # without starting ranks: ten seconds",
     )
-    sub.add_argument("--results", type=path, default=Path("results"), metavar="DIR", help="folder of all results")
-    sub.add_argument("--out", type=path, metavar="FILE", help="default: doctor.json in the folder of all results")
+    text = "folder of all results, which is made where there is none (default: results)"
+    sub.add_argument("--results", type=folder_to_write, default=RESULTS, metavar="DIR", help=text)
+    sub.add_argument(
+        "--out", type=file_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
+    )
     sub.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
 
 

@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench.cli.arguments import Group, count, fingerprints_option, on_campaign, path, results_option
+from scalebench.cli.arguments import Group, fingerprints_option, on_campaign, results_option
 from scalebench.cli.run import check_unchanged, stoppable
+from scalebench.cli.values import Number, count, currency, day, file_to_read, memory, path, text
 from scalebench.errors import UserError
 
 if TYPE_CHECKING:
@@ -230,26 +231,6 @@ def _publish_sweep(made: "Sweep", folder: Path) -> None:
     print(sweep_text(made))
 
 
-def _nbytes(text: str) -> float:
-    """An argument that is an amount of memory: 4GB, 512MB, in powers of 1000."""
-    units = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
-    number, unit = text[:-2].strip(), text[-2:].upper()
-    if unit not in units:
-        raise argparse.ArgumentTypeError(f'"{text}" is not allowed; allowed: a number with MB, GB or TB, as 4GB')
-    return _positive(number) * units[unit]
-
-
-def _positive(text: str) -> float:
-    """An argument that is a positive number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e12:
-        raise argparse.ArgumentTypeError(f'"{text}" is not allowed; allowed: a positive number')
-    return value
-
-
 def add(commands: Group) -> None:
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
@@ -260,10 +241,16 @@ def add(commands: Group) -> None:
     made = on_campaign(commands, "sweep", sweep_groups, doc, example)
     made.add_argument("--group", metavar="KxG", help="only this group, as a cell's geometry is written (2x8)")
     made.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
-    made.add_argument("--link", type=_positive, metavar="GB/s", help="what the link is said to carry, in one direction")
-    made.add_argument("--link-source", default="given by the user", metavar="TEXT", help="who says so")
     made.add_argument(
-        "--nccl-tests", type=path, nargs="+", metavar="FILE", help="read files of `all_reduce_perf -J FILE` instead"
+        "--link", type=Number("GB/s"), metavar="GB/s", help="what the link is said to carry, in one direction"
+    )
+    made.add_argument("--link-source", type=text, default="given by the user", metavar="TEXT", help="who says so")
+    made.add_argument(
+        "--nccl-tests",
+        type=file_to_read,
+        nargs="+",
+        metavar="FILE",
+        help="read files of `all_reduce_perf -J FILE` instead",
     )
     results_option(made)
 
@@ -276,7 +263,7 @@ def add(commands: Group) -> None:
     tried = on_campaign(commands, "frontier", frontier_of_cell, doc, example)
     tried.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
     tried.add_argument(
-        "--limit", type=_nbytes, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
+        "--limit", type=memory, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
     )
     tried.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
     results_option(tried)
@@ -288,14 +275,14 @@ def add(commands: Group) -> None:
         "--price-date 2026-11-01 --budget 40"
     )
     planned = on_campaign(commands, "plan", plan, doc, example)
-    planned.add_argument("--price", type=_positive, metavar="X", help="of a device hour")
-    planned.add_argument("--currency", default="USD", metavar="CODE", help="of the price (default: USD)")
-    planned.add_argument("--price-date", metavar="DATE", help="when the price was true (default: today)")
-    text = "power of a device (default: as measured, where there is an energy counter)"
-    planned.add_argument("--watts", type=_positive, metavar="W", help=text)
-    text = "count the memory of cells that runs say nothing of, by torch's trackers on fake tensors (some seconds)"
-    planned.add_argument("--count-memory", action="store_true", help=text)
-    planned.add_argument("--budget", type=_positive, metavar="H", help="device hours that may be spent")
+    planned.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
+    planned.add_argument("--currency", type=currency, default="USD", metavar="CODE", help="of the price (default: USD)")
+    planned.add_argument("--price-date", type=day, metavar="DATE", help="when the price was true (default: today)")
+    words = "power of a device (default: as measured, where there is an energy counter)"
+    planned.add_argument("--watts", type=Number("W"), metavar="W", help=words)
+    words = "count the memory of cells that runs say nothing of, by torch's trackers on fake tensors (some seconds)"
+    planned.add_argument("--count-memory", action="store_true", help=words)
+    planned.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
     results_option(planned)
 
 

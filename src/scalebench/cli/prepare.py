@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench.cli.arguments import Group, command, count, on_campaign, path, results_option, subcommands
-from scalebench.errors import plural
+from scalebench.cli.arguments import Group, command, on_campaign, results_option, subcommands
+from scalebench.cli.values import count, file_to_read, folder, path
+from scalebench.errors import UserError, plural
 
 if TYPE_CHECKING:
     from scalebench.campaign.loaded import LoadedCampaign
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 def campaign_validate(args: argparse.Namespace) -> None:
     from scalebench.campaign.repeats import repeats_text
+    from scalebench.machine.gpus import cuda_devices
+    from scalebench.preflight.campaign_preview import not_here
     from scalebench.preflight.planned_work import planned_work
 
     loaded = _checked(args.campaign)
@@ -24,7 +27,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(planned_work(loaded, args.results, _drawn(loaded)).text)
+    print(f"{planned_work(loaded, args.results, _drawn(loaded)).text}{not_here(loaded, cuda_devices())}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -49,6 +52,12 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     from scalebench.corpus.check import check_corpus
 
     loaded = LoadedCampaign(campaign)
+    searched = [cell.slug for cell in loaded.cells if cell.searched and cell.execution.device == "cpu"]
+    if searched and loaded.campaign.frontier.limit_gb is None:
+        raise UserError(
+            f"{campaign}: frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, "
+            "which has no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
+        )
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
     return loaded
@@ -94,7 +103,7 @@ def corpus_fetch(args: argparse.Namespace) -> None:
     from scalebench.corpus.remote import Remote
 
     description = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
-    print(f"{description['documents']:,} documents, {description['bytes']:,} bytes")
+    print(f"{plural(description['documents'], 'document')}, {description['bytes']:,} bytes")
     if description["replaced_characters"]:
         print(
             f"warning: {description['replaced_characters']:,} places were not UTF-8 and hold U+FFFD now",
@@ -175,10 +184,10 @@ def add_stages(stages: Group) -> None:
         )
     tokenizer = command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
     tokenizer.add_argument("tokenizer", help="bpe-<n> or bytes")
-    tokenizer.add_argument("corpus_dir", type=path, help="folder of documents.parquet")
+    tokenizer.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
     tokenizer.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
     tokens = command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
-    tokens.add_argument("corpus_dir", type=path, help="folder of documents.parquet")
-    tokens.add_argument("tokenizer", type=path, help="tokenizer.json")
+    tokens.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
+    tokens.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
     tokens.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
     tokens.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")

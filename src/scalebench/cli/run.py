@@ -3,24 +3,24 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import (
     Group,
     command,
-    count,
     fingerprints_option,
     on_campaign,
-    path,
     results_option,
     subcommands,
 )
-from scalebench.errors import UserError, plural
+from scalebench.cli.values import count, path
+from scalebench.errors import UserError, nearest_path, plural
 
 if TYPE_CHECKING:
     from scalebench.campaign.cells import Cell
+    from scalebench.campaign.shared_jobs import SharedJob
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -40,7 +40,8 @@ def train(args: argparse.Namespace) -> None:
             metrics = run_cell(cell, loaded.name, args.repeat, args.tokens, args.out, limit)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
-            (args.out / LOG).write_text(f"scalebench: {error}\n")
+            with suppress(OSError):  # of a full disk; the console has the message
+                (args.out / LOG).write_text(f"scalebench: {error}\n")
         raise
     name = f"{args.cell}/rep{args.repeat}"
     if isinstance(metrics, Failed):
@@ -49,8 +50,8 @@ def train(args: argparse.Namespace) -> None:
         print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
-def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell]") -> None:
-    """Refuse cells other than those of the workflow's plan: the campaign was edited while the job waited."""
+def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell | SharedJob]") -> None:
+    """Refuse cells or shared jobs other than those of the plan: the campaign was edited while the job waited."""
     if args.fingerprints and args.fingerprints != [cell.planned_fingerprint for cell in cells]:
         raise UserError(f"{args.campaign}: {what} was changed while the workflow ran; start snakemake again")
 
@@ -93,24 +94,23 @@ def pairs(args: argparse.Namespace) -> None:
         )
 
 
-def same_allocation(args: argparse.Namespace) -> None:
-    from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
+def shared_job(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import LoadedCampaign, run_dir, tokens_dir
     from scalebench.launch.run import run_one_of_several
+    from scalebench.launch.shared_job import run_shared_job
 
     loaded = LoadedCampaign(args.campaign)
-    check_unchanged(args, "the campaign", loaded.cells)
+    job = loaded.shared_job(args.job)
+    check_unchanged(args, f"job {job.name}", [job])
     limit = loaded.campaign.resources.time_limit * 60
-    for cell in sorted(loaded.cells, key=lambda c: -loaded.priority(c.slug, args.repeat)):
-        print(f"{cell.slug}/rep{args.repeat}", flush=True)
-        with stoppable("this repeat of all cells will be run again"):
-            tokens = tokens_dir(args.results, cell)
-            run_one_of_several(cell, loaded.name, args.repeat, tokens, args.out / cell.slug, limit)
-
-
-def copy_run(args: argparse.Namespace) -> None:
-    from scalebench.record.copy_run import copy
-
-    copy(args.source, args.out)
+    with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
+        made = run_shared_job(
+            job,
+            lambda cell, k: run_dir(args.results, loaded.name, cell.slug, k),
+            lambda cell, k, out: run_one_of_several(cell, loaded.name, k, tokens_dir(args.results, cell), out, limit),
+            args.out,
+        )
+    print(f"{made} of {plural(len(job.runs), 'run')} made here; the others were there")
 
 
 def retry(args: argparse.Namespace) -> None:
@@ -122,7 +122,9 @@ def retry(args: argparse.Namespace) -> None:
         loaded.cell(args.cell)
     folder = args.results / loaded.name
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; no run of {args.campaign} is there (option --results)")
+        raise UserError(
+            f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
+        )
     runs = [place for place in loaded.runs(args.results) if args.cell in (None, place.parent.name)]
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if args.cell in (None, cell.slug)]
     removed = forget(folder, runs, args.cell is not None, traces)
@@ -196,16 +198,11 @@ def add_stages(stages: Group) -> None:
     ab.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the pairs")
     fingerprints_option(ab)
 
-    same = on_campaign(stages, "same_allocation", same_allocation, "one run of every cell, one after the other")
-    same.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
-    results_option(same)
-    same.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the runs")
-    fingerprints_option(same)
-
-    doc = "copy a run of the stage same_allocation to where a run of its own would be"
-    copied = command(stages, "copy_run", copy_run, doc)
-    copied.add_argument("source", type=path, help="folder of the run")
-    copied.add_argument("--out", type=path, required=True, metavar="DIR", help="folder to copy it to")
+    several = on_campaign(stages, "shared_job", shared_job, "several runs one after the other in one job")
+    several.add_argument("job", help="name of the job: of its record in results/CAMPAIGN/together")
+    results_option(several)
+    several.add_argument("--out", type=path, required=True, metavar="FILE", help="the job's record")
+    fingerprints_option(several)
 
 
 def _tokens(stage: argparse.ArgumentParser) -> None:

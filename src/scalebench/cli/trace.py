@@ -2,18 +2,19 @@
 
 import argparse
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from scalebench.cli.arguments import (
     Group,
     command,
-    count,
     fingerprints_option,
     on_campaign,
-    path,
     results_option,
     subcommands,
 )
 from scalebench.cli.run import check_unchanged, stoppable
+from scalebench.cli.values import count, file_to_read, folder, folder_to_write, path
 from scalebench.errors import UserError
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
@@ -80,7 +81,11 @@ def trace_diff(args: argparse.Namespace) -> None:
         if (place / CAPTURE).is_file() or place.name == PROFILE or (place / PROFILE).is_file():
             profiles.append(read_profile(place))
         else:
-            files = sorted(p for p in place.iterdir() if p.is_file()) if place.is_dir() else [place]
+            files = [place]
+            if place.is_dir():
+                files = sorted(p for p in place.iterdir() if p.is_file())
+                if not files:
+                    raise UserError(f"{place}: no trace in this folder; give results/<campaign>/traces/<cell>")
             profiles.append(summarise_files(files, args.ranks, args.steps))
     rows = diff(*profiles)
     print(table(rows))
@@ -136,24 +141,26 @@ def add(commands: Group) -> None:
     doc = "say over which links a run really communicated"
     links = command(traces, "interconnect", trace_interconnect, doc, "scalebench trace interconnect nccl.log topo.xml")
     text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
-    links.add_argument("files", type=path, nargs="+", metavar="FILE", help=text)
+    links.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=text)
 
 
 def add_stages(stages: Group) -> None:
-    _capture(on_campaign(stages, "trace_capture", trace_capture, "a trace of one cell, in a run of its own"))
+    doc = "a trace of one cell, in a run of its own"
+    _capture(on_campaign(stages, "trace_capture", trace_capture, doc), out=path)
     _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"))
     doc = "traces.json: all traces of a campaign beside its timed runs"
     results_option(on_campaign(stages, "trace_report", trace_report, doc))
     charts = command(stages, "trace_chart", trace_chart, "one chart of a campaign's traces as SVG and PNG")
     charts.add_argument("chart", help="trace-timeline, trace-communication, trace-steps or trace-kernels")
-    charts.add_argument("folder", type=path, help="results/<campaign>")
+    charts.add_argument("folder", type=folder, help="results/<campaign>")
 
 
-def _capture(sub: argparse.ArgumentParser) -> None:
+def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_to_write) -> None:
+    """`out`: the type of --out; a stage makes the folders above it, a user may have misspelt them."""
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     text = "folder of train.bin and tokens.json (default: the cell's own)"
     sub.add_argument("--tokens", type=path, metavar="DIR", help=text)
-    sub.add_argument("--out", type=path, metavar="DIR", help="default: results/<campaign>/traces/<cell>")
+    sub.add_argument("--out", type=out, metavar="DIR", help="default: results/<campaign>/traces/<cell>")
     results_option(sub)
     fingerprints_option(sub)
     sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
@@ -171,4 +178,6 @@ def _summary(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("trace", type=path, nargs="+", metavar="TRACE", help=text)
     sub.add_argument("--ranks", type=count, metavar="N", help="of files: how many ranks they should hold")
     sub.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of the run")
-    sub.add_argument("--out", type=path, metavar="DIR", help="of files: folder to write profile_summary.json into")
+    sub.add_argument(
+        "--out", type=folder_to_write, metavar="DIR", help="of files: folder to write profile_summary.json into"
+    )

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench.cli.arguments import Group, command, path
+from scalebench.cli.arguments import Group, command
+from scalebench.cli.values import file_to_write, folder_to_write, path, text
 
 if TYPE_CHECKING:
     from scalebench.verify.history import History
@@ -72,6 +73,8 @@ def _history(args: argparse.Namespace) -> None:
     from scalebench.errors import UserError, plural
     from scalebench.verify.history import history
 
+    if args.chart and args.chart.suffix != ".svg":
+        raise UserError(f"--chart {args.chart}: the name must end in .svg; a .png is written beside it")
     if args.results or args.baseline:
         raise UserError("--history takes all results, the newest too; RESULTS and --baseline are for one new result")
     series = history(args.history, args.cell)
@@ -91,11 +94,8 @@ def _history(args: argparse.Namespace) -> None:
 
 
 def _draw_history(series: "History", out: Path) -> None:
-    from scalebench.errors import UserError
     from scalebench.report.charts.history import draw_history
 
-    if out.suffix != ".svg":
-        raise UserError(f"--chart {out}: the name must end in .svg; a .png is written beside it")
     tracks = {
         cell: {i: session.rates[cell] for i, session in enumerate(series.sessions) if cell in session.rates}
         for cell in series.cells
@@ -107,8 +107,12 @@ def _draw_history(series: "History", out: Path) -> None:
 
 
 def index(args: argparse.Namespace) -> None:
+    from scalebench.errors import UserError, nearest_path
     from scalebench.report.index_page import write_index
 
+    if not args.results.is_dir():
+        what = "is not a folder" if args.results.exists() else "no such folder"
+        raise UserError(f"{args.results}: {what}; give the folder of all results.{nearest_path(args.results)}")
     entries = write_index(args.results)
     print(f"{args.results}/index.html: {len(entries)} campaign{'s' if len(entries) != 1 else ''}")
 
@@ -127,11 +131,13 @@ def add(commands: Group) -> None:
     example = 'scalebench publish results/demo --author "Jane Doe"'
     made = command(commands, "publish", publish, doc, example)
     made.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
-    made.add_argument("--author", action="append", required=True, help="who measured; repeat it for several")
+    made.add_argument("--author", type=text, action="append", required=True, help="who measured; repeat it for several")
     made.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
     made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
     made.add_argument("--anonymous", action="store_true", help="without host names")
-    made.add_argument("--out", type=path, default=Path("results/published"), help="default: results/published")
+    made.add_argument(
+        "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"
+    )
     doc = "has throughput become worse than in earlier results, or at some step of their history? exit code 1 if so"
     example = (
         "scalebench gate results/demo --baseline results/published/demo_*\n"
@@ -142,7 +148,7 @@ def add(commands: Group) -> None:
     guard.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     guard.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
     guard.add_argument("--cell", metavar="CELL", help="of a history: this cell alone")
-    guard.add_argument("--chart", type=path, metavar="FILE.svg", help="of a history: draw it over commits")
+    guard.add_argument("--chart", type=file_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scalebench index")
     listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")

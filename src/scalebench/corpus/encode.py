@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import tiktoken
 
 from scalebench.corpus import tokenizer
-from scalebench.files import write_json
+from scalebench.files import whole_file, write_json
 
 SPLITS = ("train", "val")
 _load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
@@ -54,12 +55,14 @@ class Shard:
 def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Path, shard: Shard) -> int:
     """Write the shard's token files into `folder`, each document ended by end-of-text, and then its description.
 
-    Returns the number of row groups. The description comes last and by rename: a shard that has one is whole.
+    Returns the number of row groups. The description comes last and by rename: a shard that has one is whole. Half a
+    shard is removed: on a full disk it would take the room of the others.
     """
     encoding, first = _load_once(tokenizer_file), 0
     end = np.array([encoding.n_vocab - 1], dtype=dtype)
-    parts = {split: _Part(shard.file(folder, split)) for split in SPLITS}
-    with pq.ParquetFile(store) as file:
+    with ExitStack() as stack:
+        parts = {split: _Part(stack, shard.file(folder, split)) for split in SPLITS}
+        file = stack.enter_context(pq.ParquetFile(store))
         for index in shard.groups:  # a row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
             held = shard.held_out[first : first + len(texts)]
@@ -69,7 +72,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
                     [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)], len(chosen)
                 )
             first += len(texts)
-    description = {split: part.close() for split, part in parts.items()}
+        description = {split: part.description for split, part in parts.items()}
     write_json(shard.file(folder, "json"), description)
     return len(shard.groups)
 
@@ -82,10 +85,11 @@ def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
 
 
 class _Part:
-    """A token file in the making."""
+    """A token file in the making, whole at the end of the block of `stack`."""
 
-    def __init__(self, path: Path) -> None:
-        self.file, self.digest = path.open("wb"), hashlib.sha256()
+    def __init__(self, stack: ExitStack, path: Path) -> None:
+        self.file = stack.enter_context(stack.enter_context(whole_file(path)).open("wb"))
+        self.digest = hashlib.sha256()
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
@@ -95,10 +99,9 @@ class _Part:
             self.digest.update(data)
             self.documents += documents
 
-    def close(self) -> dict[str, Any]:
-        size = self.file.tell()
-        self.file.close()
-        return {"documents": self.documents, "bytes": size, "sha256": self.digest.hexdigest()}
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"documents": self.documents, "bytes": self.file.tell(), "sha256": self.digest.hexdigest()}
 
 
 def end_with_parent() -> None:

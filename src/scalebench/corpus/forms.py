@@ -38,7 +38,10 @@ def read(
             return
         for where, values in _rows(path, form, fields, columns):
             yield _document(where, dict(zip(fields, values, strict=True)), labelled)
-    except (pa.ArrowException, csv.Error, OSError, EOFError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise Unreadable(f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8") from error
+    except (pa.ArrowException, csv.Error, OSError, EOFError) as error:
         raise Unreadable(f"cannot be read as {form}: {error}") from error
 
 
@@ -135,6 +138,7 @@ def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
     for field in fields:
         if field not in names:
             there = shortened(", ".join(names), 300)
+            key = "field" if field == "text" or len(fields) == 1 else "field or label"
             raise Unreadable(
-                f'{where}: has no field "{field}" (key: field).{nearest(field, names)} Fields there: {there}'
+                f'{where}: has no field "{field}" (key: {key}).{nearest(field, names)} Fields there: {there}'
             )

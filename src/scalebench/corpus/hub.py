@@ -16,7 +16,6 @@ from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
 from scalebench.corpus.store import (
-    FULL,
     SHA256,
     alone,
     changed_since_first_use,
@@ -29,7 +28,7 @@ from scalebench.corpus.store import (
     sibling_path,
 )
 from scalebench.errors import UserError
-from scalebench.files import sha256_of
+from scalebench.files import DISK_FULL, sha256_of
 
 # Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
 constants.HF_HUB_DISABLE_TELEMETRY = True
@@ -181,7 +180,7 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
         except OSError as error:
             if isinstance(error, HfHubHTTPError | OfflineModeIsEnabled):
                 raise
-            if error.errno in FULL:
+            if error.errno in DISK_FULL:
                 raise disk_full(part) from None
             if error.errno is None:  # the library's own: another length than the hub stated
                 size = part.stat().st_size

@@ -8,6 +8,7 @@ import numpy as np
 
 from scalebench.campaign.config import Workload
 from scalebench.errors import UserError
+from scalebench.files import read_record
 
 NO_TOKEN = -1  # in the place of padding
 LABELS = "labels"  # of a split in tokens.json, and in the name of its file
@@ -18,7 +19,7 @@ class TokenFile:
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
         """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two do not fit."""
-        self.description = json.loads((directory / "tokens.json").read_text())
+        self.description = read_record(directory / "tokens.json", json.loads)
         self.tokens = _mapped(directory, self.description[split], self.description["dtype"])
         self.seq_len = seq_len
         self.samples = max(0, (len(self.tokens) - 1) // seq_len)

@@ -1,6 +1,5 @@
 """The folder of downloads: a file that is whole, checked and described, or none; one process at a time."""
 
-import errno
 import fcntl
 import json
 import os
@@ -16,7 +15,6 @@ from scalebench.errors import UserError
 from scalebench.files import sha256_of, write_json
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
-FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from scalebench.corpus import encode, tokenizer
 from scalebench.corpus.encode import SPLITS, Shard
 from scalebench.corpus.labels import write_labels
 from scalebench.errors import UserError
-from scalebench.files import sha256_of, whole_file, write_json
+from scalebench.files import read_record, sha256_of, whole_file, write_json
 from scalebench.progress import progress
 
 ALONE = 8  # row groups; up to so many are not worth starting processes for
@@ -37,7 +37,7 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     document. Returns the description. Raises UserError on a corpus of one document, which cannot be split, and where a
     process is killed.
     """
-    source = json.loads((corpus_dir / "corpus.json").read_text())
+    source = read_record(corpus_dir / "corpus.json", json.loads)
     encoding = tokenizer.load(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
     store, folder = corpus_dir / "documents.parquet", out / "shards"

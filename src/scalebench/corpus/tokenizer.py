@@ -7,7 +7,7 @@ from pathlib import Path
 import tiktoken
 
 from scalebench.errors import UserError
-from scalebench.files import whole_file
+from scalebench.files import read_record, whole_file
 
 END_OF_TEXT = "<|endoftext|>"
 # GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less
@@ -67,7 +67,11 @@ def _write(name: str, tokens: list[bytes], out: Path) -> None:
 
 def load(path: Path) -> tiktoken.Encoding:
     """The encoder of a trained tokenizer."""
-    data = json.loads(path.read_text())
+    return read_record(path, _encoding)
+
+
+def _encoding(written: bytes) -> tiktoken.Encoding:
+    data = json.loads(written)
     return tiktoken.Encoding(
         name=data["name"],
         pat_str=data["pattern"],

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 import urllib3
 
-from scalebench.corpus.store import FULL, disk_full, read_json, room_for, sibling_path
-from scalebench.files import write_json
+from scalebench.corpus.store import disk_full, read_json, room_for, sibling_path
+from scalebench.files import DISK_FULL, write_json
 from scalebench.progress import meter
 
 CHUNK = 1 << 20  # bytes at most in memory
@@ -169,7 +169,7 @@ def _write(file: RawIOBase, data: bytes, part: Path) -> None:
         while rest:
             rest = rest[file.write(rest) :]
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise disk_full(part) from None
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from scalebench.errors import damaged
-from scalebench.files import write_json
+from scalebench.files import read_record, write_json
 from scalebench.forecast.interval import Interval, clopper_pearson, doublings, interval_score
 
 MODEL_VERSION = "1"  # residuals of another model are no residuals of this one
@@ -104,10 +104,7 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
     """All forecasts of a campaign, the oldest first. Raises UserError where one is not what was written."""
     made = []
     for path in sorted(folder.glob("*.json")):
-        try:
-            forecasts = Forecasts.model_validate(json.loads(path.read_text()))
-        except ValueError as error:
-            raise damaged(path, str(error).splitlines()[0]) from None
+        forecasts = read_record(path, lambda data: Forecasts.model_validate(json.loads(data)))
         if forecasts.sha256 != forecasts.digest():
             raise damaged(path, "its hash is not that of its content: it was changed after it was written")
         made.append(forecasts)
@@ -160,10 +157,7 @@ def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: 
 def read_ledger(path: Path) -> list[Score]:
     if not path.is_file():
         return []
-    try:
-        return [Score.model_validate(row) for row in json.loads(path.read_text())["scores"]]
-    except (ValueError, KeyError) as error:
-        raise damaged(path, str(error).splitlines()[0]) from None
+    return read_record(path, lambda data: [Score.model_validate(row) for row in json.loads(data)["scores"]])
 
 
 def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scalebench.errors import damaged
-from scalebench.files import write_json
+from scalebench.files import read_record, write_json
 from scalebench.forecast.plan import Plan
 from scalebench.record.run import MeasuredRun
 
@@ -69,10 +68,7 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
 def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
     """The oldest plan that runs followed, against these runs. Raises UserError on a damaged plan."""
     for path in sorted(folder.glob("*.json")):
-        try:
-            record = PlanRecord.model_validate(json.loads(path.read_text()))
-        except ValueError as error:
-            raise damaged(path, str(error).splitlines()[0]) from None
+        record = read_record(path, lambda data: PlanRecord.model_validate(json.loads(data)))
         followed = {cell: _after(runs.get(cell, ()), record.made_utc)[: p.runs] for cell, p in record.cells.items()}
         if any(followed.values()):
             return _against(record, followed)

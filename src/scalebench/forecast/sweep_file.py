@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scalebench.errors import UserError, damaged
-from scalebench.files import write_atomic
+from scalebench.errors import UserError, first_fault
+from scalebench.files import read_record, read_regular, write_atomic
 from scalebench.forecast.collective import COLLECTIVES, Collective, Group, Network, Table, bus_bandwidth
 from scalebench.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
 
@@ -185,10 +185,7 @@ def network_of(sweeps: Sequence[Sweep]) -> Network | None:
 
 def read_sweep(path: Path) -> Sweep:
     """Raises UserError where the file is not a sweep."""
-    try:
-        return Sweep.model_validate_json(path.read_bytes())
-    except ValueError as error:
-        raise damaged(path, str(error).splitlines()[0]) from None
+    return read_record(path, Sweep.model_validate_json)
 
 
 def read_sweeps(folder: Path) -> list[Sweep]:
@@ -213,11 +210,12 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
     Its environment is not copied. Raises UserError where the file is another one.
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_regular(path))
         version, program = data["version"], Path(data["args"][0]).name
-        results = data["results"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise UserError(f"{path} is not a JSON file of nccl-tests ({type(error).__name__}: {error})") from None
+        results = [{key: row[key] for key in row} for row in data["results"]]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        written = "all_reduce_perf -J FILE writes one"
+        raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None
     name = next((c for c in COLLECTIVES if program.startswith(c)), None)
     if version != NCCL_TESTS_VERSION or name is None:
         raise UserError(

@@ -120,7 +120,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.repeats_for_resolution:
         lines.append(
             f"{plan.repeats_for_resolution} repeats resolve a difference of {100 * RESOLUTION:.0f} % "
-            "(four times out of five, by the spread of the runs so far)"
+            "(4 times in 5, by the spread of the runs so far)"
         )
     if plan.beyond_budget:
         lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")

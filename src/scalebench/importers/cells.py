@@ -18,11 +18,15 @@ CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\
 MAGNITUDES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 NOTHING = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
-    (r"\boom\b|out.of.memory", "out of memory"),
-    (r"\bproj(?:\.|ected|ection)?\b|\bextrapolat|\bforecast|\bpredicted\b", "projected"),
-    (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b", "theoretical"),
-    (r"\bestimat|\best\.|\bexpected\b|\btarget|\bgoal\b|\btypical\b|\bplaceholder|\bsimulated\b", "estimated"),
-    (r"\bfail(?:ed|s|ure)?\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b", "failed"),
+    (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
+    (r"\bproj(?:\.|ected|ection)?\b|\bextrapolat|\bforecast|\bpredicted\b|外推|推算", "projected"),
+    (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
+    (
+        r"\bestimat|\best\.|\bexpected\b|\btarget|\bgoal\b|\btypical\b|\bplaceholder|\bsimulated\b|"
+        r"预计|预期|估计|估算|目标|推定|예상",
+        "estimated",
+    ),
+    (r"\bfail(?:ed|s|ure)?\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b|失败|실패", "failed"),
     (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
     (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
 )

@@ -24,6 +24,7 @@ from scalebench.importers import (
     walk,
 )
 from scalebench.importers.attach import complete_runs, settle
+from scalebench.importers.documents import quoted_blocks
 from scalebench.importers.fields import figure
 from scalebench.importers.json_files import read_json
 from scalebench.importers.read_tables import (
@@ -38,6 +39,7 @@ from scalebench.importers.text_files import Unreadable, printable
 from scalebench.record.run import METRICS
 from scalebench.record.steps import COLUMNS
 
+MOST_QUOTED = 3  # runs between two fences; more are lines of several ranks or programs
 FURTHER = 2 << 20  # bytes of a text in which a program's lines are looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
 BREAKS: tuple[type[Exception], ...] = (
@@ -241,20 +243,41 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
         if suffix in (".json", ".jsonl"):
             return False
     if suffix in DOCUMENTS:
-        return read_document_file(reading.evidence, text_files.whole(path, encoding), name, DOCUMENTS[suffix])
+        return _read_document(reading, path, name, encoding, DOCUMENTS[suffix])
     return _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening)
+
+
+def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
+    """Tables and sentences, and a run for each log that is quoted between fences: shown, and not checked."""
+    text = text_files.whole(path, encoding)
+    taken = read_document_file(reading.evidence, text, name, kind)
+    for block in quoted_blocks(list(enumerate(text.splitlines(), start=1))) if kind == "markdown" else ():
+        runs = _printed_runs(f"{name}#line {block[0][0]}", block)
+        for run in runs if len(runs) <= MOST_QUOTED else ():
+            run.quoted = True
+            add_run(reading, run, path)
+            taken = True
+            of_run = {number for number, _ in block}
+            stated = reading.evidence.stated_figures
+            stated[:] = [figure for figure in stated if figure.file != name or figure.line not in of_run]
+    return taken
+
+
+def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
+    """The runs in lines that a program printed, where there are enough of them."""
+    text = "\n".join(line for _, line in lines)
+    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if len(lines) >= logs.LEAST else None
+    runs = logs.read_log(name, kind, lines) if kind else []
+    return [run for run in runs if run.timed_spans or run.logged_steps]
 
 
 def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
     """Tables, sentences, and a run for each cell that printed a log."""
     taken, printed = read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
     for number, lines in enumerate(printed, start=1):
-        text = "\n".join(line for _, line in lines)
-        kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if len(lines) >= logs.LEAST else None
-        for run in logs.read_log(f"{name}#cell {number}", kind, lines) if kind else ():
-            if run.timed_spans or run.logged_steps:
-                add_run(reading, run, path)
-                taken = True
+        for run in _printed_runs(f"{name}#cell {number}", lines):
+            add_run(reading, run, path)
+            taken = True
     return taken
 
 

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scalebench.importers.grids import Grid, Line, aligned_tables, box_tables, pipe_tables, ruled_tables
+from scalebench.importers.grids import (
+    Grid,
+    Line,
+    aligned_tables,
+    box_tables,
+    pipe_tables,
+    right_aligned_tables,
+    ruled_tables,
+)
 from scalebench.importers.markup_tables import html_tables, latex_tables
 
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
@@ -32,6 +40,8 @@ CODE = (
     "console",
     "diff",
 )
+SECTION_LINES = 20  # above a table that may state its unit
+SHELLS = ("bash", "sh", "shell", "console")  # commands, often with what they printed
 LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 
 
@@ -61,7 +71,7 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         document.grids += list(pipe_tables(lines))
         taken = {n for grid in document.grids for n, _ in grid.rows} | {grid.line for grid in document.grids}
         free = [line for line in lines if line[0] not in taken]
-        boxes = [*box_tables(free), *ruled_tables(free)]
+        boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
         taken |= {n for grid in boxes for n, _ in grid.rows} | {grid.line for grid in boxes}
         free = [(n, t) if n not in taken else (n, "") for n, t in free]
         document.grids += boxes + list(aligned_tables(free))
@@ -76,6 +86,7 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         grid.section = list(sections[k])
         grid.caption = grid.caption or _caption(lines, k)
         grid.above = _paragraph_above(lines, k)
+        grid.before = _paragraphs_before(lines, k, below)
     for line, text_of_line in plain:
         stripped = text_of_line.strip()
         if stripped and line not in below and "|" not in stripped[1:-1]:
@@ -106,6 +117,23 @@ def _code_lines(lines: list[Line]) -> list[bool]:
         else:
             marks.append(bool(fence) and code)
     return marks
+
+
+def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
+    """The lines between fences that may be a program's output: program texts and configurations are left out."""
+    fence = ""
+    block: list[Line] = []
+    for number, text in lines:
+        m = FENCE.match(text)
+        if m and not fence:
+            fence, output = m[1], m[2].lower() not in CODE or m[2].lower() in SHELLS
+            block = []
+        elif m and text.strip().startswith(fence) and not m[2]:
+            fence = ""
+            if output and block:
+                yield block
+        elif fence:
+            block.append((number, text))
 
 
 def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
@@ -148,6 +176,20 @@ def _paragraph_above(lines: list[Line], k: int) -> str:
             break
         start -= 1
     return " ".join(text.strip() for _, text in lines[start + 1 : end + 1])[:400]
+
+
+def _paragraphs_before(lines: list[Line], k: int, of_tables: set[int]) -> list[str]:
+    """The paragraphs between a table and the heading or the other table above it, the nearest first."""
+    paragraphs: list[list[str]] = [[]]
+    for number, raw in reversed(lines[max(k - SECTION_LINES, 0) : k]):
+        text = raw.strip()
+        if HEADING.match(text) or FENCE.match(text) or number in of_tables:
+            break
+        if text:
+            paragraphs[-1].insert(0, text)
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    return [" ".join(paragraph)[:400] for paragraph in paragraphs if paragraph]
 
 
 def _caption(lines: list[Line], k: int) -> str:

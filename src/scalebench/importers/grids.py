@@ -26,6 +26,7 @@ class Grid:
     section: list[str] = field(default_factory=list)
     cut_off: bool = False
     above: str = ""  # the paragraph above it
+    before: list[str] = field(default_factory=list)  # the paragraphs of its section above it, the nearest first
 
 
 Line = tuple[int, str]  # number in the file, 1-based, and text
@@ -149,6 +150,29 @@ def _columns_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
     starts = [a for a, _ in spans]
     ends = [*starts[1:], len(text) + 1]
     return [text[a:b].strip() for a, b in zip(starts, ends, strict=True)]
+
+
+def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
+    """What pandas' `to_string(index=False)` prints: words without spaces, the right edges of all columns in line."""
+    i = 0
+    while i + 2 < len(lines):
+        edges, words = _right_edges(lines[i][1])
+        j = i + 1
+        if len(words) >= 3 and not any(_FIGURE.fullmatch(word) for word in words):
+            while j < len(lines) and j - i <= MOST_ROWS and _right_edges(lines[j][1])[0] == edges:
+                j += 1
+        rows = [(number, text.split()) for number, text in lines[i + 1 : j]]
+        figures = sum(bool(_FIGURE.fullmatch(word)) for _, cells in rows for word in cells)
+        if len(rows) >= 2 and 2 * figures >= len(rows) * len(words):
+            yield Grid("text table", lines[i][0], words, rows)
+            i = j
+        else:
+            i += 1
+
+
+def _right_edges(text: str) -> tuple[list[int], list[str]]:
+    matches = list(re.finditer(r"\S+", text.expandtabs()))
+    return [m.end() for m in matches], [m[0] for m in matches]
 
 
 _FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|K|M|B)?|nan|NaN|-|N/A|OOM", re.I)

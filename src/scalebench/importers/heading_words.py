@@ -92,7 +92,7 @@ PHRASES = {
         "total run time|time total|walltime|training wall time|total execution time|job time|"
         "time to solution|train time total|time taken|total seconds|training runtime|train duration"
     ),
-    "time_s": "time|train time|seconds|timing|times|sec|time elapsed",
+    "time_s": "time|took|train time|seconds|timing|times|sec|time elapsed",
     "communication_time_s": (
         "communication time|comm time|communication|allreduce time|all reduce time|sync time|"
         "synchronization time|comm|nccl time|gradient sync time|grad sync time|allreduce"

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from scalebench.importers.cells import plain_text, remarks_of
 from scalebench.importers.heading_words import PHRASES
+from scalebench.importers.other_languages import in_english
 from scalebench.importers.reported_tables import Remark, Statistic, TableColumn
 from scalebench.importers.units import DEVICE, Unit, unit_of
 from scalebench.importers.words import described
@@ -51,7 +52,11 @@ SCOPED_KINDS = (
     "cost",
 )
 OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
-BASELINE = re.compile(rf"(?:a )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
+BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
+# Other names of a baseline with fewer devices, or of linear scaling: not of another configuration.
+FEWER_DEVICES = re.compile(
+    r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
+)
 UNITS_IN_NAMES = re.compile(
     r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|"
     r"per_sec|per_s|millis)$",
@@ -76,13 +81,16 @@ _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phra
 @lru_cache(maxsize=20_000)
 def column_of(heading: str) -> TableColumn:
     """What a heading means. `kind` is None where that is not known."""
-    printed = plain_text(heading)
+    original = plain_text(heading)
+    printed = in_english(original)
+    if printed != original:
+        return replace(column_of(printed), heading=original)
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
     text = _spaced(
         text if text == printed else f"{text} {' '.join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))}"
     )
-    remaining, column.over_devices = _without_baseline(text)
+    remaining, column.over_devices, column.over = _without_baseline(text)
     column.statistic, remaining = _without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
     kind = _KIND_OF.get(remaining)
@@ -189,15 +197,16 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     return text, None
 
 
-def _without_baseline(text: str) -> tuple[str, int | None]:
-    """ "speedup vs 1 gpu" is a speed-up; the devices of its baseline."""
+def _without_baseline(text: str) -> tuple[str, int | None, str]:
+    """ "speedup vs 1 gpu" is a speed-up; the devices of its baseline, or the other configuration that it is over."""
     m = OVER.search(text)
     if m is None or not text[: m.start()].strip():
-        return text, None
+        return text, None, ""
     base = BASELINE.fullmatch(m[1].strip())
     count = base[1] if base else None
     devices = 1 if count in ("one", "single") else int(count) if count else None
-    return text[: m.start()].strip(), devices
+    other = "" if base or FEWER_DEVICES.fullmatch(m[1].strip()) else m[1].strip()
+    return text[: m.start()].strip(), devices, other
 
 
 def _without_statistic(text: str) -> tuple[Statistic | None, str]:

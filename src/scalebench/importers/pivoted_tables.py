@@ -5,7 +5,7 @@ import re
 from scalebench.importers.cells import figures_of, is_european, is_nothing, remarks_of
 from scalebench.importers.grids import Grid
 from scalebench.importers.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks, kind_with_unit
-from scalebench.importers.prose_units import unit_in_prose
+from scalebench.importers.prose_units import unit_in_prose, unit_in_section
 from scalebench.importers.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scalebench.importers.table_cells import RESULTS, Place, describe_label, take_figures, take_words
 from scalebench.importers.words import Description, described
@@ -100,7 +100,7 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                 row.remarks |= remarks_of(cell)
                 row.not_understood[table.columns[k].heading] = cell
             describe_label(row)
-            if len(distinct) == 2 and description.numbers.get("devices") == most:
+            if len(distinct - {None}) == len(distinct) == 2 and description.numbers.get("devices") == most:
                 for j, ratio in enumerate(table.columns):
                     if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
                         take_figures(row, ratio, cells[j], False, place)
@@ -118,8 +118,11 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
     """What the figures of a table are, by its first heading ("Throughput (img/s)"), its caption, or its section."""
+    stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
         column = column_of(text)
+        if column.kind == "rate" and column.unit is None and stated and (stated.kind or "").endswith("_per_s"):
+            return stated  # "Performance", in the unit of the paragraph below
         if column.kind in RESULTS:
             return column
         for part in re.split(r" (?:vs\.?|by|for|on|across|of|per|with) |[:,–—-]", text):
@@ -132,7 +135,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
             return TableColumn(text, "speedup")
         if re.search(r"(?i)accurac", text):
             return TableColumn(text, "accuracy")
-    return unit_in_prose(grid.above)
+    return stated
 
 
 def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: str) -> TableColumn | None:

@@ -1,6 +1,7 @@
 """Files with tables and prose, from text to evidence."""
 
 import csv
+import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from scalebench.importers.tables import read_table
 from scalebench.importers.text_files import Unreadable
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
+RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -73,6 +75,7 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
     if path.stat().st_size > LARGEST_TEXT:
         return False
     lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
+    lines = of_first_rank(lines)
     if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends
         lines = [*lines[:REPORT_LINES], (lines[REPORT_LINES][0], ""), *lines[-REPORT_LINES:]]
     document = read_document(lines, "text")
@@ -83,6 +86,16 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
             evidence.tables.append(table)
             taken += 1
     return taken > 0
+
+
+def of_first_rank(lines: list[Line]) -> list[Line]:
+    """The lines of the first rank without their prefix, where srun or mpirun put one before nearly all lines."""
+    opening = [m for _, text in lines[:REPORT_LINES] if text.strip() for m in [RANK_PREFIX.match(text)]]
+    if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
+        return lines
+    matched = [(number, text, RANK_PREFIX.match(text)) for number, text in lines]
+    first = next(m["rank"] for _, _, m in matched if m is not None)
+    return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first]
 
 
 def _is_log(table: ReportedTable) -> bool:

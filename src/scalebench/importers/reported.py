@@ -90,6 +90,7 @@ class ReportedRun:
     memory_used_bytes: float | None = None  # by the driver
     progress_bar: list[tuple[int, float, float]] = field(default_factory=list)  # step, seconds so far, seconds a step
     guessed: str | None = None  # how lines of no known program were read; None where the program is known
+    quoted: bool = False  # lines of a log in a document, from which others may be left out
     copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte
     details: dict[str, Any] = field(default_factory=dict)  # of one format only
     problems: list[str] = field(default_factory=list)  # fields that could not be used

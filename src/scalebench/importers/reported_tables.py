@@ -94,6 +94,7 @@ class Quantity:
     item: str | None = None  # of rates: what is counted ("images", "sequences", "tokens")
     bound: Literal["<", ">", "~"] | None = None  # "~12", "<1", ">4"
     remark: Remark | None = None
+    over: str = ""  # of ratios: another configuration that its heading names ("vs GPipe"), on as many devices
     unit_stated: bool = True  # False: neither heading nor cell has a unit; ratios hold, the value itself does not
 
     def agrees_with(self, other: float, relative: float = 0.0) -> bool:
@@ -163,6 +164,7 @@ class TableColumn:
     item: str | None = None
     devices: int | None = None  # of a column that is one number of devices ("4 GPUs")
     over_devices: int | None = None  # of ratios whose heading names the baseline ("vs 1 GPU")
+    over: str = ""  # of ratios whose heading names another configuration ("vs GPipe")
     words: dict[str, str] = field(default_factory=dict)  # of a column that is one strategy, precision, ... ("FSDP")
     note: str = ""  # what else the heading says in brackets
 
@@ -181,6 +183,7 @@ class ReportedTable:
     section: list[str] = field(default_factory=list)  # headings above, outermost first
     words: dict[str, str] = field(default_factory=dict)  # what caption and heading say of all rows
     figures: list[Quantity] = field(default_factory=list)  # likewise: "on 4 GPUs", "batch size 32"
+    checked: bool = True  # False: its headings are not understood, only the units in its cells
     cut_off: bool = False  # more rows stand in the file than were read
 
     @property

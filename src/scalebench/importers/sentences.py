@@ -42,6 +42,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("efficiency", rf"{N}{PERCENT} (?:{SCALING}[ -])*(?:scaling )?efficien(?:cy|t)"),
     ("efficiency", rf"(?:scaling|parallel|parallelization) efficiency(?: \([^)]*\))?{IS}{N}{PERCENT}"),
     ("efficiency", rf"{N}{PERCENT} of (?:the )?(?:linear|ideal|perfect)(?: scaling| speed-?up)?"),
+    ("mfu", rf"{N}{PERCENT} of (?:the )?theoretical peak(?: FLOPS?)?"),
     ("mfu", rf"{N}{PERCENT} (?:MFU|model flops? utili[sz]ation)"),
     ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
     ("speedup", rf"{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
@@ -60,7 +61,8 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("time", rf"{RANGE} ?{TIME_UNIT} ?(?:/|per|an?) ?(?:epoch|step|iteration)"),
     (
         "time",
-        rf"(?:took|takes|trained in|finish(?:ed|es) in|complete[ds]? in) (?:only |about |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
+        rf"(?:took|takes|trained in|finish(?:ed|es) in|complete[ds]? in) "
+        rf"(?:only |about |around |roughly |approximately |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
     ),
     ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}"),
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalebench.importers.cells import Figure, figures_of, is_nothing, remarks_of
+from scalebench.importers.grids import Grid
 from scalebench.importers.headings import heading_remarks, kind_with_unit
 from scalebench.importers.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scalebench.importers.units import Unit
@@ -171,6 +172,7 @@ def quantity_of(figure: Figure, column: TableColumn, cell: str, place: Place) ->
         per_device,
         item,
         bound,  # type: ignore[arg-type]  # narrowed by the line above, which mypy does not follow
+        over=column.over,
         unit_stated=stated or kind not in NEED_UNIT,
     )
 
@@ -196,9 +198,36 @@ def _unit_in_cell(kind: str, unit: Unit, figure: Figure) -> tuple[str, float] | 
     return None if changed is None else (changed, unit.scale)
 
 
+BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|than)\s[^,;]*")
+
+
 def describe_label(row: ReportedRow) -> None:
-    """What the label says where no column does."""
-    description = described(row.label)
+    """What the label says where no column does; "vs 1 GPU" is about the baseline."""
+    description = described(BASELINE_NAMED.sub(" ", row.label))
     for word, value in description.words.items():
         row.words.setdefault(word, value)
     add_numbers(row, description, row.label, "label")
+
+
+FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
+KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
+
+
+def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
+    """The columns of a table of which no heading is understood as a result, by the units that all of their cells have;
+    [] where there are none. What a figure is of is in its heading, kept as a note.
+    """
+    if grid.form not in FOR_PEOPLE:
+        return []
+    typed = []
+    count = 0
+    for k, column in enumerate(columns):
+        figures = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
+        dimensions = {f[0].unit.dimension if f and f[0].unit else "" for f in figures}
+        kind = KINDS_OF_UNITS.get(next(iter(dimensions))) if len(dimensions) == 1 else None
+        if k and column.kind is None and kind is not None:
+            count += len(figures)
+            typed.append(TableColumn(column.heading, kind, note=column.heading))
+        else:
+            typed.append(column)
+    return typed if count >= 2 else []

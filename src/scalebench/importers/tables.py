@@ -13,6 +13,7 @@ from scalebench.importers.grids import Grid
 from scalebench.importers.headings import NOT_FIGURES, PRECISION, column_of, devices_heading, heading_remarks
 from scalebench.importers.pivoted_tables import read_columns, read_settings
 from scalebench.importers.prose_units import batch_columns
+from scalebench.importers.ratio_columns import mark_ratios_of_columns
 from scalebench.importers.reported_tables import (
     WORDS,
     Quantity,
@@ -20,7 +21,16 @@ from scalebench.importers.reported_tables import (
     ReportedTable,
     TableColumn,
 )
-from scalebench.importers.table_cells import DATA, RESULTS, SHARES, Place, describe_label, take_figures, take_words
+from scalebench.importers.table_cells import (
+    DATA,
+    RESULTS,
+    SHARES,
+    Place,
+    columns_by_units,
+    describe_label,
+    take_figures,
+    take_words,
+)
 from scalebench.importers.units import unit_of
 from scalebench.importers.words import Description, described
 
@@ -37,6 +47,7 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         [plain_text(s) for s in grid.section],
         grid.cut_off,
         plain_text(grid.above),
+        [plain_text(paragraph) for paragraph in grid.before],
     )
     header = grid.header = _header_with_units(grid)
     columns = [column_of(h) for h in header]
@@ -51,6 +62,20 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         grid.section,
     )
     table.cut_off = grid.cut_off
+    _read_grid(grid, table, place)
+    if not table.kinds() & RESULTS and (typed := columns_by_units(grid, columns)):
+        table.columns, table.rows = typed, []
+        table.checked = False
+        _read_rows(grid, table, place)
+    if not table.kinds() & RESULTS:
+        return None
+    mark_ratios_of_columns(table)
+    _add_surroundings(grid, table)
+    return table
+
+
+def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
+    columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, place)
     elif settings := _settings_in_header(grid, columns):
@@ -59,8 +84,10 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         _read_rows(grid, table, place)
     _correct_shares(table)
     table.rows = [row for row in table.rows if row.figures or row.remarks]
-    if not table.kinds() & RESULTS:
-        return None
+
+
+def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
+    """What section and caption say of all rows."""
     around = described(" . ".join([*grid.section[-1:], grid.caption]))
     table.words = around.words
     table.figures = [
@@ -71,7 +98,6 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
     for row in table.rows:
         row.remarks |= hypothetical
-    return table
 
 
 def _header_with_units(grid: Grid) -> list[str]:
@@ -112,7 +138,8 @@ NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devi
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
     """Columns that are one number of devices or one strategy each, with figures below them; {} unless there are two."""
-    sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]])
+    names = [cells[0] for _, cells in grid.rows if cells]
+    sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
     for k, column in enumerate(columns):
         if k in sizes:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, path_fault
 from scalebench.importers.reported import Unread, UnreadKind
 from scalebench.importers.text_files import printable
 
@@ -47,7 +47,7 @@ TEST_FILE = re.compile(
 def check_root(root: Path) -> None:
     """Raises UserError for what is missing, and for the file system itself: nobody's results are all of `/`."""
     if not os.path.lexists(root):
-        raise UserError(f"{printable(str(root))}: no such file or folder")
+        raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)
     if resolved == "/" or resolved in SYSTEM or resolved.startswith(tuple(f"{s}/" for s in SYSTEM)):
         raise UserError(
@@ -62,9 +62,8 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         return
 
     def closed(error: OSError) -> None:
-        unread.append(
-            Unread(printable(os.path.relpath(error.filename, root)), error.strerror or str(error), "permission")
-        )
+        name = str(root) if Path(error.filename) == root else os.path.relpath(error.filename, root)
+        unread.append(Unread(printable(name), error.strerror or str(error), "permission"))
 
     for folder, below, names in os.walk(root, onerror=closed):
         here = Path(folder)

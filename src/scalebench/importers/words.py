@@ -5,6 +5,7 @@ words.
 import re
 from dataclasses import dataclass, field
 
+from scalebench.importers.other_languages import in_english
 from scalebench.importers.units import DEVICE
 
 # Normalised word -> pattern. Those further up count more: "DeepSpeed ZeRO-2" is zero2, "FSDP2" is fsdp.
@@ -64,6 +65,7 @@ COUNTS = {
     "sixteen": 16,
 }
 _COUNT = r"(\d{1,5}|one|single|two|dual|three|four|quad|six|eight|sixteen)"
+DEVICE_PLURAL = r"(?:gpus|devices|accelerators|cards|chips|ranks|workers|tpus|processes)"
 _BEFORE, _AFTER = r"(?:^|(?<=[_\-/. (,=@|:+\[]))", r"(?=$|[_\-/. ),:;+|\]'\"])"
 NUMBERS = {
     "nodes": (rf"{_COUNT}[ -]?(?:x ?)?nodes?\b", r"\bn?nodes[ _=:]{0,2}(\d{1,4})\b", rf"{_BEFORE}(\d{{1,3}})n(?=\d*g)"),
@@ -83,7 +85,10 @@ NUMBERS = {
 _DEVICE_TIMES = rf"(?<![a-z0-9])(?:{DEVICES})(?<!pcie)(?: ?gpus?)? ?[x×*] ?(\d{{1,4}})(?![\w.]| ?(?:nodes?|lanes?|GB))"
 _DEVICE_COUNTS = (
     rf"{_COUNT}[ _-]?(?:[x×*] ?)?(?:nvidia |tesla |amd )*(?:{DEVICE}|{DEVICES}(?:[ -]{DEVICE})?)\b",
-    rf"{_BEFORE}(?:n_?)?{DEVICE}[ _=:]?(\d{{1,5}}){_AFTER}",
+    # "4gpu", "gpus 4", "workers=4"; "worker 2" and "GPU 3" are the names of one.
+    rf"{_BEFORE}(?:n_?)?{DEVICE}[ _]?[=:] ?(\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:n_?)?(?:gpus?|{DEVICE_PLURAL})[_]?(\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:n_?)?(?:gpus|{DEVICE_PLURAL}) (\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ws|world[ _-]?size|np|nproc)[ _=:]{{0,2}}(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ddp|dp|zero\d[_-]|horovod)[_-]?(\d{{1,3}}){_AFTER}",
     _DEVICE_TIMES,
@@ -124,6 +129,7 @@ def described(text: str) -> Description:
     result = Description()
     if not text or len(text) > 400:
         return result
+    text = in_english(text)
     spaced = text.replace("_", " ") if " " not in text else text
     for kind, any_of, patterns in _VOCABULARY:
         if any_of.search(spaced):

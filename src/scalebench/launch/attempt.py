@@ -9,6 +9,8 @@ from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.cores import available_cores
+from scalebench.errors import UserError
+from scalebench.files import disk_filled_up, full_disk_text
 from scalebench.launch import local, slurm_command
 from scalebench.launch.heartbeat import Heartbeat
 from scalebench.launch.supervise import Outcome, Remote, run_watched
@@ -79,7 +81,8 @@ def run_ranks(
 
     `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that
     each node's launcher is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on
-    one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop.
+    one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the
+    disk of the results is full: that says nothing about the cell.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
@@ -94,6 +97,9 @@ def run_ranks(
             start = local.forked_command if forked else local.command
             command = [*under, *start(cell, path, program)]
             env, remote = local.environment(cell, heartbeat.path, available_cores(), request.gpus), None
-        return run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
+        outcome = run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()
+    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):
+        raise UserError(full_disk_text(log.parent))
+    return outcome

@@ -2,7 +2,8 @@
 
 `python -m scalebench.launch.fork_server SOCKET LIBRARIES`, libraries as a JSON list.
 
-Importing torch, transformers and DeepSpeed takes longer than a short run on a CPU. The server imports these libraries
+Importing torch, transformers and DeepSpeed takes longer than a short run on a CPU. A server with more libraries is
+forked from one with fewer. The server imports these libraries
 and nothing of scalebench that a run executes, never creates a tensor, and sleeps while ranks run. Every rank is a
 fresh copy of it that reads the code, sets its threads and cores, and joins its process group as a fresh process does.
 It takes the place of torchrun on one machine; `scalebench.launch.forked` is its client.
@@ -20,16 +21,17 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from scalebench.launch.forked import HEADER, ForkRequest, receive
+from scalebench.launch.forked import HEADER, LONGEST, READY, SERVER, ForkRequest, receive
 from scalebench.trainer import START_VARIABLE
 
 IDLE_LIMIT_S = 60.0  # without a request for so long, the server ends
 GRACE_S = 5.0  # between asking ranks to end and ending them
 
 
-def serve(path: Path, libraries: list[str]) -> None:
+def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambda: None) -> None:
     """Answer requests on the Unix socket `path` until none has come for IDLE_LIMIT_S seconds."""
     gc.disable()
     for library in libraries:
@@ -42,6 +44,7 @@ def serve(path: Path, libraries: list[str]) -> None:
     listener.bind(str(path))
     listener.listen()
     listener.settimeout(IDLE_LIMIT_S)
+    on_ready()
     while True:
         try:
             client, _ = listener.accept()
@@ -59,6 +62,9 @@ def _supervise_request(client: socket.socket) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     request, output = receive(client)
+    if request.program == SERVER:
+        os.close(output)  # whoever waits for the end of the client's output must not wait for a server
+        return _extend(request, client)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.clear()
@@ -69,6 +75,22 @@ def _supervise_request(client: socket.socket) -> int:
     with contextlib.suppress(OSError):  # a client that was killed needs no answer
         client.sendall(HEADER.pack(exit_code))
     return exit_code
+
+
+def _extend(request: ForkRequest, client: socket.socket) -> int:
+    """Become a server that has imported more libraries; its client gets READY, or why it cannot."""
+    path, libraries = json.loads(request.request)
+
+    def tell_ready() -> None:
+        client.sendall(READY)
+        client.close()
+
+    try:
+        serve(Path(path), libraries, tell_ready)
+    except Exception as error:
+        client.sendall(f"{type(error).__name__}: {error}".encode()[:LONGEST])
+        return 1
+    return 0
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:

@@ -1,6 +1,6 @@
 """Ranks forked from a server, in torchrun's place.
 
-`python -m scalebench.launch.forked REQUEST PROGRAM RANKS LIBRARIES PREFIX`.
+`python -m scalebench.launch.forked REQUEST PROGRAM RANKS LIBRARIES PREFIX`, libraries as a JSON list of groups.
 
 Imports nothing but the standard library: what a run waits for is the server, once.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 HEADER = struct.Struct("!q")
 START_LIMIT_S = 120.0  # for the server's imports
 SERVER = "scalebench.launch.fork_server"
+READY, LONGEST = b"ready", 2000  # answers of a server that became one with more libraries; bytes
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class ForkRequest:
     environment: dict[str, str]
 
 
-def socket_path(libraries: list[str]) -> Path:
+def socket_path(libraries: list[list[str]]) -> Path:
     """The server's socket: one for each user, interpreter, libraries, and environment that imports could depend on."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
@@ -48,31 +49,51 @@ def socket_path(libraries: list[str]) -> Path:
     return folder / f"fork-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
-def connect(libraries: list[str]) -> socket.socket:
-    """A connection to the server, which is started if there is none. Raises TimeoutError if it does not come up."""
+def connect(libraries: list[list[str]]) -> socket.socket:
+    """A connection to the server that has imported `libraries`, which is started if there is none.
+
+    Of several groups of them the last is imported by a copy of the server that has imported those before it. Raises
+    TimeoutError or OSError if it does not come up.
+    """
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs must not start two servers
         connection = _try(path)
         if connection:
             return connection
-        server = subprocess.Popen(
-            [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            close_fds=True,
-        )
-        deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline:
-            connection = _try(path)
-            if connection:
-                return connection
-            if server.poll() is not None:
-                message = server.stderr.read().decode(errors="replace") if server.stderr else ""
-                raise OSError(f"the fork server ended: {message[-2000:]}")
-            time.sleep(0.05)
+        return _extended(path, libraries) if len(libraries) > 1 else _started(path, *libraries)
+
+
+def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
+    *before, last = libraries
+    with connect(before) as server:
+        server.settimeout(START_LIMIT_S)
+        send(server, ForkRequest(SERVER, json.dumps([str(path), last]), 0, "", os.getcwd(), {}))
+        answer = server.recv(LONGEST)
+    connection = _try(path) if answer == READY else None
+    if connection is None:
+        raise OSError(f"the fork server ended: {answer.decode(errors='replace')}")
+    return connection
+
+
+def _started(path: Path, libraries: list[str]) -> socket.socket:
+    server = subprocess.Popen(
+        [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        close_fds=True,
+    )
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline:
+        connection = _try(path)
+        if connection:
+            return connection
+        if server.poll() is not None:
+            message = server.stderr.read().decode(errors="replace") if server.stderr else ""
+            raise OSError(f"the fork server ended: {message[-2000:]}")
+        time.sleep(0.05)
     raise TimeoutError(f"the fork server was not ready after {START_LIMIT_S:g} s")
 
 

@@ -10,7 +10,7 @@ from scalebench.trainer.heartbeat import VARIABLE
 
 PROGRAM = "scalebench.trainer"
 TORCHRUN, FORKED = "scalebench.launch.torchrun", "scalebench.launch.forked"
-# What ranks import from other projects, as they would by themselves; DeepSpeed only for its own strategies.
+# What ranks import from other projects, as they would by themselves.
 LIBRARIES = (
     "torch",
     "torch.distributed.fsdp",
@@ -20,6 +20,8 @@ LIBRARIES = (
     "psutil",
     "pynvml",
 )
+# Of ranks of DeepSpeed's own strategies. Each stage of ZeRO imports the optimizer, and with it torch's compiler.
+DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer")
 PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
 
 
@@ -36,7 +38,7 @@ def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
 
 def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
     """The line that has this node's ranks forked from the server, in torchrun's place."""
-    libraries = [*LIBRARIES, "deepspeed"] if cell.execution.strategy.startswith("zero") else list(LIBRARIES)
+    libraries = [LIBRARIES, DEEPSPEED] if cell.execution.strategy.startswith("zero") else [LIBRARIES]
     ranks = str(cell.processes_per_node)
     return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
 

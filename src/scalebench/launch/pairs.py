@@ -5,12 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell
-from scalebench.campaign.code_dependencies import MEASURING, code_sha256
 from scalebench.campaign.config import Comparison
-from scalebench.errors import UserError
 from scalebench.files import write_json
+from scalebench.launch.finished_runs import finished_run
 from scalebench.record.metrics import Failed, Measured
-from scalebench.record.run import METRICS, read_run
 
 PAIRS = "pairs.json"
 
@@ -53,11 +51,5 @@ def run_pairs(
 
 
 def _kept(folder: Path, cell: Cell) -> bool:
-    if not (folder / METRICS).exists():
-        return False
-    try:
-        metrics = read_run(folder).metrics
-    except UserError:
-        return False
-    same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
-    return same and metrics.status == "ok"
+    metrics = finished_run(folder, cell)
+    return metrics is not None and metrics.status == "ok"

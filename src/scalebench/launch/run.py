@@ -6,7 +6,6 @@ import sys
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from scalebench.campaign.cells import Cell
 from scalebench.corpus.plan import SamplePlan
@@ -23,7 +22,7 @@ from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.network import loopback_problem
 from scalebench.machine.provenance import provenance, variables
-from scalebench.machine.slurm import AT_END, Allocation, allocation, recorded_at_end
+from scalebench.machine.slurm import AT_END, JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
 from scalebench.record.census import SecondClock
 from scalebench.record.metrics import Failed, Failure, Measured, parse_metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
@@ -72,6 +71,8 @@ def _run_alone(
     )
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
+        if nodes and metrics.failure and metrics.failure.failure_class == "crash":
+            _unless_the_job_is_over(nodes)
         _publish(request, metrics, outcome, attempt, out)
     except Interrupted as stopped:
         with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
@@ -82,15 +83,28 @@ def _run_alone(
     return metrics
 
 
-def run_one_of_several(*arguments: Any) -> Measured | Failed:
+def run_one_of_several(
+    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float
+) -> Measured | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
-    Raises Interrupted, after publishing the run, where a node was lost: Snakemake then sends the job once more.
+    Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
+    no failure of the run: nothing is published. Snakemake then sends the job once more.
     """
-    metrics = run_cell(*arguments)
+    metrics = run_cell(cell, campaign, repeat, tokens, out, time_limit)
+    if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):
+        (out / METRICS).unlink(missing_ok=True)
+        raise Interrupted(f"{metrics.failure.reason}; this run and those that follow are left to the next job", 1)
     if metrics.failure and metrics.failure.failure_class in LOST:
         raise Interrupted(f"{metrics.failure.reason}; the runs that follow would not be on the same nodes", 1)
     return metrics
+
+
+def _unless_the_job_is_over(nodes: Allocation) -> None:
+    """Raise Interrupted where Slurm has ended the job: ranks on other nodes are told so before this launcher is."""
+    state = recorded_at_end(nodes.job).get("state", RUNNING)
+    if state != RUNNING:
+        raise Interrupted(f"Slurm has ended the job ({state})", 1)
 
 
 def _attempt(

@@ -90,7 +90,7 @@ def run_watched(
     try:
         while process.poll() is None:
             if received:
-                raise Interrupted(f"stopped by {signal.Signals(received[0]).name}", 128 + received[0])
+                raise _stopped_by(received[0])
             if driver is not None and not driver.is_running():
                 raise Interrupted("the Snakemake that started this run is gone", 1)
             if heartbeat:
@@ -105,6 +105,9 @@ def run_watched(
                 process.wait(POLL)
             except subprocess.TimeoutExpired:
                 continue
+        # Whoever ends us may end the ranks at the same moment: they have not failed.
+        if received and process.returncode:
+            raise _stopped_by(received[0])
     finally:
         ended = time.monotonic()
         if process.poll() is None:
@@ -123,16 +126,21 @@ def run_watched(
     return Outcome(process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s)
 
 
+def _stopped_by(number: int) -> Interrupted:
+    return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
 def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: threading.Event) -> None:
     assert process.stdout is not None  # run_watched pipes it
-    with log.open("a", encoding="utf-8") as file:
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
         for line in process.stdout:
             if ending.is_set():
                 continue
             clean = scrub(line.rstrip("\n"))
             lines.append(clean)
             del lines[:-LOG_LINES]
-            print(clean, file=file, flush=True)
+            with contextlib.suppress(OSError):  # of a full disk: ranks whose output nobody reads stand still
+                print(clean, file=file, flush=True)
             if sys.stdout.isatty():
                 print(clean, flush=True)
 

@@ -28,8 +28,11 @@ RECORDED = {
     "qos": "QOS",
     "features": "Features",
 }
+RUNNING = "RUNNING"  # the state of a job whose batch script is running
 AT_END = ("state", "reason", "elapsed")  # of these, what Slurm says when the run ends; of all others, when it begins
 MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
+TIME_OVER = "Slurm's time limit came before the campaign's"
+JOB_OVER = "the job was over before the run began"
 # What srun and slurmstepd print when Slurm itself ends a run.
 VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
     (r"Node failure on (\S+)", "node_fail", "node {0} was lost during the run"),
@@ -37,7 +40,8 @@ VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
     (r"srun: error: (\S+): tasks? \S+: Out Of Memory", "host_oom", f"Slurm killed the run on {{0}}: {MEMORY}"),
     (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", f"Slurm killed the run: {MEMORY}"),
     (r"exceeded (?:job |step )?memory limit", "host_oom", f"Slurm killed the run: {MEMORY}"),
-    (r"DUE TO TIME LIMIT", "timeout", "Slurm's time limit came before the campaign's"),
+    (r"DUE TO TIME LIMIT", "timeout", TIME_OVER),
+    (r"Job/step already completing or completed", "timeout", JOB_OVER),
 )
 
 
@@ -62,12 +66,12 @@ def allocation() -> Allocation | None:
         raise UserError(
             f"Slurm does not answer about job {job}, which this process is in: try `scontrol show job {job}`"
         )
-    hosts = run_command("scontrol", "show", "hostnames", facts["NodeList"]).split()
+    given = hosts(facts["NodeList"])
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
         job,
-        tuple(hosts),
-        max(1, int(facts["NumCPUs"]) // len(hosts)),
+        tuple(given),
+        max(1, int(facts["NumCPUs"]) // len(given)),
         int(devices[1]) if devices else 0,
         _recorded(facts),
     )
@@ -81,6 +85,21 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
         if text:
             return dict(re.findall(r"(\S+?)=(\S*)", text))
     return {}
+
+
+def hosts(nodelist: str) -> list[str]:
+    """The names in a list of nodes as Slurm writes it: n[1-2]."""
+    if not nodelist or nodelist.startswith("("):  # (null), or the reason of a job that has never started
+        return []
+    if "[" not in nodelist:
+        return nodelist.split(",")
+    return run_command("scontrol", "show", "hostnames", nodelist).split()
+
+
+def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
+    """The table that squeue or sinfo prints, without its head; `columns` as in their --format, the last may be text."""
+    text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
+    return [line.split("|", len(columns) - 1) for line in text.splitlines() if line.count("|") >= len(columns) - 1]
 
 
 def recorded_at_end(job: str) -> dict[str, str]:

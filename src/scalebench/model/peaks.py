@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 TERA = 1e12
 
@@ -54,6 +55,7 @@ DEVICES: tuple[tuple[str, Figures, str], ...] = (
 )
 
 
+@lru_cache
 def peak(device_name: str, precision: str) -> Peak | None:
     """The peak of a device for a precision; None where the device is not listed or has no such format."""
     if PARTS.search(device_name):

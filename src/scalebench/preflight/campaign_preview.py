@@ -7,6 +7,7 @@ from tabulate import tabulate
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.campaign.repeats import repeats_text
 from scalebench.cores import available_cores
+from scalebench.errors import plural
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu, cuda_devices
 from scalebench.preflight import requirements
@@ -51,14 +52,20 @@ def show(loaded: LoadedCampaign) -> str:
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_span(fewest, runs)} runs, "
         f"{tokens_text} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
-        f"so at most {hours:.3g} hours in all{_padding(loaded)}{_comparisons(loaded)}"
+        f"so at most {hours:.3g} hours in all{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
-        f"{_on_cpu(loaded, gpus)}{_not_here(loaded, gpus)}"
+        f"{_on_cpu(loaded, gpus)}{not_here(loaded, gpus)}"
     )
 
 
 def _span(fewest: int, most: int) -> str:
     return f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+
+
+def _jobs(loaded: LoadedCampaign) -> str:
+    """The jobs that hold several runs, which a cluster is asked for."""
+    sizes = [len(job.runs) for job in loaded.shared_jobs.values()]
+    return f"\nOn a cluster {plural(len(sizes), 'job')} of {_span(min(sizes), max(sizes))} runs." if sizes else ""
 
 
 def _padding(loaded: LoadedCampaign) -> str:
@@ -81,7 +88,7 @@ def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     return f"\n\nNo CUDA device is visible: devices are processes on the {cores} cores of this machine.{shared}"
 
 
-def _not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+def not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """The cells that this machine cannot run, by reason."""
     against = defaultdict(list)
     for cell in loaded.cells:

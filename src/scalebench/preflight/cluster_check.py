@@ -14,7 +14,6 @@ from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.campaign.site import Site
 from scalebench.errors import UserError, plural
 from scalebench.machine import slurm
-from scalebench.machine.slurm import run_command
 from scalebench.preflight import slurm_plugin_guard
 from scalebench.preflight.slurm_test_only import QueueRequest, describe_request, queue_requests, refusal
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
@@ -40,9 +39,10 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
 
     Raises UserError where there is no Slurm.
     """
-    profile, config = SnakemakeProfile(folder), slurm.config()
+    config = slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
+    profile = SnakemakeProfile(folder)
     defaults = profile.resources("train")
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
@@ -73,7 +73,7 @@ def gpu_options(site: Site, gres: str) -> list[str]:
 
 def _sinfo() -> tuple[list[list[str]], str]:
     """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
-    rows = [row.split("|") for row in run_command("sinfo", "--noheader", "--format", "%R|%a|%D|%l|%G").splitlines()]
+    rows = slurm.rows("sinfo", columns=("%R", "%a", "%D", "%l", "%G"))
     return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
 
 
@@ -112,8 +112,10 @@ def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> li
         limit, minutes = limits.get(partition, float("inf")), request.job.runtime
         if minutes > limit:
             fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
-            if request.rule in ("pairs", "same_allocation"):
+            if request.rule == "pairs":
                 fix = f"its runs are one job: {fix}"
+            if request.rule == "shared_job":
+                fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
             text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
             checks.append(Check(False, text, fix))
     return checks

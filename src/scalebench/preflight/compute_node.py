@@ -10,7 +10,7 @@ from pathlib import Path
 from scalebench.machine.applicable import arch_problem, build_problem
 from scalebench.machine.gpus import Gpu, cuda_devices, torch_cuda_version
 from scalebench.machine.network import interface, short_host
-from scalebench.machine.slurm import run_command
+from scalebench.machine.slurm import hosts
 
 
 def main(token: Path) -> None:
@@ -21,7 +21,6 @@ def main(token: Path) -> None:
         token.with_name(f"{token.name}.{here}").touch()
     torch, error = _torch()
     gpus = cuda_devices()
-    hosts = run_command("scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", here)).split()
     report = {
         "host": here,
         "reads": reads,
@@ -30,7 +29,7 @@ def main(token: Path) -> None:
         "error": error,
         "devices": [gpu.name for gpu in gpus],
         "device_problem": device_problem(gpus) if torch else None,
-        "interface": interface(hosts),
+        "interface": interface(hosts(os.environ.get("SLURM_JOB_NODELIST", here))),
     }
     sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe
 

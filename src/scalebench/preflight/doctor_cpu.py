@@ -36,20 +36,31 @@ def checks(folder: Path) -> list[Check]:
 
 def cores() -> Verdict:
     quota = cpu_quota()
-    return judge_cores(available_cores(), quota)
+    return judge_cores(available_cores(), quota, threads_per_core())
 
 
-def judge_cores(allowed: int, quota: float | None) -> Verdict:
-    """`quota`: cores' worth of time that a control group grants; None where there is no limit."""
+def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
+    """`quota`: cores' worth of time that a control group grants; None where there is no limit.
+
+    `threads`: hardware threads of a core; None where the system does not say.
+    """
+    values = {"cores": allowed, "threads_per_core": threads}
     if quota is not None and quota < allowed:
         return judged(
             False,
             f"{allowed} cores may be used, but a control group grants the time of {quota:g}",
             "ranks would be throttled within steps: raise the quota, or bind the process to that many cores (taskset)",
-            cores=allowed,
             quota=quota,
+            **values,
         )
-    return judged(True, f"{allowed} cores", "", cores=allowed)
+    known = f"{allowed} logical CPUs, {threads} hardware threads per core" if threads and threads > 1 else ""
+    return judged(True, known or f"{allowed} cores", "", **values)
+
+
+def threads_per_core() -> int | None:
+    """Hardware threads of a core of this machine; None where the system does not say."""
+    logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
+    return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:

@@ -4,71 +4,119 @@ A run that fails by itself ends as a row, and its job with success. A job that f
 died, a file system that is not mounted there, an environment that does not start.
 """
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from scalebench.machine.slurm import describe, run_command
+from scalebench.errors import UserError
+from scalebench.machine.slurm import describe, hosts, rows
+from scalebench.preflight.slurm_test_only import why_refused
+from scalebench.record.excluded_nodes import ExcludedNode, note_excluded
 
 NODE_STATES = ("NODE_FAIL", "BOOT_FAIL")  # Slurm itself blames the node
 FAILED_STATES = (*NODE_STATES, "FAILED")
 LIMIT = 2  # failed jobs on a node
 
 
+@dataclass(frozen=True)
+class FailedJob:
+    """A job that failed on a node."""
+
+    state: str
+    ended: str  # as Slurm writes a time: 2026-11-22T13:00:00
+    makes: str  # its comment, the same for the job that is sent in its place
+
+
 class BadNodes:
     """Counts the failed jobs of each node.
 
-    A node is excluded after two of them, unless a job of this Snakemake has ended well there: what fails everywhere is
-    not the node's fault. Where Slurm says nothing but FAILED, some other node must have done better, too.
+    A job that failed is sent elsewhere where it can: a node that fails a job at once is free again at once, and would
+    get it back. A node is excluded after two failed jobs, unless a job has ended well there since the first. Where
+    Slurm says nothing but FAILED, one of them must have ended well on another node, too: what fails everywhere is not
+    the node's fault.
     """
 
-    def __init__(self) -> None:
-        self.excluded: set[str] = set()
-        self._failures: dict[str, dict[str, str]] = {}  # node -> job -> state
+    def __init__(self, results: Path = Path("results")) -> None:
+        """`results`: where each campaign whose jobs were sent gets a record of the excluded nodes."""
+        self._excluded: dict[str, ExcludedNode] = {}
+        self._results = results
+        self._campaigns: set[str] = set()
+        self._failures: dict[str, dict[str, FailedJob]] = {}  # node -> job
+        self._failed_on: dict[str, set[str]] = {}  # what a job makes -> nodes
         self._seen: set[str] = set()
+
+    @property
+    def excluded(self) -> set[str]:
+        """The nodes that are asked for no more."""
+        return set(self._excluded)
 
     def hear(self, states: dict[str, str]) -> None:
         """Take note of the states of jobs; says which nodes are excluded from now on."""
-        new = [job for job, state in states.items() if state in FAILED_STATES and job not in self._seen]
-        if not new:
-            return
-        self._seen.update(new)
-        for job in new:
-            for node in hosts(describe(job, patience=(0,)).get("NodeList", "")):
-                self._failures.setdefault(node, {})[job] = states[job]
-        suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self.excluded]
+        for job in [job for job, state in states.items() if state in FAILED_STATES and job not in self._seen]:
+            self._seen.add(job)
+            facts = describe(job, patience=(0,))
+            for node in hosts(facts.get("NodeList", "")):
+                failed = FailedJob(states[job], facts.get("EndTime", ""), facts.get("Comment", ""))
+                self._failures.setdefault(node, {})[job] = failed
+                self._failed_on.setdefault(failed.makes, set()).add(node)
+        suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
         if suspects:
             self._judge(suspects)
 
     def _judge(self, suspects: Iterable[str]) -> None:
-        listed = run_command("squeue", "--me", "--noheader", "--states=COMPLETED", "--format=%N").splitlines()
-        sound = {node for nodes in listed for node in hosts(nodes)}
+        completed = rows("squeue", "--me", "--states=COMPLETED", columns=("%e", "%N", "%k"))
+        ended_well = [(end, hosts(nodes), makes) for end, nodes, makes in completed]
         for node in suspects:
             jobs = self._failures[node]
-            blamed = sum(state in NODE_STATES for state in jobs.values()) >= LIMIT
-            if node not in sound and (blamed or sound):
-                self.excluded.add(node)
-                ends = ", ".join(f"{job} {state}" for job, state in jobs.items())
+            first = min(job.ended for job in jobs.values())
+            sound = any(end >= first and node in nodes for end, nodes, _ in ended_well)
+            made_elsewhere = any(
+                end >= job.ended and makes == job.makes and node not in nodes
+                for job in jobs.values()
+                for end, nodes, makes in ended_well
+            )
+            blamed = sum(job.state in NODE_STATES for job in jobs.values()) >= LIMIT
+            if not sound and (blamed or made_elsewhere):
+                ends = ", ".join(f"{number} {job.state}" for number, job in jobs.items())
                 print(
                     f"node {node} is excluded from here on: jobs failed there ({ends}). Their logs are in "
                     "results/slurm-logs/; tell the site",
                     file=sys.stderr,
                 )
+                excluded = ExcludedNode(node=node, jobs={number: job.state for number, job in jobs.items()})
+                self._excluded[node] = excluded
+                for campaign in sorted(self._campaigns):
+                    self._note(campaign, [excluded])
 
-    def submit(self, command: Callable[..., str]) -> Callable[..., str]:
-        """The plugin's function that writes the sbatch line, leaving out these nodes as well."""
+    def _note(self, campaign: str, nodes: list[ExcludedNode]) -> None:
+        """Write it down for the report; what cannot be written does not stop the driver."""
+        try:
+            note_excluded(self._results / campaign, nodes)
+        except (OSError, UserError) as error:
+            names = ", ".join(entry.node for entry in nodes)
+            print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
+
+    def submit(self, command: Callable[..., str], devices: Callable[[Any], str]) -> Callable[..., str]:
+        """The plugin's function that writes the sbatch line, leaving out these nodes as well.
+
+        `devices`: the part of the line that the plugin adds to what `command` gives.
+        """
 
         def without_bad_nodes(job: Any, params: Any, settings: Any = None, **options: Any) -> str:
-            options["failed_nodes"] = {*(options.get("failed_nodes") or ()), *self.excluded}
-            return command(job, params, settings=settings, **options)
+            campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
+            if campaign and campaign not in self._campaigns:
+                self._campaigns.add(campaign)
+                if self._excluded:  # by jobs of no campaign, or of another one
+                    self._note(campaign, list(self._excluded.values()))
+            left_out = {*(options.pop("failed_nodes", None) or ()), *self.excluded}
+            failed_on = self._failed_on.get(params.get("comment_str", ""), set()) - left_out
+            if failed_on:
+                line = command(job, params, settings=settings, failed_nodes=left_out | failed_on, **options)
+                if why_refused([*shlex.split(line + devices(job)), "--test-only", "--wrap=true"]) is None:
+                    return line
+            return command(job, params, settings=settings, failed_nodes=left_out, **options)
 
         return without_bad_nodes
-
-
-def hosts(nodelist: str) -> list[str]:
-    """The names in a list of nodes as Slurm writes it: n[1-2]."""
-    if not nodelist or nodelist.startswith("("):  # (null), or the reason of a job that has never started
-        return []
-    if "[" not in nodelist:
-        return nodelist.split(",")
-    return run_command("scontrol", "show", "hostnames", nodelist).split()

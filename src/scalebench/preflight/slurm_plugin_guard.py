@@ -4,15 +4,21 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from scalebench.errors import UserError
-from scalebench.machine.slurm import config, run_command
+from scalebench.machine.slurm import config, rows
 from scalebench.preflight.slurm_arrays import Arrays
 from scalebench.preflight.slurm_bad_nodes import BadNodes
 
+NO_MEMORY = "OUT_OF_MEMORY"
+REMEDY = (
+    "it took more memory than it had asked for. Raise resources.memory_per_device in the campaign, or for a job that "
+    "makes tokens `set-resources: {corpus_tokenise: {mem_mb: ...}}` in the profile"
+)
 LOOKS = 3  # the plugin trusts squeue if the cluster remembers jobs for this many intervals
 SECRET = re.compile(
     r"TOKEN(?!IZERS)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE|_KEY$|_PAT$|^SSH_|^XAUTHORITY$"
@@ -51,7 +57,7 @@ def guard(settings: Any) -> None:
 
     bad_nodes = BadNodes()
     plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue, bad_nodes.hear)
-    plugin.get_submit_command = bad_nodes.submit(plugin.get_submit_command)
+    plugin.get_submit_command = bad_nodes.submit(plugin.get_submit_command, plugin.set_gres_string)
     if getattr(settings, "array_jobs", None):
         Arrays(plugin.Executor)
 
@@ -86,6 +92,8 @@ class Listener:
         states, seconds = await self.question(command, logger)
         if states is None:
             return dict(self.heard), 0.0
+        for job in [job for job, state in states.items() if state == NO_MEMORY and self.heard.get(job) != state]:
+            print(f"job {job} was ended by Slurm: {REMEDY}", file=sys.stderr)
         forgotten = dict.fromkeys(self.heard.keys() - states.keys(), "UNKNOWN")
         lost = {} if self.requeue else {job: "CANCELLED" for job, state in states.items() if state == "PREEMPTED"}
         self.heard |= states | forgotten | lost
@@ -95,12 +103,8 @@ class Listener:
 
 def left_in_queue(folder: Path) -> list[str]:
     """The ids of this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-    rows = [
-        row.split("|", 2) for row in run_command("squeue", "--me", "--noheader", "--format", "%A|%Z|%k").splitlines()
-    ]
-    here = folder.resolve()
-    own = [row for row in rows if len(row) == 3 and row[2].startswith("rule_")]
-    return [job for job, where, _ in own if Path(where).resolve() == here]
+    queue, here = rows("squeue", "--me", columns=("%A", "%Z", "%k")), folder.resolve()
+    return [job for job, where, what in queue if what.startswith("rule_") and Path(where).resolve() == here]
 
 
 def status_check_problem(

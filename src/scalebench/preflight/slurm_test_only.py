@@ -1,11 +1,12 @@
 """Would Slurm take the jobs of a campaign? Asked with `sbatch --test-only`, which submits nothing."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalebench.campaign.loaded import LoadedCampaign
-from scalebench.campaign.slurm_request import Job, job, job_together
+from scalebench.campaign.slurm_request import Job, job, job_of_replay, job_together
+from scalebench.errors import plural
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
 from scalebench.reference.schema import workload_name
 
@@ -48,17 +49,17 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
 
 def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
     """Why Slurm refuses a request; None where it would take it."""
-    return _refusal(command(request.job, profile.resources(request.rule)))
+    return why_refused(command(request.job, profile.resources(request.rule)))
 
 
 def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
     """The rule, the request, the name and the number of the jobs that measure."""
     resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
-    if resources.same_allocation:
-        yield "same_allocation", job_together(loaded.cells, resources), "all cells of a repeat", repeats
-    else:
-        for cell in loaded.cells:
-            yield "train", job(cell, resources), cell.slug, repeats
+    for shared in loaded.shared_jobs.values():
+        runs = [cell for cell, _ in shared.runs]
+        yield "shared_job", job_together(runs, resources), f"the {plural(len(runs), 'run')} of job {shared.name}", 1
+    for cell in () if loaded.shared_jobs else loaded.cells:
+        yield "train", job(cell, resources), cell.slug, repeats
     for name, (comparison, a, b) in loaded.comparisons.items():
         pairs = comparison.pairs + comparison.null_pairs
         yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
@@ -69,7 +70,7 @@ def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
             yield "frontier", job(cell, resources), f"the micro-batch of {cell.slug}", 1
     smallest = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
     for name, cell in {workload_name(cell.config): cell for cell in smallest}.items():
-        yield "reference", job(cell, resources), f"the reference of {name}", 1
+        yield "reference", job_of_replay(cell, resources), f"the reference of {name}", 1
 
 
 def as_sent(request: Job, replaced: dict[str, str]) -> Job:
@@ -103,8 +104,8 @@ def describe_request(request: Job) -> str:
     return f"{nodes} with {', '.join(each)} for {request.runtime} minutes"
 
 
-def _refusal(line: list[str]) -> str | None:
-    """Slurm's reason; None where it would take the job."""
+def why_refused(line: Sequence[str]) -> str | None:
+    """Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     if done.returncode == 0:
         return None

@@ -19,6 +19,13 @@ class OptimizerGroup(CensusPart):
     weight_decay: float
     betas: list[float]
     eps: float
+    variants: list[str] = Field(
+        [],
+        description="Options that change the update rule, where they are on: amsgrad, or off: decoupled_weight_decay.",
+    )
+    elements: int | None = Field(
+        None, description="Of the whole tensors that the group updates; null in older files and where nothing says so."
+    )
 
 
 class ProbedStep(CensusPart):
@@ -39,6 +46,7 @@ class ProbedStep(CensusPart):
         description="Of the tokens that entered the model (rule: reference/samples.py); null under torch.compile."
     )
     groups: list[OptimizerGroup]
+    nodes: int | None = Field(None, description="Autograd nodes that the rank's main thread made; null in older files.")
     saved_on_host: bool = Field(
         False, description="What its backward pass needs was kept by the host: on the device it might not have fitted."
     )
@@ -48,6 +56,25 @@ class ProbedStep(CensusPart):
     idle_s: float | None = Field(
         None, description="Of that thread outside of collectives: neither running nor waiting for a core."
     )
+    gradient_norm: float | None = Field(
+        None,
+        description="2-norm of the rank's gradients before clipping, of its shards under fsdp, of all gradients under "
+        "zero1 to zero3; null in fp16 and in older files.",
+    )
+    scaled_by: float | None = Field(
+        None,
+        description="Of one small tensor: norm of what entered AdamW's first moment over that of its gradient; null in "
+        "fp16, under zero1 to zero3 and in older files.",
+    )
+
+
+class UpdatesInWindow(CensusPart):
+    """The updates of the window, as the optimizer was called for them."""
+
+    calls: int = Field(description="Of the optimizer: one a step, under ZeRO one for each of its parts.")
+    weighted_rate: float = Field(description="Mean over the calls of (step + 1) x learning rate.")
+    decays: int = Field(description="Different sums of the weight decays of a step's calls and groups: 1.")
+    settings: list[list[float]] = Field(description="Weight decay, beta1, beta2, eps: all that occurred.")
 
 
 class Census(CensusPart):
@@ -62,7 +89,29 @@ class Census(CensusPart):
     cores: list[int] = Field(description="Cores that the process may use, read back after the window.")
     compiled_graphs: int = Field(description="Graphs that torch.compile made.")
     modes_in_window: int = Field(description="Dispatch modes (profilers, counters) that were active in the window.")
+    nodes_in_window: int | None = Field(
+        None, description="Autograd nodes that the rank's main thread made in all steps of the window."
+    )
+    slowed_by: list[str] = Field(
+        [], description="What was on in the window that watches or slows every operation: profilers, tracers, checks."
+    )
+    tokens_in_window: str | None = Field(
+        None,
+        description="Checksum of the tokens that entered the model in the window, step by step (rule: "
+        "reference/samples.py); null in older files.",
+    )
+    updates_in_window: UpdatesInWindow | None = Field(
+        None, description="null in older files, and where fp16 skipped updates."
+    )
+    first_losses: list[float] | None = Field(
+        None,
+        description="Losses of samples of step 0, those with the smallest ids, by the model as it was built, in fp32; "
+        "null in older files.",
+    )
     env: dict[str, str | None] = Field(description="Thread and device variables, as the rank saw them.")
+    weights: str | None = Field(
+        None, description="Checksum of the bits of all weights after the last step; null where they are sharded."
+    )
 
 
 class SecondClock(CensusPart):

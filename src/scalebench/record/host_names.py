@@ -18,6 +18,13 @@ def hosts_of_node_pairs(forecast: Mapping[str, Any]) -> Iterator[str]:
             yield from (str(pair["first"]), str(pair["second"]))
 
 
+def hosts_left_out(findings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The names in a findings.json: of nodes that the driver asked for no more."""
+    for finding in findings:
+        if finding["code"] == "node-excluded":
+            yield from map(str, finding["runs"])
+
+
 class Pseudonyms:
     """host1, host2 ... in place of names of hosts, the longest name first."""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.campaign.loaded import LoadedCampaign, run_dir
 from scalebench.record.run import CAPTURE, LAUNCHER, METRICS, STEPS
 
 MANIFEST = "manifest.json"  # written with the report
@@ -31,8 +31,8 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
     traced = {cell.slug for cell in loaded.traced}
 
     def belongs(name: str) -> bool:
-        if match := RUN_FILE.fullmatch(name):
-            return match[1] in planned
+        if match := RUN_FILE.fullmatch(name):  # those of shared jobs: records_without_runs
+            return match[1] in planned and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
             return match[1] in traced
         if match := PAIRS_FILE.fullmatch(name):
@@ -42,6 +42,23 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
         return name in DERIVED
 
     return [folder / name for name in names if belongs(name) and not os.path.isfile(folder / name)]
+
+
+def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
+    """The records of jobs of several runs that say more than is there: record -> the files of runs that are missing.
+
+    Snakemake knows the record alone. With it, the job is sent once more, and makes these runs.
+    """
+    incomplete: dict[Path, list[Path]] = {}
+    for record, job in loaded.records(results).items():
+        if not os.path.isfile(record):
+            continue
+        folders = [run_dir(results, loaded.name, cell.slug, repeat) for cell, repeat in job.runs]
+        files = [folder / name for folder in folders for name in (METRICS, STEPS, LAUNCHER)]
+        missing = [path for path in files if not os.path.isfile(path)]
+        if missing:
+            incomplete[record] = missing
+    return incomplete
 
 
 def lost_text(lost: Collection[Path]) -> str:

@@ -28,13 +28,24 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Seque
     removed += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
     for folder in removed:
         shutil.rmtree(folder)
-        # Run together with other cells: all of that repeat is run again, so that it stays a pair.
-        shutil.rmtree(campaign / "together" / folder.name, ignore_errors=True)
+    # Without its record, a job of several runs is sent once more for those that are missing.
+    names = {f"{folder.parent.name}/{folder.name}" for folder in removed}
+    for record in campaign.glob("together/*.json") if removed else ():
+        if _names_one_of(record, names):
+            record.unlink()
     for path in campaign.iterdir() if removed else ():
         if path.name in MEASURED:
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return removed
+
+
+def _names_one_of(record: Path, runs: set[str]) -> bool:
+    """Whether one of `runs` was made by the job of this record; True where it is damaged."""
+    try:
+        return not runs.isdisjoint(json.loads(record.read_text())["runs"])
+    except (KeyError, OSError, ValueError, TypeError):
+        return True
 
 
 def _traced(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, first_fault
 from scalebench.files import read_regular
 from scalebench.record.metrics import Failed, Measured, parse_metrics
 from scalebench.record.steps import read_steps, window_steps
@@ -99,8 +99,5 @@ def read_run(folder: Path) -> Run:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(str(part) for part in first["loc"])  # empty where the file is no JSON
-        detail = ": ".join(filter(None, [location, first["msg"]]))
-        raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {detail}") from None
+        raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {first_fault(error)}") from None
     return MeasuredRun(folder, metrics) if isinstance(metrics, Measured) else Run(folder, metrics)

@@ -1,5 +1,6 @@
 """`steps.csv`: the raw series of a run, one row per step and rank; in memory an array with a field for each column."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ ROW = np.dtype(
 )
 COLUMNS: tuple[str, ...] = ROW.names or ()
 FORMATS = {"U": "%s", "i": "%d", "f": "%.9g"}  # digits enough to compute what the metrics say
+PHASES = ("warmup", "window")
 
 
 def write_steps(rows: np.ndarray, path: Path) -> None:
@@ -29,11 +31,50 @@ def write_steps(rows: np.ndarray, path: Path) -> None:
 
 def read_steps(text: str) -> np.ndarray:
     """The rows of a steps.csv, an array of ROW. Raises ValueError where columns are missing or not numbers."""
+    rows = _as_written(text)
+    if rows is not None:
+        return rows
     header, *lines = text.splitlines()
     names = header.split(",")
     places = [names.index(name) for name in COLUMNS]
     # A run that failed leaves a header alone, at which numpy would warn.
     return np.loadtxt(lines, dtype=ROW, delimiter=",", usecols=places, ndmin=1) if lines else np.empty(0, ROW)
+
+
+def _as_written(text: str) -> np.ndarray | None:
+    """The rows of a file of exactly the form that `write_steps` gives it; None for any other.
+
+    All numbers are read at once, in a fifth of the time of `np.loadtxt`: a report reads ten thousand series.
+    """
+    header, _, body = text.partition("\n")
+    lines = f"\n{body}"
+    n_rows = body.count("\n")
+    if header != ",".join(COLUMNS) or not n_rows or not body.endswith("\n"):
+        return None
+    if sum(lines.count(f"\n{phase},") for phase in PHASES) != n_rows:
+        return None
+    # The phase of each row becomes its place in PHASES, with the sign that no other number has.
+    for place, phase in enumerate(PHASES):
+        lines = lines.replace(f"\n{phase},", f"\n-{place},")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # of numpy, where there is something else than numbers
+            values = np.fromstring(lines[1:-1].replace("\n", ","), sep=",")
+    except (DeprecationWarning, ValueError):
+        return None
+    if len(values) != n_rows * len(COLUMNS):
+        return None
+    columns = dict(zip(COLUMNS, values.reshape(n_rows, -1).T, strict=True))
+    phases = columns.pop("phase")
+    if not np.signbit(phases).all() or (phases < -1).any():
+        return None
+    rows = np.empty(n_rows, ROW)
+    rows["phase"] = np.array(PHASES)[-phases.astype(int)]
+    for name, column in columns.items():
+        if ROW[name].kind == "i" and not (column == np.floor(column)).all():
+            return None
+        rows[name] = column
+    return rows
 
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -12,15 +12,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from scalebench.reference.network import build
-from scalebench.reference.samples import Samples, checksum, step_ids, validation_ids
+from scalebench.reference.samples import Samples, chain, checksum, step_ids, validation_ids
 from scalebench.reference.schema import Reference, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
 BUDGET_FLOPS = 3e11  # of the training steps: about ten seconds of a core
+FIRST_ROWS = 4  # samples that are scored before step 0
 ROWS_AT_ONCE = 8  # rows of one forward pass, whatever the cell's micro-batch
 
 
@@ -41,12 +43,15 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
     total = work["warmup_steps"] + work["steps"]
     count = min(total, steps_to_replay(parameters, work["global_batch"] * workload["seq_len"]))
     optimizer = adamw(model, work["optimizer"])
-    losses = []
+    first = np.sort(step_ids(train.count, work["global_batch"], work["seed"], 0))[:FIRST_ROWS]
+    with torch.no_grad():
+        first_losses = model(torch.from_numpy(train.rows(first)).to(device)).tolist()
+    losses, norms = [], []
     for step in range(count):
         ids = step_ids(train.count, work["global_batch"], work["seed"], step)
         rows = torch.from_numpy(train.rows(ids)).to(device)
         losses.append(gradients(model, rows))
-        clip(model.parameters(), work["optimizer"]["max_grad_norm"])
+        norms.append(clip(model.parameters(), work["optimizer"]["max_grad_norm"]))
         for group in optimizer.param_groups:
             group["lr"] = rate_of_step(work, step)
         optimizer.step()
@@ -67,6 +72,10 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
             step: checksum(train.rows(step_ids(train.count, work["global_batch"], work["seed"], step)))
             for step in (*range(count), total - 1, total)
         },
+        window_chain=chain(train, work["global_batch"], work["seed"], range(work["warmup_steps"], total)),
+        first_losses=first_losses,
+        gradient_norms=norms,
+        decayed=sum(p.numel() for p in model.parameters() if p.dim() > 1),
         seconds=time.perf_counter() - began,
     )
 
@@ -108,14 +117,13 @@ def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=options["learning_rate"], betas=tuple(options["betas"]), eps=options["eps"])
 
 
-def clip(parameters: Iterable[Tensor], limit: float) -> None:
-    """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them as they are."""
+def clip(parameters: Iterable[Tensor], limit: float) -> float:
+    """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them. Returns their norm before."""
     present = [p.grad for p in parameters if p.grad is not None]
-    if not limit or not present:
-        return
     norm = math.sqrt(sum(float(g.pow(2).sum()) for g in present))
-    for gradient in present:
+    for gradient in present if limit else []:
         gradient.mul_(min(1.0, limit / (norm + 1e-6)))
+    return norm
 
 
 def rate_of_step(work: dict[str, Any], step: int) -> float:

@@ -16,18 +16,25 @@ k x m // v for k = 0 .. v - 1.
 tokens, -1 in the place of those that it lacks, then the label. The checksum of some samples is the sum modulo 2^64 of
 the first eight bytes (little-endian) of each row's sha256, written as 16 hexadecimal digits; the order of the samples
 does not count.
+
+**Chain of tokens.** The hash of a row is the square of the sum, over its places j = 1, 2, ..., of the token times
+0x9E3779B97F4A7C15^j; that of a step is the sum of its rows' hashes. The chain of some steps is the sum of (s + 1) times
+the hash of step s; all modulo 2^64, written as 16 hexadecimal digits.
 """
 
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scalebench.errors import UserError
+from scalebench.files import read_record, sha256_of
 
 ABSENT = -1  # stands where a document has no token
 MODULUS = 2**64
+MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class Samples:
@@ -35,16 +42,16 @@ class Samples:
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
         """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
-        description = json.loads((folder / "tokens.json").read_text())
+        description = read_record(folder / "tokens.json", json.loads)
         part = description[split]
         self.sha256 = part["sha256"]
         self.classes = len(description.get("classes", []))
         self.seq_len = seq_len
-        self.tokens = np.memmap(_checked(folder / part["file"], part["bytes"]), dtype=description["dtype"], mode="r")
+        self.tokens = np.memmap(_checked(folder / part["file"], part), dtype=description["dtype"], mode="r")
         self.labels: np.ndarray | None = None
         if labelled:
             labels = part["labels"]
-            self.labels = np.fromfile(_checked(folder / labels["file"], labels["bytes"]), dtype="<u2")
+            self.labels = np.fromfile(_checked(folder / labels["file"], labels), dtype="<u2")
             self.ends = np.flatnonzero(self.tokens == description["end_of_text"])
         self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
 
@@ -86,6 +93,17 @@ def checksum(rows: np.ndarray) -> str:
     return f"{total % MODULUS:016x}"
 
 
+def chain(samples: Samples, global_batch: int, seed: int, steps: range) -> str:
+    """Of the tokens of some steps, one step after the other."""
+    powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
+    total = 0
+    for step in steps:
+        rows = samples.rows(step_ids(samples.count, global_batch, seed, step)).astype(np.int64).view(np.uint64)
+        hashes = (rows * powers).sum(axis=1, dtype=np.uint64) ** 2
+        total += (step + 1) * int(hashes.sum(dtype=np.uint64))
+    return f"{total % MODULUS:016x}"
+
+
 _orders: dict[tuple[int, int, int], np.ndarray] = {}
 
 
@@ -97,8 +115,11 @@ def _epoch(samples: int, seed: int, epoch: int) -> np.ndarray:
     return _orders[key]
 
 
-def _checked(path: Path, size: int) -> Path:
-    actual = path.stat().st_size if path.exists() else 0
-    if actual != size:
-        raise UserError(f"{path} has {actual:,} bytes, tokens.json describes {size:,}: tokenise the corpus again")
+def _checked(path: Path, part: dict[str, Any]) -> Path:
+    """The file that a part of tokens.json describes, to the last byte."""
+    size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
+    if size != expected:
+        raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")
+    if sha256_of(path) != part["sha256"]:
+        raise UserError(f"{path} is not the file that tokens.json describes (its sha256 differs): tokenise it again")
     return path

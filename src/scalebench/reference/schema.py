@@ -5,13 +5,15 @@ Imports no torch.
 
 import hashlib
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, first_fault
+from scalebench.files import read_regular
 
 FOLDER = "reference"  # of a campaign's results
 # Keys of `work` that say how a global batch is cut up, not which samples are in it.
@@ -36,6 +38,16 @@ class Reference(BaseModel):
     )
     validation_checksum: str | None = Field(None, description="Of the validation samples' tokens; null without any.")
     step_checksums: dict[int, str] = Field(description="Of all tokens of some steps, whatever their order.")
+    window_chain: str | None = Field(
+        None, description="Chain of the tokens of all steps of the window; null in older files."
+    )
+    first_losses: list[float] = Field(
+        [], description="Before step 0, of the samples of step 0 with the smallest ids; empty in older files."
+    )
+    gradient_norms: list[float] = Field(
+        [], description="2-norm of all gradients of each replayed step before clipping; empty in older files."
+    )
+    decayed: int | None = Field(None, description="Elements of the tensors with weight decay; null in older files.")
     seconds: float
 
 
@@ -53,13 +65,28 @@ def reference_of(run_folder: Path, config: dict[str, Any], train_sha256: str) ->
 
     Raises UserError where the file is damaged.
     """
-    name = f"{workload_name(config)}.json"
-    for folder in run_folder.resolve().parents[:5]:
-        path = folder / FOLDER / name
-        if path.is_file():
-            reference = read_reference(path)
-            return reference if reference.train_sha256 == train_sha256 else None
+    folder = os.path.realpath(run_folder) if run_folder.is_symlink() else _real_place(run_folder)
+    name = None
+    for _ in range(5):
+        folder = os.path.dirname(folder)
+        references = os.path.join(folder, FOLDER)
+        if os.path.isdir(references):  # few folders are asked for the name, which takes longer than looking
+            name = name or f"{workload_name(config)}.json"
+            path = Path(references, name)
+            if path.is_file():
+                reference = read_reference(path)
+                return reference if reference.train_sha256 == train_sha256 else None
     return None
+
+
+def _real_place(run_folder: Path) -> str:
+    """The real path of a folder that is no link itself."""
+    return os.path.join(_real_path(run_folder.parent), run_folder.name)
+
+
+@lru_cache(maxsize=4096)
+def _real_path(folder: Path) -> str:
+    return os.path.realpath(folder)  # one look at each part of the path; asked three times of each run
 
 
 def read_reference(path: Path) -> Reference:
@@ -70,8 +97,6 @@ def read_reference(path: Path) -> Reference:
 @lru_cache(maxsize=64)
 def _read(path: Path, changed: int) -> Reference:
     try:
-        return Reference.model_validate_json(path.read_bytes())
+        return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{path} is not a reference of schema 1.0: {key}: {first['msg']}") from None
+        raise UserError(f"{path} is not a reference of schema 1.0: {first_fault(error)}") from None

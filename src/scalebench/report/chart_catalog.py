@@ -44,6 +44,11 @@ def _scaled(_: Any, report: dict[str, Any]) -> bool:
     return any(s["kind"] for s in report["series"])
 
 
+def _curved(_: Any, report: dict[str, Any]) -> bool:
+    """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
+    return any(s["kind"] and len(s["runs"]) > 2 for s in report["series"])
+
+
 def _measured(cells: Any, _: dict[str, Any]) -> bool:
     return bool(cells["n"].any())
 
@@ -58,36 +63,34 @@ def _has(column: str) -> Callable[[Any, dict[str, Any]], bool]:
 
 CATALOG = {
     "ranking": Chart(
-        "All cells",
-        "Throughput of every cell, fastest first. Dots are runs, thin lines 95 % intervals over runs; an arrow: the "
-        "interval goes on, see the table.",
+        "Throughput of all cells",
+        "Dots: runs; thin lines: 95 % intervals over runs; an arrow: the interval goes on, see the table. Of one "
+        "size, cells that share a letter cannot be told apart.",
         has_content=_measured,
     ),
     "throughput": Chart(
         "Throughput and devices",
-        "Throughput against the number of devices. Dots are runs, marks are cells with 95 % intervals over runs, the "
-        "dashed line is the best baseline times the number of devices. Series stand side by side; a red ring: the "
-        "number has a finding; an arrow: the interval goes on, see the table.",
+        "Dots: runs; marks: cells with 95 % intervals over runs, series side by side; dashed: the best baseline times "
+        "the number of devices. A red ring: the number has a finding; an arrow: the interval goes on, see the table.",
         _sizes,
         _scaled,
     ),
     "speedup": Chart(
         "Speed-up",
-        "Speed-up of each series relative to itself at its smallest number of devices; the dashed line is ideal.",
+        "Of each series relative to itself at its smallest number of devices, with 95 % intervals; dashed: ideal.",
         _sizes,
-        _scaled,
+        _curved,
     ),
     "efficiency": Chart(
         "Scaling efficiency",
-        "Speed-up over the ideal one. 1: N devices do N times the work of one in the same time.",
+        "Speed-up over the ideal one, with 95 % intervals. 1: N devices do N times the work of one in the same time.",
         _sizes,
-        _scaled,
+        _curved,
     ),
     "waterfall": Chart(
         "Where scaling is lost",
-        "From the ideal time of a step (the baseline's, divided among the devices in strong scaling) to the measured "
-        "one. What nothing measured is unknown and stays in the unexplained part; traced shares are applied to the "
-        "timed step.",
+        "Ideal: the baseline's step, divided among the devices in strong scaling. What nothing measured is unknown "
+        "and stays in the unexplained part; traced shares are applied to the timed step.",
         _sizes,
         _scaled,
     ),
@@ -99,24 +102,24 @@ CATALOG = {
     ),
     "step_time": Chart(
         "Step times",
-        "Time of an optimizer step with all of its micro-batches on the slowest rank. All steps of all runs of a "
-        "cell; no 5–95 % line below 20 steps.",
+        "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
+        "box: 25-75 %; line: 5-95 %, not below 20 steps.",
         has_content=_measured,
     ),
     "loss_step": Chart(
         "Loss and steps",
-        "Training loss of every cell, smoothed, against the optimizer step. Cells with the same workload and global "
-        "batch must lie on one line. Diamonds: validation loss after the last step.",
+        "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
+        "loss after the last step.",
         has_content=_measured,
     ),
     "loss_seconds": Chart(
         "Loss and time",
-        "The same losses against the seconds of the window: what throughput is worth. The dashed line is the target "
-        "of “time to loss”. Steps of the warm-up train as well, but are not timed.",
+        "The same losses against the seconds of the window: what throughput is worth. Dashed: the target of “time to "
+        "loss”. Steps of the warm-up train as well, but are not timed.",
         has_content=_measured,
     ),
     "job_time": Chart(
-        "Time of a job", "What a whole run took. Rates are of the timed window alone.", has_content=_measured
+        "Time of a whole run", "Median over runs. Rates are of the timed window alone.", has_content=_measured
     ),
     "memory": Chart(
         "Memory",
@@ -126,12 +129,12 @@ CATALOG = {
     ),
     "utilization": Chart(
         "Utilization",
-        "How busy the devices were in the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
+        "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
         has_content=_has("device_load"),
     ),
     "energy": Chart(
-        "Energy",
-        "Energy of the devices per token, by their counters.",
+        "Energy per token",
+        "Of the devices, by their counters. Dots: runs.",
         lambda loaded: any(cell.execution.device != "cpu" for cell in loaded.cells),
         _has("joules_per_token"),
     ),

@@ -1,11 +1,13 @@
 """The environment of the pages' templates."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+
+from scalebench.report.number_format import with_spaces
 
 
 def environment(**filters: Callable[..., Any]) -> Environment:
@@ -17,15 +19,49 @@ def environment(**filters: Callable[..., Any]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= filters
+    made.filters |= {"spaced": with_spaces, **filters}
     return made
 
 
+# Lines of a campaign file, files and commands in the sentences of the answer; quotes around them are left out.
+CODE = re.compile(
+    r'"(?P<quoted>repeats: [^"]+)"'
+    r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake --cores \d+ \S+\.html"
+    r"|scalebench explain [\w-]+|scalebench retry \S+ --cell [\w.-]*\w|results/[\w-]+/(?:runs|looks)\b)"
+)
+
+
 def linked(text: str, cells: Collection[str]) -> Markup:
-    """`text`, escaped, in which the name of each of `cells` is a link to the cell's row."""
-    if not cells:
-        return escape(text)
+    """`text`, escaped: the name of each of `cells` is a link to the cell's row, files and commands are in code font."""
+    parts = []
+    end = 0
+    for match in CODE.finditer(text):
+        code = match["quoted"] or match["plain"]
+        parts += [_with_links(text[end : match.start()], cells), Markup("<code>{}</code>").format(code)]
+        end = match.end()
+    return Markup("").join([*parts, _with_links(text[end:], cells)])
+
+
+INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
+
+
+def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
+    """`text`, escaped: the code of each finding is a link to it, in the colour of its severity."""
+    if not severity_of:
+        return escape(with_spaces(text))
+    names = "|".join(re.escape(code) for code in sorted(severity_of, key=len, reverse=True))
+    parts = re.split(rf"(?<![\w-])({names})(?![\w-])", with_spaces(text))
+    link = Markup('<a class="{1}" href="#{0}">{0}</a>')
+    return Markup("").join(link.format(p, severity_of[p]) if p in severity_of else escape(p) for p in parts)
+
+
+def _with_links(text: str, cells: Collection[str]) -> Markup:
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
-    parts = re.split(rf"(?<![\w-])({names})(?![\w-])", text)
+    parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
+    whole = Markup('<span class="whole">{}</span>')
     link = Markup('<a href="#row-{0}">{0}</a>')
-    return Markup("").join(link.format(part) if part in cells else escape(part) for part in parts)
+    marked = [
+        link.format(part) if part in cells else whole.format(part) if re.fullmatch(INTERVAL, part) else escape(part)
+        for part in parts
+    ]
+    return Markup("").join(marked)

@@ -41,11 +41,13 @@ def _entry(folder: Path, results: Path) -> Entry:
     """What a campaign's own files say; a file that is missing or damaged leaves its part unknown."""
     report, findings = _json(folder / "scaling_report.json"), _json(folder / "findings.json")
     metrics = next((_json(path) for path in sorted(folder.glob("runs/*/rep*/training_metrics.json"))), {})
-    match = VERDICT.search((folder / "report.html").read_text(encoding="utf-8"))
-    severities = [finding["severity"] for finding in findings.get("findings", [])]
+    match = VERDICT.search((folder / "report.html").read_text(encoding="utf-8", errors="replace"))
+    listed = findings.get("findings")
+    of_findings = [finding for finding in listed if isinstance(finding, dict)] if isinstance(listed, list) else []
+    severities = [finding.get("severity") for finding in of_findings]
     return Entry(
         campaign=folder.name,
-        title=report.get("title", folder.name),
+        title=str(report.get("title", folder.name)),
         verdict=html.unescape(match[1]).strip() if match else "unknown",
         date=str(metrics.get("timestamp_utc", "unknown"))[:16].replace("T", " "),
         machine=_machine(metrics),
@@ -55,11 +57,12 @@ def _entry(folder: Path, results: Path) -> Entry:
 
 
 def _machine(metrics: dict[str, Any]) -> str:
-    if not metrics:
+    try:
+        devices = {str(rank["device_name"]) for rank in metrics["ranks"] or []} - {"cpu"}
+        hardware = metrics["hardware"]
+        return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"
+    except (KeyError, TypeError):  # no metrics, or damaged ones
         return "unknown"
-    devices = {rank["device_name"] for rank in metrics.get("ranks") or []} - {"cpu"}
-    hardware = metrics["hardware"]
-    return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """How numbers are written for people: digits, intervals, n."""
 
 import math
+import re
 from typing import Any
 
 import pandas as pd
 
+PERCENT = re.compile(r"(?<=\d) ?%")
 TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
 TOO_WIDE_OF_TWO = 2.0  # and of one over two runs, whose width is chance
 
@@ -43,6 +45,11 @@ def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int =
     if is_useless(low, high, interval["n"]):
         return f"{text} (n={interval['n']:.0f}: too few)"
     return f"{text} [{number(low * factor, digits)},\u00a0{number(high * factor, digits)}]"
+
+
+def with_spaces(text: str) -> str:
+    """Percentages of a text with the space that they have everywhere, at which no line ends: "59 %", not "59%"."""
+    return PERCENT.sub("\u00a0%", text)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -7,32 +7,41 @@ from typing import Any
 
 from markupsafe import Markup
 
-from scalebench.audit.finding import Finding
+from scalebench.audit.finding import Correction, Finding
+from scalebench.errors import plural
 from scalebench.files import write_atomic
+from scalebench.record.metrics import Failure
 from scalebench.record.run import Run
 from scalebench.report.chart_catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
-from scalebench.report.html import environment, linked
+from scalebench.report.charts.traces import COMPARING
+from scalebench.report.html import environment, linked, with_findings
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
 from scalebench.report.page_facts import environment_facts, machine, machine_check, protocol, when
 from scalebench.report.page_inputs import PageInputs
-from scalebench.report.page_tables import Table, cells_view, series_view
+from scalebench.report.page_tables import Figure, Table, cells_view, series_figure, series_view
+from scalebench.report.page_terms import columns, terms
 from scalebench.report.sentences.answer import Bullet, conclude
+from scalebench.report.sentences.drift import drift_sentences
 from scalebench.report.sentences.forecast import forecast_sentences, what_if_rows
 from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
+from scalebench.report.sentences.trust import trust_in
 from scalebench.report.sentences.waterfall import loss_sentence
 from scalebench.report.tables.cells import restated
-from scalebench.report.tables.columns import DEFINITIONS, HUMAN
-from scalebench.report.tables.comparison import comparison_rows
+from scalebench.report.tables.columns import DEFINITIONS
+from scalebench.report.tables.comparison import comparison_rows, pair_rows
 from scalebench.report.tables.forecast import forecast_human
 from scalebench.report.tables.scaling import KINDS
 from scalebench.report.tables.traces import trace_rows
 
 SEVERITIES = ("invalid", "suspect", "note")
 MOST_FOOTNOTES = 5
+MOST_CELLS = 8  # named in the heading of a finding
+PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
+MOST_JOBS = 4  # named below the table of cells
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,23 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Occurrence:
+    """Findings that say the same of several runs. `where`: "ddp-n1x2/rep1, rep2"."""
+
+    where: str
+    evidence: str
+    corrected: Correction | None
+
+
+@dataclass(frozen=True)
 class FindingGroup:
-    """Findings of one code and severity."""
+    """Findings of one code and severity; `where`: the cells or comparisons and the number of runs."""
 
     code: str
     severity: str
+    where: str
     advice: list[str]
-    findings: list[Finding]
+    occurrences: list[Occurrence]
 
 
 def write_page(inputs: PageInputs, out: Path) -> None:
@@ -61,7 +80,13 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
     slugs = set(inputs.cells["cell"])
+    tables = _tables(inputs)
+    lost = lost_files(inputs.runs)
     footnotes = [finding for finding in findings if finding.severity != "note"]
+    check = machine_check(inputs.doctor, inputs.runs)
+    trust = trust_in(inputs.findings, report, len(lost), comparisons)
+    severity_of = {group.code: group.severity for group in reversed(_grouped(findings))}
+    drawings = _charts(inputs)
     context = {
         "report": report,
         "verdict": conclusion.verdict,
@@ -69,33 +94,41 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "when": when(inputs.runs),
         "machine": machine(inputs.runs),
         "campaign_file": inputs.campaign_file,
-        "tables": _tables(inputs),
+        "tables": tables,
+        "trust": trust,
+        "trust_text": with_findings(trust.text, severity_of) if trust else "",
         "footnotes": [(slugs & set(f.cells), f) for f in footnotes[:MOST_FOOTNOTES]],
         "more_footnotes": max(0, len(footnotes) - MOST_FOOTNOTES),
-        "restated": restated(inputs.cells),
+        "restated": restated(inputs.cells).strip(),
+        "whole_jobs": _whole_jobs(report),
+        "singles": _single_devices(report),
+        "definition_of": DEFINITIONS.get,
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
         "without_baseline": _without_baseline(report),
         "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
-        "compared": [ab_sentence(c) for c in comparisons],
+        "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in comparisons],
         "comparison_rows": comparison_rows({"comparisons": comparisons}).to_dict("records"),
+        "pair_rows": pair_rows(comparisons),
         "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
-        "charts": _charts(inputs),
+        "charts": [drawing for drawing in drawings if drawing.name not in PLACED],
+        "placed": {drawing.name: drawing for drawing in drawings if drawing.name in PLACED},
         "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
         "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
         "trace_charts": _trace_charts(inputs),
         "checks": len(inputs.findings.checks),
         "groups": _grouped(findings),
-        "severities": {s: sum(f.severity == s for f in findings) for s in SEVERITIES},
-        "severity_of": {group.code: group.severity for group in reversed(_grouped(findings))},
-        "failed": [run for run in inputs.runs if not run.ok],
-        "definitions": {HUMAN.get(key, key): text for key, text in DEFINITIONS.items() if key in HUMAN},
+        "severities": {s: sum(group.severity == s for group in _grouped(findings)) for s in SEVERITIES},
+        "severity_of": severity_of,
+        "failed": _failed(inputs.runs),
+        "terms": terms(inputs),
+        "columns": columns(tables.values()),
         "runs": records(inputs.runs_table),
         "codes_of_run": _codes_of_run(findings),
         "base": f"{out.parent}/",
-        "lost": lost_files(inputs.runs),
-        "environment": environment_facts(inputs.runs),
-        "machine_check": machine_check(inputs.doctor, inputs.runs),
+        "lost": lost,
+        "environment": [*environment_facts(inputs.runs), *(check.facts if check else [])],
+        "machine_check": check,
         "protocol": protocol(inputs.runs),
     }
     page = environment(number=number).get_template("report.html.j2").render(context)
@@ -103,10 +136,13 @@ def write_page(inputs: PageInputs, out: Path) -> None:
 
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
-    """A bullet whose cells link to their rows: where the text names them, else behind it."""
-    text = bullet.sentence
-    unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in text]
-    return linked(f"{text} [{', '.join(unnamed)}]" if unnamed else text, slugs)
+    """A bullet whose cells link to their rows: where the text names them, else behind it. What it rests on is soft."""
+    label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
+    unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
+    text = linked(f"{bullet.text} [{', '.join(unnamed)}]" if unnamed else bullet.text, slugs)
+    if not bullet.basis:
+        return label + text
+    return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
 
 
 def lost_files(runs: Sequence[Run]) -> list[str]:
@@ -138,6 +174,23 @@ def _without_baseline(report: dict[str, Any]) -> list[str]:
     return [s["name"] for s in report["series"] if not s["kind"]]
 
 
+def _whole_jobs(report: dict[str, Any]) -> list[tuple[str, Figure, Figure]]:
+    """The largest size of each series that has a speed-up of the whole job: its cell, that, and the window's."""
+    largest = [list(series["runs"].values())[-1] for series in report["series"] if series["kind"]]
+    return [
+        (point["cell"], series_figure(point, "speedup_by_job_wall_time"), series_figure(point, "speedup"))
+        for point in largest
+        if point["speedup_by_job_wall_time"] and point["speedup"]
+    ][:MOST_JOBS]
+
+
+def _single_devices(report: dict[str, Any]) -> list[str]:
+    """The cells with one device that others are relative to; none where there are too many to name."""
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    cells = list(dict.fromkeys(point["best_single"] for point in points if point["speedup_vs_best_single"]))
+    return cells if len(cells) <= MOST_JOBS else []
+
+
 def _is_known(entry: dict[str, Any]) -> bool:
     """A waterfall says something where at least half of its parts were measured."""
     measured = sum(part["ms"] is not None for part in entry["parts"])
@@ -159,8 +212,9 @@ def _charts(inputs: PageInputs) -> list[Drawing]:
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
     if not inputs.traces or not any(t["status"] == "ok" for t in inputs.traces["traces"]):
         return []
-    titles = {name: name.removeprefix("trace-").capitalize() for name in TRACE_CAPTIONS}
-    return [_drawing(inputs, name, titles[name], caption) for name, caption in TRACE_CAPTIONS.items()]
+    traced = sum(t["status"] == "ok" for t in inputs.traces["traces"])
+    names = [name for name in TRACE_CAPTIONS if traced > 1 or name not in COMPARING]
+    return [_drawing(inputs, name, name.removeprefix("trace-").capitalize(), TRACE_CAPTIONS[name]) for name in names]
 
 
 def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing:
@@ -173,9 +227,49 @@ def _grouped(findings: list[Finding]) -> list[FindingGroup]:
     for finding in findings:
         groups.setdefault((finding.code, finding.severity), []).append(finding)
     return [
-        FindingGroup(code, severity, list(dict.fromkeys(f.advice for f in group)), group)
+        FindingGroup(code, severity, _where(group), list(dict.fromkeys(f.advice for f in group)), _occurrences(group))
         for (code, severity), group in groups.items()
     ]
+
+
+def _where(group: list[Finding]) -> str:
+    """ "zero2-n1x2, zero3-n1x2 (6 runs)"; of a single run the cell alone."""
+    cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
+    named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
+    runs = {run for finding in group for run in finding.runs}
+    return f"{named} ({plural(len(runs), 'run')})" if len(runs) > 1 and named else named
+
+
+def _occurrences(group: list[Finding]) -> list[Occurrence]:
+    """What is said of several runs in the same words stands once."""
+    same: dict[tuple[str, str], list[Finding]] = {}
+    for finding in group:
+        same.setdefault((finding.evidence, str(finding.corrected)), []).append(finding)
+    return [
+        Occurrence(_names([run for f in alike for run in f.runs or f.cells]), alike[0].evidence, alike[0].corrected)
+        for alike in same.values()
+    ]
+
+
+def _names(runs: list[str]) -> str:
+    """Repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
+    repeats: dict[str, list[str]] = {}
+    for run in dict.fromkeys(runs):
+        cell, separator, repeat = run.rpartition("/")
+        repeats.setdefault(f"{cell}/" if repeat.startswith("rep") and separator else "", []).append(
+            repeat if repeat.startswith("rep") and separator else run
+        )
+    return "; ".join(f"{cell}{', '.join(names)}" for cell, names in repeats.items())
+
+
+def _failed(runs: Sequence[Run]) -> list[tuple[str, Failure]]:
+    """Runs without numbers; those that failed in the same way stand together."""
+    same: dict[str, tuple[Failure, list[str]]] = {}
+    for run in runs:
+        failure = run.metrics.failure
+        if failure:
+            same.setdefault(failure.model_dump_json(), (failure, []))[1].append(run.name)
+    return [(_names(names), failure) for failure, names in same.values()]
 
 
 def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:

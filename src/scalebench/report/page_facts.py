@@ -27,7 +27,7 @@ def when(runs: list[Run]) -> str:
         for start in [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC)]
     )
     end = f"{last:%H:%M}" if last.date() == starts[0].date() else f"{last:%Y-%m-%d %H:%M}"
-    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} of cells took {duration(sum(seconds))}"
+    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration(sum(seconds))}"
 
 
 def machine(runs: list[Run]) -> str:
@@ -84,6 +84,12 @@ class MachineCheck:
     counts: str  # "20 PASS, 1 FAIL, 5 not here"
     failed: list[Entry]
     others: list[Entry]
+
+    @property
+    def facts(self) -> Facts:
+        """What it knows of the machine beyond the runs' own records."""
+        threads = [e.values["threads_per_core"] for e in (*self.failed, *self.others) if "threads_per_core" in e.values]
+        return [("Threads per core", str(threads[0]))] if threads and threads[0] else []
 
 
 def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from scalebench.audit.finding import Findings
 from scalebench.preflight.doctor import Report
-from scalebench.record.host_names import Pseudonyms, hosts_of, hosts_of_node_pairs
+from scalebench.record.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
 from scalebench.record.run import Run
 from scalebench.trace.profile_schema import Profile
 
@@ -40,6 +40,7 @@ class PageInputs:
             return text
         records = (run.metrics for run in self.runs)
         hosts = {name for m in records for name in hosts_of(m.host, m.ranks)}
+        hosts |= set(hosts_left_out(finding.model_dump() for finding in self.findings.findings))
         if self.forecast:
             hosts |= set(hosts_of_node_pairs(self.forecast))
         return Pseudonyms(hosts).in_text(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from scalebench.report.number_format import records
+from scalebench.report.number_format import estimate, is_useless, records
 from scalebench.report.tables.cells import human_rows, scaling_rows, split_constant
 from scalebench.report.tables.columns import CONFIGURED, DEFINITIONS, HUMAN, MAIN, PLAIN, TEXT
 from scalebench.report.tables.scaling import QUANTITIES, series_human
@@ -96,9 +96,13 @@ def _figure(row: dict[str, Any], key: str, text: str) -> Figure:
 
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
-    """Value and bounds with seven digits, and n."""
-    text = f"{value * factor:.7g}, n={n:.0f}"
-    return text if low is None or high is None else f"{text}, 95 % CI {low * factor:.7g} to {high * factor:.7g}"
+    """As the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3"."""
+    text = f"{value * factor:.7g}"
+    if low is None or high is None:
+        return f"{text}, n={n:.0f}"
+    if is_useless(low, high, n):
+        return f"{text}, n={n:.0f}: too few for an interval"
+    return f"{text} [{low * factor:.7g}, {high * factor:.7g}], n={n:.0f}"
 
 
 def _order(value: Any) -> float | None:
@@ -120,11 +124,17 @@ def series_view(report: dict[str, Any], kind: str) -> Table:
 
 def _series_figure(point: dict[str, Any], column: str, text: str) -> Figure:
     quantity = QUANTITIES.get(column)
-    interval = point[quantity] if quantity else None
-    if not quantity or not interval:
+    if not quantity or not point[quantity]:
         return Figure(text, order=float(text) if text.isdigit() else None)
+    return series_figure(point, quantity, text)
+
+
+def series_figure(point: dict[str, Any], quantity: str, text: str = "") -> Figure:
+    """A quantity of a point of scaling_report.json that has it; `text`: how it is printed, if not as ratios are."""
+    interval = point[quantity]
     name = "tokens_per_s" if quantity == "tokens_per_sec_global" else quantity
     low, high = interval["low"], interval["high"]
     undecided = bool(quantity.startswith("speedup") and low is not None and high is not None and low <= 1 <= high)
     tip = interval_tip(interval["value"], low, high, interval["n"])
-    return Figure(text, f"cells/{point['cell']}/{name}", interval["value"], tip, point["cell"], undecided)
+    identity = f"cells/{point['cell']}/{name}"
+    return Figure(text or estimate(interval), identity, interval["value"], tip, point["cell"], undecided)

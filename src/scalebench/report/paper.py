@@ -66,7 +66,10 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "header": ["cell", *(table.columns[i].label for i in columns), "findings"],
         "rows": rows,
         "constant": constant,
-        "charts": [{"path": f"charts/{name}.svg", "caption": CATALOG[name].caption} for name in charts],
+        "charts": [
+            {"path": f"charts/{name}.svg", "caption": f"{CATALOG[name].title}. {CATALOG[name].caption}"}
+            for name in charts
+        ],
         "findings": [
             {
                 "severity": f.severity,

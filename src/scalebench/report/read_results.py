@@ -7,7 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from scalebench.errors import damaged, missing
+from scalebench.errors import damaged, first_fault, missing
+from scalebench.files import read_record
+from scalebench.report.tables.columns import HUMAN, RATIOS
+
+# Columns of cells.csv that tables print; the others of a table come from the report.
+PRINTED = tuple(name for name in HUMAN if name not in ("letters", "kind", "relative_to_fastest", *RATIOS))
 
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
@@ -17,13 +22,16 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
     """
     report = read_json(folder / "scaling_report.json", "series", "ranking")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
-    cells = read_csv(folder / "cells.csv", "cell", "n", "failures", "findings")
+    cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *PRINTED)
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
-    points = [point for series in report["series"] for point in series["runs"].values()]
-    if not {point["cell"] for point in points} <= set(cells["cell"]) or cells["n"].isna().any():
+    try:
+        points = [point for series in report["series"] for point in series["runs"].values()]
+        reported = {(point["cell"], repeat) for point in points for repeat in point["repeats"]}
+    except (LookupError, TypeError, AttributeError) as error:
+        raise damaged(folder / "scaling_report.json", first_fault(error)) from None
+    if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged(folder / "cells.csv", "it ends too early")
-    known = set(zip(runs["cell"], runs["repeat"], strict=True))
-    if any((point["cell"], k) not in known for point in points for k in point["repeats"]):
+    if not reported <= set(zip(runs["cell"], runs["repeat"], strict=True)):
         raise damaged(folder / "runs.csv", "it ends too early")
     return runs, cells, report
 
@@ -61,13 +69,14 @@ def read_waterfall(folder: Path) -> list[dict[str, Any]]:
 
 def read_json(path: Path, *keys: str) -> dict[str, Any]:
     """An object with these keys. Raises UserError."""
-    try:
-        data = json.loads(_existing(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, str(error)[:100]) from None
+    data = read_record(path, lambda content: json.loads(content, parse_constant=_no_number))
     if not isinstance(data, dict) or not set(keys) <= set(data):
         raise damaged(path, f"it has no {', '.join(keys)}")
     return data
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
 
 
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:
@@ -79,8 +88,8 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         raise damaged(path, " ".join(str(error).split())[:100]) from None
     if not text.endswith("\n"):
         raise damaged(path, "it ends too early")
-    if not set(columns) <= set(data.columns):
-        raise damaged(path, f"it has no columns {', '.join(columns)}")
+    if absent := [name for name in columns if name not in data.columns]:
+        raise damaged(path, f"it has no column {', '.join(absent[:5])}")
     return data
 
 

@@ -185,7 +185,8 @@ class StepBreakdown:
             ns |= {"overlapped": ns["communication"] - ns["exposed"]}
             ns |= {"idle": window.ends - window.starts - ns["compute"] - ns["exposed"]}
             ms = {name: values / 1e6 for name, values in ns.items()}
-            waits = None if waited is None else within(waited[rank], window.starts, window.ends) / 1e6
+            waits = None if waited is None else _ms(waited[rank], window)
+            exposed_waits = None if waited is None else _ms(without(waited[rank], compute), window)
             phases = self._phases(rank, window)
             gaps = _gaps(busy, window)
             for i in range(self.steps):
@@ -201,6 +202,7 @@ class StepBreakdown:
                         exposed_ms=known_ms["exposed"],
                         overlapped_ms=known_ms["overlapped"],
                         wait_ms=None if waits is None else round(float(waits[i]), 6),
+                        exposed_wait_ms=None if exposed_waits is None else round(float(exposed_waits[i]), 6),
                         idle_ms=float(ms["idle"][i]) if recorded else None,
                         gaps=int(gaps[i]) if recorded else None,
                         ranges_ms={name: float(v[i]) for name, v in phases.items()},
@@ -308,6 +310,11 @@ class StepBreakdown:
             "kernels_top": self.kernels(),
             **top_entries(self.trace),
         }
+
+
+def _ms(spans: Spans, window: Windows) -> np.ndarray:
+    """Milliseconds of `spans` in each step."""
+    return within(spans, window.starts, window.ends) / 1e6
 
 
 def _gaps(busy: Spans, window: Windows) -> np.ndarray:

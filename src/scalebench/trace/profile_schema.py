@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, first_fault
+from scalebench.files import read_regular
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 PROFILE = "profile_summary.json"
@@ -43,6 +44,9 @@ class Step(Part):
     exposed_ms: float | None = Field(description="Communication while nothing is computed.")
     overlapped_ms: float | None
     wait_ms: float | None = Field(description="Of communication: waiting for ranks that came later.")
+    exposed_wait_ms: float | None = Field(
+        None, description="Of waiting: the part while nothing is computed; null in files that are older than this key."
+    )
     idle_ms: float | None = Field(description="Neither computing nor communicating.")
     gaps: int | None = Field(description="Pauses of the device of more than 10 microseconds that begin in the step.")
     ranges_ms: dict[str, float] = Field(description="On the host: data, forward, backward, reduce, optimizer.")
@@ -160,11 +164,11 @@ def read_profile(path: Path) -> Profile:
     """A profile_summary.json, or the one in a folder. Raises UserError where it is not of schema 1.0."""
     path = path / PROFILE if path.is_dir() else path
     try:
-        return Profile.model_validate_json(path.read_text())
+        return Profile.model_validate_json(read_regular(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; make it with: scalebench trace summary {path.parent}") from None
     except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a profile of schema 1.0: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not a profile of schema 1.0: {first_fault(error)}") from None
 
 
 def mean(profile: Profile, name: str) -> float | None:

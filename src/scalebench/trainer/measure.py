@@ -23,7 +23,9 @@ from scalebench.record.census import ProbedStep
 from scalebench.record.run import METRICS
 from scalebench.strategy import Strategy, strategy_class
 from scalebench.trainer.batches import Batches
-from scalebench.trainer.census import TokenChecksum, active_modes, probed_step, take_census
+from scalebench.trainer.census import TokenChecksum, active_modes, graph_nodes, probed_step, take_census
+from scalebench.trainer.fed_tokens import FedTokens
+from scalebench.trainer.first_look import losses_as_built
 from scalebench.trainer.heartbeat import heartbeat
 from scalebench.trainer.host_load import HostLoad
 from scalebench.trainer.metrics import RankRecord, summarise
@@ -32,6 +34,7 @@ from scalebench.trainer.probe import Probe
 from scalebench.trainer.request import Request
 from scalebench.trainer.session import Session
 from scalebench.trainer.timed_loop import Series, StepTimer, run_steps
+from scalebench.trainer.update_log import UpdateLog
 from scalebench.trainer.validation import summarise_validation, validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
@@ -60,15 +63,26 @@ class Ready:
     batches: Batches
     parameters: int
     steps: Callable[[int, int], Series]
+    first_losses: list[float]  # of the model as it was built; empty where nobody looked
+
+    @property
+    def entrance(self) -> nn.Module:
+        """The innermost module that every micro-batch enters as it was read, and that a hook leaves as it is."""
+        apart = self.compiled or self.strategy.cell.execution.strategy == "dp"  # graphs, and replicas in threads
+        return self.strategy.module if apart else self.model
 
 
-def set_up(session: Session, request: Request) -> Ready:
-    """Model, strategy and data of the cell, as they are timed. From here on garbage is collected as in any program."""
+def set_up(session: Session, request: Request, look: bool = False) -> Ready:
+    """Model, strategy and data of the cell, as they are timed. From here on garbage is collected as in any program.
+
+    `look`: score some samples by the model before it is wrapped.
+    """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
     plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
     model = build(cell, len(request.description.get("classes", [])))
     parameters = sum(p.numel() for p in model.parameters())
+    first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
     mark = heartbeat(session.local_rank)
@@ -77,7 +91,7 @@ def set_up(session: Session, request: Request) -> Ready:
     def steps(first: int, count: int) -> Series:
         return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
 
-    return Ready(tokens, plan, model, cell.execution.compile, strategy, batches, parameters, steps)
+    return Ready(tokens, plan, model, cell.execution.compile, strategy, batches, parameters, steps, first_losses)
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
@@ -98,9 +112,11 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     checksum = None if ready.compiled else TokenChecksum()
     on_host = may_not_fit(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
+    first_node = graph_nodes()
     with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext(), keeping:
         series = _probed_step(ready, step)
-    return series, probe, probed_step(step, probe, ready.strategy, checksum, on_host)
+    nodes = graph_nodes() - first_node - 1
+    return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, on_host)
 
 
 def may_not_fit(ready: Ready) -> bool:
@@ -129,7 +145,7 @@ def _probed_step(ready: Ready, step: int) -> Series:
 def measure_in(session: Session, request: Request, began: float) -> None:
     """Make a run in a world that has come up."""
     cell, work = request.cell, request.cell.work
-    run = set_up(session, request)
+    run = set_up(session, request, look=True)
     strategy = run.strategy
     batches = run.batches
     parameters = run.parameters
@@ -142,13 +158,17 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
+    update_log = UpdateLog()
     dist.barrier()
+    first_node = graph_nodes()
     warm = time.time()
     with monitor:
         dist.barrier()
-        with HostLoad(session.cores) as host_load:
+        with HostLoad(session.cores) as host_load, fed.of(run.entrance), update_log.of(strategy.optimizer):
             window = run.steps(work.warmup_steps, work.steps)
     modes = active_modes()
+    nodes = graph_nodes() - first_node - 1
     _say(session, f"window: {window.wall:.2f} s")
 
     max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -157,7 +177,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
 
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     scored = session.gather(
-        validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device)
+        validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device, run.entrance)
     )
     closing, closing_monotonic = time.time(), time.monotonic()
     strategy.module.train()
@@ -180,7 +200,17 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         parameters=parameters,
         ready=ready,
         warm=warm,
-        census=take_census(strategy, before, after, modes),
+        census=take_census(
+            strategy,
+            before,
+            after,
+            modes,
+            nodes,
+            sorted(update_log.slowed_by),
+            tokens_in_window=fed.chain(work.warmup_steps, cell.batch.accumulation),
+            updates_in_window=update_log.summary(work.warmup_steps, work.steps),
+            first_losses=run.first_losses,
+        ),
         closing=closing,
         closing_monotonic=closing_monotonic,
     )

@@ -6,13 +6,15 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 from scalebench.strategy import Strategy
 from scalebench.trainer.idle_clock import IdleClock
+from scalebench.trainer.update_witness import UpdateWitness
 
 # Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
@@ -39,6 +41,7 @@ class Probe(TorchDispatchMode):
         self.attention: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
         self.state_bytes = 0
+        self.witness = UpdateWitness(strategy)
         # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
         self.clock = IdleClock() if strategy.device.type == "cpu" else None
 
@@ -69,10 +72,18 @@ class Probe(TorchDispatchMode):
             hook.remove()
 
     def _update(self, step: int) -> None:
-        if self.weigh:
-            with self.clock.paused() if self.clock else nullcontext():
+        with self.clock.paused() if self.clock else nullcontext():
+            if self.weigh:
                 self.state_bytes = state_bytes(self.strategy.device)
+            self.witness.before()
+            if self.clock and dist.is_initialized():
+                # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
+                # FSDP's clipping, are not seen, and waiting in them would count as sleep.
+                with _disable_current_modes():
+                    dist.barrier()
         type(self.strategy).update(self.strategy, step)
+        with self.clock.paused() if self.clock else nullcontext():
+            self.witness.after()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         if func.namespace == "c10d":

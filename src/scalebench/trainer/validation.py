@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from scalebench.campaign.batch import Batch
 from scalebench.corpus.plan import digest, held_out
@@ -33,9 +34,15 @@ class Scored:
 
 
 def validate(
-    strategy: Strategy, file: TokenFile, count: int, batch: Batch, shares: range, device: torch.device
+    strategy: Strategy,
+    file: TokenFile,
+    count: int,
+    batch: Batch,
+    shares: range,
+    device: torch.device,
+    entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of the held-out samples; empty where there are none.
+    """Score this rank's part of the held-out samples; empty where there are none. Tokens are noted at `entrance`.
 
     Every rank makes the same number of forward passes, since sharded weights are gathered in them; the last ones are
     filled with samples that are not counted. Compiled cells are scored as written: a second graph, of the evaluation
@@ -48,11 +55,11 @@ def validate(
     totals = np.zeros(3)
     checksum = TokenChecksum()
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with torch.compiler.set_stance("force_eager"), checksum.of(entrance):
             for row in own:
                 tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
                 counted = torch.from_numpy(row < len(ids)).to(device)
-                checksum.add(tokens[counted])
+                checksum.counted = counted
                 totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:
         return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)

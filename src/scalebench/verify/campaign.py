@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, damaged, missing, nearest, nearest_path, path_fault
 from scalebench.verify import reports, tables
 from scalebench.verify.manifest import check_manifest
-from scalebench.verify.raw import Difference, RawRun, read_runs
+from scalebench.verify.raw import DAMAGES, Difference, RawRun, damage, read_runs
 from scalebench.verify.recompute import Quantities, Quantity, cell_quantities, ratio_quantities, run_quantities
 
 REPORT = "scaling_report.json"
@@ -19,23 +19,47 @@ def folder_of(path: Path) -> Path:
     """The campaign's folder of a report or of the folder itself. Raises UserError."""
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
-        raise UserError(f"{path} is no campaign's results: there is no {folder}/runs; give results/<campaign>")
+        if fault := path_fault(path):
+            what = fault.partition(".")[0].removeprefix(":").strip()
+        else:
+            what = f"there is no {folder}/runs"
+        raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{_campaign_hint(path)}")
     return folder
+
+
+def _campaign_hint(path: Path) -> str:
+    """The folder of results that is meant: around the path, or of a campaign file; else those that are there."""
+    around = [parent for parent in path.parents if (parent / "runs").is_dir()]
+    around += [Path("results", path.stem)] if Path("results", path.stem, "runs").is_dir() else []
+    if around:
+        return f' Did you mean "{around[0]}"?'
+    if not path.exists():
+        return nearest_path(path)
+    within = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
+    there = sorted(str(runs.parent) for runs in within.glob("*/runs"))
+    return f" Results there: {', '.join(there[:10])}" if there else ""
 
 
 def quantities_of(folder: Path, runs: list[RawRun]) -> Quantities:
     """Every figure that can be recomputed."""
     quantities = cell_quantities(runs) | run_quantities(runs)
     try:
-        report = json.loads((folder / REPORT).read_bytes())
-        return quantities | ratio_quantities(quantities, runs, report)
-    except (OSError, ValueError, KeyError, TypeError):
+        return quantities | _ratios(folder, runs, quantities)
+    except (OSError, *DAMAGES):
         return quantities  # the check of that file says what is wrong with it
+
+
+def _ratios(folder: Path, runs: list[RawRun], quantities: Quantities) -> Quantities:
+    report = json.loads((folder / REPORT).read_bytes())
+    return ratio_quantities(quantities, runs, report)
 
 
 def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:
     """What differs from the raw files; how many runs were read, how many figures recomputed. Raises UserError."""
     folder = folder_of(path)
+    for place in folder.rglob("*"):
+        if place.is_fifo() or place.is_socket():  # reading it would wait for ever
+            raise UserError(f"{place}{path_fault(place)}")
     runs, differences = read_runs(folder)
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
@@ -55,7 +79,13 @@ def _checks(folder: Path, runs: list[RawRun], quantities: Quantities) -> dict[st
 
     def rows(name: str) -> list[dict[str, str]]:
         with (folder / name).open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+            lines = csv.DictReader(file)
+            made = []
+            for row in lines:
+                if None in row or None in row.values():
+                    raise ValueError(f"{name}, line {lines.line_num}: not as many values as names; cut off?")
+                made.append(row)
+            return made
 
     def cells_of(name: str) -> list[str]:
         return [row["cell"] for row in rows(name)]
@@ -69,7 +99,9 @@ def _checks(folder: Path, runs: list[RawRun], quantities: Quantities) -> dict[st
         "charts": lambda: reports.check_charts(folder, quantities),
         "forecasts": lambda: reports.check_forecasts(folder),
         "tables/scaling.csv": lambda: tables.check_cells_table(folder, "tables/scaling.csv", runs, quantities),
-        "tables/scaling.md": lambda: tables.check_markdown(folder, "scaling", cells_of("cells.csv"), quantities),
+        "tables/scaling.md": lambda: tables.check_markdown(
+            folder, "scaling", cells_of("tables/scaling.csv"), quantities
+        ),
         "tables/scaling.tex": lambda: tables.check_latex(folder, "scaling"),
     }
     for kind in ("strong", "weak"):
@@ -99,8 +131,8 @@ def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Diffe
         return list(check())
     except FileNotFoundError as error:
         return [Difference(file, "", f"{Path(error.filename).name} is missing")]
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        return [Difference(file, "", f"not readable: {error!r}"[:160])]
+    except DAMAGES as error:
+        return [Difference(file, "", f"not readable: {damage(error)}")]
 
 
 def why(path: Path, identity: str) -> str:
@@ -109,9 +141,24 @@ def why(path: Path, identity: str) -> str:
     runs, _ = read_runs(folder)
     quantities = quantities_of(folder, runs)
     if identity not in quantities:
-        examples = ", ".join(list(quantities)[:3])
+        same = [name for name in quantities if identity in name.split("/")]
+        if not same:
+            _check_report(folder, runs, quantities)
+        examples = ", ".join(same[:8] or list(quantities)[:3])
+        if same:
+            raise UserError(f'there is no figure "{identity}"; it is a part of several names. Figures: {examples}')
         raise UserError(f'there is no figure "{identity}".{nearest(identity, quantities)} Figures: {examples}, ...')
     return _explained(identity, quantities[identity], folder)
+
+
+def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
+    """Raises UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
+    try:
+        _ratios(folder, runs, quantities)
+    except FileNotFoundError:
+        raise missing(folder / REPORT) from None
+    except (OSError, *DAMAGES) as error:
+        raise damaged(folder / REPORT, damage(error)) from None
 
 
 def _explained(identity: str, quantity: Quantity, folder: Path) -> str:

@@ -73,6 +73,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> tuple[list[Verdict], list[
         )
     new = _cells(results)
     earlier = [_cells(path) for path in baselines]
+    _check_copies([results, *baselines], [new, *earlier])
     left_out = []
     common = []
     for cell, (_, circumstances) in new.items():
@@ -90,6 +91,18 @@ def gate(results: Path, baselines: Sequence[Path]) -> tuple[list[Verdict], list[
         raise UserError(f"no cell of {results} can be compared with all earlier results; {'; '.join(left_out[:3])}")
     sessions = [{cell: session[cell][0] for cell in common} for session in earlier]
     return judge({cell: new[cell][0] for cell in common}, sessions), left_out
+
+
+def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, tuple[float, Any]]]) -> None:
+    """One measurement under two names would narrow the spread between sessions to nothing. Raises UserError."""
+    seen: dict[tuple[str, float], Path] = {}
+    for path, session in zip(paths, sessions, strict=True):
+        for cell, (rate, _) in session.items():
+            if (cell, rate) in seen:
+                other = seen[(cell, rate)]
+                same = "is given twice" if path.resolve() == other.resolve() else f"has the same runs as {other}"
+                raise UserError(f"{path} {same} (cell {cell}); each result must be a measurement of its own")
+        seen |= {(cell, rate): path for cell, (rate, _) in session.items()}
 
 
 def _cells(results: Path) -> dict[str, tuple[float, dict[str, Any]]]:

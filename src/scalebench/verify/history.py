@@ -6,6 +6,7 @@ The parts on both sides are searched again.
 """
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,9 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     """Steps over `folders`; of one `cell` where it is named. Raises UserError where too little can be compared."""
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
+    places = [os.path.realpath(path) for path in folders]
+    if twice := next((path for i, path in enumerate(folders) if places[i] in places[:i]), None):
+        raise UserError(f"{twice} is given twice; each result must be a measurement of its own")
     read = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in read]
     newest = read[-1][1]

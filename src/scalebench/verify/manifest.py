@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+import os
 from pathlib import Path
 
 from scalebench.files import write_json
-from scalebench.verify.raw import Difference
+from scalebench.verify.raw import Difference, damage
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = "1.0"
@@ -28,7 +28,7 @@ FILES = (
 
 def write_manifest(folder: Path, version: str) -> None:
     """Write manifest.json of a campaign's folder; `version`: of the scalebench that made the report."""
-    hashes = {path.relative_to(folder).as_posix(): _sha256(path) for path in _files(folder)}
+    hashes = {name: _sha256(folder / name) for name in _files(folder)}
     write_json(folder / MANIFEST, {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": hashes})
 
 
@@ -41,7 +41,7 @@ def check_manifest(folder: Path) -> list[Difference]:
     except FileNotFoundError:
         return [Difference(MANIFEST, "", f"is missing; the report writes it: snakemake {folder}/report.html")]
     except (ValueError, KeyError, TypeError) as error:
-        return [Difference(MANIFEST, "", f"not readable: {error!r}"[:120])]
+        return [Difference(MANIFEST, "", f"not readable: {damage(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
     differences = []
@@ -58,14 +58,14 @@ def check_manifest(folder: Path) -> list[Difference]:
     return differences
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path) -> list[str]:
     """What the report is made from, and itself. Raw profiles are left out: their summaries are results."""
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") for part in parts)
-        part_of_report = parts[0] in (FOLDERS if len(parts) > 1 else FILES)
-        if part_of_report and path.is_file() and not hidden and "raw" not in parts:
-            yield path
+    paths = []
+    for place, folders, files in os.walk(folder):
+        parts = Path(place).relative_to(folder).parts
+        folders[:] = [name for name in folders if name in FOLDERS or (parts and name[0] != "." and name != "raw")]
+        paths += [(*parts, name) for name in files if name in FILES or (parts and name[0] != ".")]
+    return ["/".join(parts) for parts in sorted(paths) if folder.joinpath(*parts).is_file()]
 
 
 def _sha256(path: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from scalebench.errors import UserError
 from scalebench.files import write_atomic, write_json
-from scalebench.record.host_names import Pseudonyms, hosts_of, hosts_of_node_pairs
+from scalebench.record.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
 from scalebench.verify.campaign import folder_of, verify
 from scalebench.verify.crate import CAMPAIGN, WORKFLOW, crate_metadata
 from scalebench.verify.manifest import MANIFEST, write_manifest
@@ -106,6 +106,8 @@ def _device(runs: list[RawRun]) -> str:
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
     """Replace host names everywhere, and the hashes of the files that this changes."""
     hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
+    if (out / "findings.json").is_file():
+        hosts |= set(hosts_left_out(json.loads((out / "findings.json").read_bytes())["findings"]))
     if (out / "forecast.json").is_file():
         hosts |= set(hosts_of_node_pairs(json.loads((out / "forecast.json").read_bytes())))
     pseudonyms = Pseudonyms(hosts)

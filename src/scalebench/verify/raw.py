@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scalebench.errors import printable, shortened
+
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
 COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
+
+# What reading a damaged file raises.
+DAMAGES = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Difference:
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}"
+        return printable(f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}")
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,23 @@ def read_runs(folder: Path, pattern: str = "runs/*/rep*") -> tuple[list[RawRun],
         except FileNotFoundError as error:
             differences.append(Difference(relative, "", f"{Path(error.filename).name} is missing"))
             continue
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            differences.append(Difference(relative, "", f"not readable: {error!r}"[:160]))
+        except DAMAGES as error:
+            differences.append(Difference(relative, "", f"not readable: {damage(error)}"))
             continue
         differences += _inside(runs[-1], place)
     return runs, differences
+
+
+def damage(error: Exception) -> str:
+    """What is wrong with a file, from the exception that reading it raised."""
+    text = shortened(" ".join(str(error).split()), 120)
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON, or cut off ({text})"
+    if isinstance(error, KeyError):
+        return f"it has no {text}"
+    if isinstance(error, IndexError | TypeError | AttributeError):
+        return "it is cut off, or not what this version writes"
+    return text
 
 
 def _read(place: Path, relative: str) -> RawRun:
@@ -96,10 +113,16 @@ def _steps(path: Path) -> tuple[list[Step], list[Step], list[float]]:
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
         heading = next(lines, [])
+        if absent := [name for name in COLUMNS if name not in heading]:
+            raise ValueError(f"{path.name} has no column {', '.join(absent)}")
         places = [heading.index(name) for name in COLUMNS]
         for line in lines:
             if not line:
                 continue
+            if len(line) != len(heading):
+                raise ValueError(
+                    f"{path.name}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?"
+                )
             phase, *figures = (line[place] for place in places)
             step = int(figures[0])
             rank = int(figures[1])

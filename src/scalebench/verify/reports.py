@@ -28,7 +28,9 @@ POINT = {
 }
 FACTORS = dict(HEADINGS.values())
 TIP = re.compile(r"<title>([^<]*)</title>")
-RATE = re.compile(r"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) tokens/s(?:, 95 % CI (?P<low>\S+) to (?P<high>\S+),)?")
+# "(95 % CI 14,130-17,397, n=3)"; in charts of earlier versions ", 95 % CI 14,130 to 17,397, n=3".
+BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=)?"
+RATE = re.compile(rf"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) tokens/s{BOUNDS}")
 
 
 def check_scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[Difference]:
@@ -99,10 +101,12 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         pairs = json.loads((folder / "compare" / entry["name"] / "pairs.json").read_bytes())["pairs"]
         ratios: dict[bool, list[float]] = {False: [], True: []}
         arms = {tuple(Path(run.path).parts[-3:-1]): run for run in runs if run.ok}
+        whole: list[RawRun] = []
         for pair in pairs:
             a, b = (arms.get((f"pair{pair['pair']}", arm)) for arm in "ab")
             if a and b:
                 ratios[pair["null"]].append(_rate(b) / _rate(a))
+                whole += [a, b]
         estimate, logs = entry["estimate"], [math.log(r) for r in ratios[False]]
         expected = {
             "ratio": math.exp(statistics.fmean(logs)),
@@ -112,6 +116,11 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         for name, value in expected.items():
             if not close(estimate[name], value, 1e-7):
                 yield Difference(file, f"{entry['name']}, {name}", f"is {estimate[name]}, the pairs give {value:.10g}")
+        for arm, stated in (entry.get("arms") or {}).items():
+            value = _rate_of([run for run in whole if run.cell == entry[arm]])
+            if not close(stated["tokens_per_s"]["value"], value, 1e-7):
+                where = f"{entry['name']}, tokens/s of {arm.upper()}"
+                yield Difference(file, where, f"is {stated['tokens_per_s']['value']}, the runs give {value:.10g}")
         for name, values in (("ratios", ratios[False]), ("null_ratios", ratios[True])):
             same = len(values) == len(estimate[name])
             if not same or not all(close(x, y) for x, y in zip(values, estimate[name], strict=True)):
@@ -119,8 +128,14 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
 
 
 def _rate(run: RawRun) -> float:
-    window = run.metrics["window"]
-    return float(window["tokens_processed_global"] / window["wall_time_sec"])
+    return _rate_of([run])
+
+
+def _rate_of(runs: list[RawRun]) -> float:
+    """All tokens over all time."""
+    windows = [run.metrics["window"] for run in runs]
+    seconds = math.fsum(window["wall_time_sec"] for window in windows)
+    return float(sum(window["tokens_processed_global"] for window in windows) / seconds)
 
 
 def check_forecasts(folder: Path) -> Iterator[Difference]:

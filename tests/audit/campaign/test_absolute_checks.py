@@ -1,12 +1,11 @@
 """Checks against something absolute: other clocks, a replay, a census, the files as they were written."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sound_records import census_of, complete, sealed, write_complete, write_reference
+from sound_records import GRADIENT_NORM, census_of, sealed, write_complete, write_reference
 from synthetic import cells, rewrite, write_run
 
 from scalebench.audit.campaign.all_checks import audit
@@ -14,27 +13,6 @@ from scalebench.audit.campaign.window import period_of
 from scalebench.record.run import METRICS, MeasuredRun
 from scalebench.record.steps import loss_series
 from scalebench.reference.schema import FOLDER
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory) -> list[MeasuredRun]:
-    """Three runs of two cells with everything that a run leaves behind, and their reference."""
-    root = tmp_path_factory.mktemp("template") / "results/x"
-    runs = []
-    for cell, seconds in zip(cells(), (0.1, 0.06), strict=True):
-        for repeat in (1, 2, 3):
-            runs.append(complete(write_run(root / "runs", cell, repeat, seconds)))
-            write_complete(runs[-1])
-    write_reference(runs[0])
-    return runs
-
-
-@pytest.fixture
-def sound(template, tmp_path) -> list[MeasuredRun]:
-    """Copies of them that a test may change."""
-    root = template[0].folder.parents[2]
-    shutil.copytree(root, tmp_path / "results/x")
-    return [MeasuredRun(tmp_path / "results/x" / run.folder.relative_to(root), run.metrics) for run in template]
 
 
 def codes(runs) -> dict[str, str]:
@@ -66,6 +44,16 @@ def sleeping(census):
         census[when]["idle_s"] = 0.02
 
 
+def sleeping_on_a_machine_that_loses(steal_s):
+    """Rank 1 sleeps in both probed steps, of 60 ms each, on a machine that lost some seconds to its host."""
+
+    def change(data):
+        census(1, sleeping)(data)
+        rank(1, machine_steal_s=steal_s)(data)
+
+    return change
+
+
 def rank(number, **fields):
     def change(data):
         record = data["ranks"][number]
@@ -93,6 +81,14 @@ def stopped_between_barrier_and_window(data):
     data["total_wall_time_sec"] += 0.4
 
 
+TWICE_THE_GRADIENT = {"gradient_norm": 2 * GRADIENT_NORM, "scaled_by": 0.5 / GRADIENT_NORM}
+
+
+def decaying(groups):
+    """The first group has 32 elements of the second."""
+    return [group | {"elements": group["elements"] + more} for group, more in zip(groups, (32, -32), strict=True)]
+
+
 def written_slowly(data):
     data["closing_s"] += 3
     data["total_wall_time_sec"] += 3
@@ -107,6 +103,11 @@ def scaled(section, name, factor=1.004):
 
 def twice_forward(attention):
     return {name: calls if name.endswith("_backward") else 2 * calls for name, calls in attention.items()}
+
+
+def half_the_state(data):
+    for part in (data["memory"], *data["ranks"]):
+        part["state_bytes"] //= 2
 
 
 def other_validation(data):
@@ -127,6 +128,11 @@ FAULTS = {
     "recomputed": (census("before", "attention", twice_forward), "operations-differ"),
     "one rank does otherwise": (census(1, "before", "products", "bfloat16"), "operations-differ"),
     "profiler": (census("modes_in_window", 1), "operations-differ"),
+    "torch's profiler": (census(1, "slowed_by", ["torch's profiler"]), "operations-differ"),
+    "another graph in the window": (census(1, "nodes_in_window", lambda n: n + 30), "operations-differ"),
+    "another graph after the window": (census("after", "nodes", 80), "operations-differ"),
+    "nobody counted the graph": (census("nodes_in_window", None), None),
+    "another update rule": (census("before", "groups", 0, "variants", ["amsgrad"]), "settings-differ"),
     "threads": (census(1, "threads", 2), "settings-differ"),
     "cores": (census(1, "cores", [0, 1]), "settings-differ"),
     "learning rate": (census("before", "groups", 0, "learning_rate", 0.0), "settings-differ"),
@@ -135,16 +141,35 @@ FAULTS = {
     "compiled": (census("compiled_graphs", 3), "settings-differ"),
     "engine": (census("engine", {"zero_stage": 1}), "settings-differ"),
     "tokens": (census("before", "tokens_checksum", "ff"), "tokens-differ-from-reference"),
+    "tokens of the window": (census(1, "tokens_in_window", "1"), "tokens-differ-from-reference"),
+    "nobody noted the tokens of the window": (census("tokens_in_window", None), None),
+    "other weights": (census(1, "first_losses", 1, lambda x: 1.0001 * x), "losses-differ-from-reference"),
+    "one sample was scored first": (census("first_losses", lambda losses: losses[:1]), None),
+    "nobody looked at the model as built": (census("first_losses", None), None),
+    "gradients": (census("before", lambda s: s | TWICE_THE_GRADIENT), "losses-differ-from-reference"),
+    "not clipped": (census(1, "after", "scaled_by", 1.0), "settings-differ"),
+    "nobody looked at the update": (census("before", lambda s: s | {"scaled_by": None, "gradient_norm": None}), None),
+    "a rate in the window": (census(1, "updates_in_window", "weighted_rate", lambda r: 1.001 * r), "settings-differ"),
+    "another beta in the window": (census("updates_in_window", "settings", 0, 2, 0.99), "settings-differ"),
+    "no decay in the window": (census("updates_in_window", "settings", lambda s: s[:1]), "settings-differ"),
+    "decay changes": (census("updates_in_window", "decays", 2), "settings-differ"),
+    "an update more": (census("updates_in_window", "calls", lambda n: n + 1), "settings-differ"),
+    "nobody logged the updates": (census("updates_in_window", None), None),
+    "biases decay": (census("before", "groups", decaying), "settings-differ"),
+    "nobody counted what decays": (census("before", "groups", 0, "elements", None), None),
     "validation": (other_validation, "validation-differs-from-reference"),
     "others": (rank(0, machine_busy_s=lambda s: s + 8), "machine-busy"),
     "others on the cores": (rank(1, cores_busy_s=lambda s: 1.5 * s, run_delay_s=1.2), "process-starved"),
     "others on the cores while the rank waits": (rank(1, cores_busy_s=lambda s: 1.5 * s, run_delay_s=0.05), None),
     "stolen": (rank(0, machine_steal_s=4.0), "process-starved"),
     "a sleep in every step": (census(1, sleeping), "step-idle"),
+    "a sleep in every step, on a machine that loses a little": (sleeping_on_a_machine_that_loses(0.05), "step-idle"),
+    "steps that wait for the host of their machine": (sleeping_on_a_machine_that_loses(0.3), None),
     "a pause in one probed step": (census(1, "before", "idle_s", 0.05), None),
     "rate per device": (scaled("window", "tokens_per_sec_per_device"), "figure-not-reproduced"),
     "state": (scaled("memory", "state_bytes_predicted"), "figure-not-reproduced"),
     "memory": (lambda d: d["memory"].update(state_bytes=9 * d["memory"]["state_bytes"]), "state-differs"),
+    "less memory than the state takes": (half_the_state, "state-differs"),
     "configuration": (lambda d: d["config"]["workload"].update(seq_len=99), "record-edited"),
     "strategy": (lambda d: d["training_config"].update(strategy="single"), "figure-not-reproduced"),
     "dtype": (lambda d: d["dtypes"].update(reduced="bfloat16"), "figure-not-reproduced"),
@@ -238,6 +263,25 @@ def test_losses_are_held_against_the_replay(sound):
     assert {f.code for f in findings} == {"losses-differ-from-reference"}
     assert len(findings) == 6, "each run by itself"
     assert "from step 7 of 35 on" in findings[0].evidence
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("zero2", ["state-differs"]), ("zero2-offload", [])])
+def test_state_may_leave_the_device_only_where_it_is_offloaded(tmp_path, strategy, expected):
+    (cell,) = cells(vary={"strategy": [strategy], "geometry": ["1x2"]})
+    run = rewrite(write_run(tmp_path, cell), lambda d: d["memory"].update(state_bytes=d["memory"]["state_bytes"] // 2))
+    assert [code for code in codes([run]) if code == "state-differs"] == expected
+
+
+def test_what_stage_3_keeps_beside_its_state_is_said(tmp_path):
+    def doubled(data):
+        data["memory"].update(state_bytes=2 * data["memory"]["state_bytes"])
+        zero = {"stage": 3, "reduce_bucket_size": 790_016, "param_persistence_threshold": 100_000}
+        data["engine_config"] = {"zero_optimization": zero}
+
+    (cell,) = cells(vary={"strategy": ["zero3"], "geometry": ["1x2"]})
+    run = rewrite(write_run(tmp_path, cell), doubled)
+    (finding,) = [f for f in audit("x", [run]).findings if f.code == "state-differs"]
+    assert "keeps a gradient bucket (3.2 MB), on every device all parameters of fewer than 100,000" in finding.evidence
 
 
 @pytest.mark.fault("a run's folder is copied to another repeat", "a finding; it does not count twice")

@@ -4,13 +4,88 @@ import itertools
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
 from scalebench.report.charts import CHARTS, PANELS, draw, draw_losses
 from scalebench.report.charts.losses import AGAINST, losses
-from scalebench.report.charts.style import ALARM, style
+from scalebench.report.charts.style import ALARM, COLOURS, WIDTH, places, style
 from scalebench.report.read_results import read_inputs, read_losses
+
+WHITE, DARK_PAGE = "#ffffff", "#0f1419"
+SEEN = 3.0  # WCAG 1.4.11: contrast of graphics to what is around them
+
+
+def luminance(colour) -> float:
+    channels = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+
+
+def contrast(a, b) -> float:
+    dark, light = sorted((luminance(a), luminance(b)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def inverted(colour) -> tuple[float, ...]:
+    """As `filter: invert(1) hue-rotate(180deg)` shows it on the dark page."""
+    red, green, blue = (1 - c for c in to_rgb(colour))
+    twice = 2 * (0.213 * red + 0.715 * green + 0.072 * blue)
+    return tuple(min(1.0, max(0.0, twice - c)) for c in (red, green, blue))
+
+
+def is_seen(colour) -> bool:
+    return contrast(colour, WHITE) >= SEEN and contrast(inverted(colour), DARK_PAGE) >= SEEN
+
+
+def faint(axes) -> list[str]:
+    """The bars of a chart that neither their colour nor their edge sets apart from the page, legend's included."""
+    return [
+        f"{to_hex(patch.get_facecolor())} {patch.get_label()}"
+        for patch in axes.patches
+        if not is_opaque_and_seen(patch.get_facecolor())
+        and not (patch.get_linewidth() > 0 and is_opaque_and_seen(patch.get_edgecolor()))
+    ]
+
+
+def is_opaque_and_seen(rgba) -> bool:
+    return rgba[3] == 1 and is_seen(rgba[:3])
+
+
+def test_every_colour_is_seen_on_both_pages():
+    assert [colour for colour in COLOURS if not is_seen(colour)] == []
+    assert not is_seen("#E69F00"), "as Okabe and Ito have it"
+
+
+@pytest.mark.parametrize("name", ["ranking", "step_time", "job_time", "memory", "utilization"])
+def test_every_bar_is_seen_on_both_pages(figure, name):
+    axes = figure(name).axes[0]
+    assert axes.patches
+    assert faint(axes) == []
+
+
+def test_a_faint_bar_is_noticed():
+    axes = Figure().subplots()
+    axes.barh(0, 1, color="#E69F00", alpha=0.4)
+    assert len(faint(axes)) == 1
+
+
+def test_a_series_that_is_alone_at_a_size_stands_on_its_tick():
+    def one(*devices):
+        return {"runs": {str(d): {"devices": d} for d in devices}}
+
+    assert places([one(1, 2), one(2), one(2)]) == [{1: 0.0, 2: -1.0}, {2: 0.0}, {2: 1.0}]
+
+
+def test_bars_of_a_job_end_at_its_wall_time(figure, results):
+    axes = figure("job_time").axes[0]
+    _, cells, _ = read_inputs(results.folder)
+    ends = [
+        max(p.get_x() + p.get_width() for p in axes.patches if round(p.get_y() + p.get_height() / 2) == i)
+        for i in range(3)
+    ]
+    assert ends == pytest.approx(list(cells["total_wall_time_s"][:3]))
+    assert "timed window (coloured)" in axes.get_legend_handles_labels()[1]
 
 
 @pytest.fixture
@@ -19,10 +94,10 @@ def figure(results):
 
     def make(name):
         with style():
-            drawn = Figure(figsize=(6.4, 4))
-            FigureCanvasAgg(drawn)
             panels = PANELS.get(name, 1)
-            axes = drawn.subplots(1, panels)
+            drawn = Figure(figsize=(WIDTH, 4 * panels))
+            FigureCanvasAgg(drawn)
+            axes = drawn.subplots(panels, 1)
             CHARTS[name](axes if panels == 1 else list(axes), *read_inputs(results.folder))
             drawn.draw_without_rendering()
         return drawn
@@ -102,7 +177,7 @@ def test_thin_results_are_drawn_too(fixture, request):
     charts = request.getfixturevalue(fixture).charts()
     for name in CHARTS:
         with Image.open(charts / f"{name}.png") as image:
-            assert image.size[0] == {1: 960, 2: 1260}[PANELS.get(name, 1)]
+            assert image.size[0] == 150 * WIDTH
 
 
 @pytest.mark.parametrize("against", AGAINST)

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from report.charts.test_charts import faint
 from synthetic_traces import trace
 
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.analysis.traces import traces_report
-from scalebench.report.charts.style import style
+from scalebench.report.charts.style import WIDTH, style
 from scalebench.report.charts.traces import CHARTS, draw_trace
 from scalebench.report.read_results import read_traces
 from scalebench.report.tables.traces import trace_rows
@@ -45,7 +46,7 @@ def traced(tmp_path) -> Path:
 
 def figure(name: str, folder: Path) -> Figure:
     with style():
-        drawn = Figure(figsize=(6.4, 4))
+        drawn = Figure(figsize=(WIDTH, 4))
         FigureCanvasAgg(drawn)
         CHARTS[name](drawn.subplots(), *read_traces(folder))
         drawn.draw_without_rendering()
@@ -73,6 +74,11 @@ def test_what_is_unknown_is_written_and_not_drawn(name, traced):
     assert all(p.get_y() < 0.5 for p in drawn)
 
 
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_part_is_seen_on_both_pages(name, traced):
+    assert faint(figure(name, traced).axes[0]) == []
+
+
 def test_total_and_exposed_are_as_long_as_they_are(traced):
     bars = [p.get_width() for p in figure("trace-communication", traced).axes[0].patches]
     # Of 200 us: 90 (rank 0) and 70 (rank 1, late) communicate, 40 of them exposed for rank 0 and 30 for rank 1.
@@ -96,8 +102,9 @@ def test_where_nothing_was_traced_charts_say_so(traced):
 def test_the_table_says_unknown_and_leaves_failures_to_the_words(traced):
     report, _ = read_traces(traced)
     first, second = trace_rows(report)
-    assert (first["exposed (ms)"], first["traced / untraced"]) == ("0.0350", "unknown")
-    assert (second["exposed (ms)"], second["step (ms)"]) == ("unknown", "0.200")
+    assert (first["exposed communication (ms)"], first["traced / untraced"]) == ("0.0350", "unknown")
+    assert (second["exposed communication (ms)"], second["step (ms)"]) == ("unknown", "0.200")
+    assert list(first).index("exposed waiting (ms)") == list(first).index("exposed communication (ms)") + 1
 
 
 def test_the_page_tells_of_traces_and_their_findings(traced, results):

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 from report.conftest import Results
-from synthetic import cells, write_run
+from synthetic import cells, write_failure, write_run
 
-from scalebench.report.number_format import estimate, number
+from scalebench.report.number_format import estimate, number, with_spaces
 from scalebench.report.tables.cells import restated, scaling_rows
 from scalebench.report.tables.columns import HUMAN
 from scalebench.report.tables.latex import escaped, latex
@@ -33,6 +33,26 @@ def test_an_interval_or_its_absence_is_always_written():
     assert estimate({"value": 1.7, "low": None, "high": None, "n": 1}) == "1.70 (n=1)"
     assert estimate(None) == "–"
     assert estimate({"value": 1.7, "low": 0.01, "high": 900.0, "n": 2}) == "1.70 (n=2: too few)"
+
+
+def test_percentages_have_a_space_everywhere():
+    assert with_spaces("97% of 5 % (0.5%)") == "97\u00a0% of 5\u00a0% (0.5\u00a0%)"
+
+
+def test_of_one_size_the_fastest_is_first_and_a_failure_last(tmp_path):
+    members = cells(vary={"strategy": ["zero2", "ddp"], "geometry": ["1x2", "1x1"]})
+    times = {("ddp", "1x1"): 0.1, ("zero2", "1x1"): 0.09, ("ddp", "1x2"): 0.05}
+    runs = [write_run(tmp_path / "runs", c, 1, times[key]) for c in members if (key := key_of(c)) in times]
+    runs += [write_failure(tmp_path / "runs", c) for c in members if key_of(c) not in times]
+    tables = Results(tmp_path, runs).tables()
+    order = ["zero2-n1x1", "ddp-n1x1", "ddp-n1x2", "zero2-n1x2"]
+    assert pd.read_csv(tables / "scaling.csv")["cell"].tolist() == order
+    rows = (tables / "scaling.md").read_text().splitlines()[2:6]
+    assert [row.split("|")[1].strip() for row in rows] == ["zero2 (overhead only)", "ddp", "ddp", "zero2"]
+
+
+def key_of(cell) -> tuple[str, str]:
+    return cell.execution.strategy, str(cell.execution.geometry)
 
 
 def test_csv_is_for_programs(results):

@@ -4,6 +4,7 @@ import pytest
 from PIL import Image
 
 from scalebench.report.charts import draw_waterfall
+from scalebench.report.charts.style import WIDTH
 from scalebench.report.sentences.waterfall import loss_sentence
 from scalebench.report.tables.waterfall import waterfall_rows, write_waterfall
 
@@ -15,7 +16,7 @@ def part(name, ms, source="trace"):
 @pytest.fixture
 def cell():
     parts = [
-        part("exposed communication", 8.0),
+        part("exposed transfer", 8.0),
         part("waiting for data", -0.3),
         part("host gaps", None, "needs traces"),
     ]
@@ -28,7 +29,9 @@ def cell():
         "ideal_ms": 50.0,
         "parts": parts,
         "unexplained_ms": 12.3,
+        "n": 3,
         "compute_to_communication": 5.0,
+        "transfer_exposed": 0.34,
     }
 
 
@@ -36,7 +39,7 @@ def test_rows_sum_to_the_step(cell):
     rows = waterfall_rows([cell])
     assert rows["part"].tolist() == [
         "ideal",
-        "exposed communication",
+        "exposed transfer",
         "waiting for data",
         "host gaps",
         "unexplained",
@@ -47,12 +50,17 @@ def test_rows_sum_to_the_step(cell):
 
 def test_the_sentence_says_what_is_known_and_what_is_not(cell):
     text = loss_sentence(cell)
-    assert "the largest known loss is exposed communication (8.00 ms)" in text
-    assert "12.3 ms are unexplained (not measured: host gaps)" in text
-    assert "Compute / communication is 5.00; 3 is usually enough" in text
-    assert "communication is" not in loss_sentence(cell | {"compute_to_communication": None})
+    assert text.startswith(
+        "ddp-n1x2 (n=3): a step takes 70.0 ms, 20.0 ms more than the ideal 50.0 ms: unexplained 12.3 ms, "
+    )
+    assert "12.3 ms, exposed transfer 8.00 ms" in text, "the largest part first"
+    assert " Not measured: host gaps." in text
+    assert "computing takes 5.00 times as long as the transfers, without waiting, long enough to hide them" in text
+    assert "34 % of the transfer time is exposed" in text
+    assert "too short to hide" in loss_sentence(cell | {"compute_to_communication": 1.2})
+    assert "transfers" not in loss_sentence(cell | {"compute_to_communication": None})
     assert "no loss" in loss_sentence(cell | {"measured_ms": 49.0})
-    assert "add up to 0.400 ms more than the loss" in loss_sentence(cell | {"unexplained_ms": -0.4})
+    assert "together 0.400 ms more than the loss" in loss_sentence(cell | {"unexplained_ms": -0.4})
 
 
 @pytest.mark.parametrize("found", [True, False])
@@ -63,4 +71,4 @@ def test_files(cell, tmp_path, found):
     assert ("host gaps" in (tmp_path / "waterfall.md").read_text()) is found
     assert ("No cell" in (tmp_path / "waterfall.tex").read_text()) is not found
     with Image.open(tmp_path / "waterfall.png") as image:
-        assert image.size[0] == 960
+        assert image.size[0] == 150 * WIDTH

@@ -69,7 +69,7 @@ def test_the_published_figures_come_out(tmp_path, reports, steps, share, calls, 
     assert found.coverage.classified_share == 1
     said = sentences(found)
     assert f"{executed:,} of {steps:,} optimizer steps were executed (all-gathers per rank)." in said
-    assert any(f"{share:.2%}" in s for s in said)
+    assert any(f"{100 * share:.2f} %" in s for s in said)
 
 
 def test_the_summary_keeps_the_fields_of_before(tmp_path):

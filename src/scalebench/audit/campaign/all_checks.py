@@ -9,27 +9,34 @@ from scalebench.audit.campaign import (  # noqa: F401
     comparability,
     convergence,
     cpu_time,
+    energy,
     execution,
     knobs,
     memory,
     published,
     repeats,
     replayed,
+    replicas,
+    step_series,
+    strategy_settings,
     timing,
     window,
     work,
 )
+from scalebench.audit.campaign.arms import Arms, of_arms
 from scalebench.audit.campaign.copies import of_all_runs
+from scalebench.audit.campaign.nodes import of_excluded_node
 from scalebench.audit.campaign.scaling import Series, of_series
 from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
 from scalebench.errors import UserError
+from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
 from scalebench.record.run import STEPS, MeasuredRun, Run, measured
 from scalebench.record.unreadable import UNREADABLE
 
-CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace)
+CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
 UNUSABLE = Code(
     "record-unusable",
     "invalid",
@@ -41,7 +48,7 @@ UNUSABLE = Code(
 CODES[UNUSABLE.name] = UNUSABLE
 # What a check raises on fields of a wrong kind.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace)
+REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
 
 
 def check_names(*registers: Iterable) -> list[str]:
@@ -128,8 +135,13 @@ def audit_campaign(
     series: Sequence[Series] = (),
     traces: Sequence[TracedCell] = (),
     pairs: dict[str, list[Run]] | None = None,
+    arms: Sequence[Arms] = (),
+    excluded: Sequence[ExcludedNode] = (),
 ) -> Findings:
-    """All findings of a campaign: findings.json. `pairs`: the runs of each A/B comparison by its name.
+    """All findings of a campaign: findings.json.
+
+    `pairs`: the runs of each A/B comparison by its name; `arms`: which of them are its pairs; `excluded`: nodes that
+    the driver left out.
 
     `checks` names those that had something to look at.
     """
@@ -137,7 +149,8 @@ def audit_campaign(
         finding.model_copy(update={"concerns": "comparison", "cells": [name]})
         for name, pair_runs in (pairs or {}).items()
         for finding in audit(campaign, pair_runs).findings
-        if finding.code != "single-run"  # both arms of a pair run once by design
+        # Both arms of a pair run once by design, and pairs of A and A have no B of their number.
+        if finding.code not in ("single-run", "repeat-missing")
     ]
     own = audit(campaign, runs)
     return own.model_copy(
@@ -146,9 +159,18 @@ def audit_campaign(
                 *own.checks,
                 *(check_names(of_series) if series else ()),
                 *(check_names(of_trace) if traces else ()),
+                *(check_names(of_arms) if arms else ()),
+                *(check_names(of_excluded_node) if excluded else ()),
             ],
             "findings": by_severity(
-                [*own.findings, *of_series.findings(series), *of_trace.findings(traces), *of_pairs]
+                [
+                    *own.findings,
+                    *of_series.findings(series),
+                    *of_trace.findings(traces),
+                    *of_arms.findings(arms),
+                    *of_pairs,
+                    *of_excluded_node.findings(excluded),
+                ]
             ),
         }
     )

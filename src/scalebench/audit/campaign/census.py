@@ -1,9 +1,9 @@
 """Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?"""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
+from scalebench.audit.campaign.updates import clipping_problems, learning_rate, update_problems
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
 from scalebench.errors import plural
@@ -13,6 +13,7 @@ from scalebench.record.run import MeasuredRun
 
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
 STATE = 1.3  # measured state over the ZeRO paper's formula
+LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
 def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
@@ -71,7 +72,8 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
         what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
         detected="FLOPs of all products with weights, attention kernels and recomputation in a probed step of "
         "every rank, "
-        "before and after the window, against the formula.",
+        "before and after the window, against the formula; autograd nodes made in the window, against the probed "
+        "steps; profilers, tracers and checks that were on in the window.",
         seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
         "strategy turned on.",
         repair="The rate is that of another program. Look at what the strategy changes in the model or in a "
@@ -95,7 +97,35 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
                 f"on rank {rank} {plural(census.modes_in_window, 'dispatch mode')} watched all operations of the window"
             )
             return
+        if census.slowed_by:
+            yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
+            return
+        problem = _window_problem(run, census)
+        if problem:
+            yield Flag(f"rank {rank}: {problem}", severity=None if _on_cpu(run) else "suspect")
+            return
     yield from _ranks_differ(run)
+
+
+def _on_cpu(run: MeasuredRun) -> bool:
+    return run.metrics.ranks[0]["device_name"] == "cpu"
+
+
+def _window_problem(run: MeasuredRun, census: Census) -> str | None:
+    """Whether a step of the window built another graph than a probed one; of compiled cells it does.
+
+    Never seen in a sound run on a CPU; nobody has looked on a GPU.
+    """
+    steps, made = run.metrics.window.step_time_n, census.nodes_in_window
+    if made is None or run.metrics.config["execution"]["compile"]:
+        return None
+    for when, step in (("before", census.before), ("after", census.after)):
+        if step and step.nodes is not None and made != steps * step.nodes:
+            return (
+                f"{made:,} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a step, and "
+                f"{step.nodes:,} in the probed step {when} it"
+            )
+    return None
 
 
 def linear_flops(run: MeasuredRun) -> tuple[float, float]:
@@ -173,18 +203,21 @@ def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
                 return
 
 
-@of_run.check(
-    Code(
-        "settings-differ",
-        "invalid",
-        what="A setting that was read back is not the configured one: the run answers another question than "
-        "its cell's name.",
-        detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
-        "clipping and batch, read back on every rank.",
-        seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
-        repair="Find out who overrides the setting; run the cell again.",
-    )
+SETTINGS_DIFFER = Code(
+    "settings-differ",
+    "invalid",
+    what="A setting that was read back is not the configured one: the run answers another question than "
+    "its cell's name.",
+    detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
+    "clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first "
+    "moment; elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, "
+    "offload, prefetch, backend.",
+    seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
+    repair="Find out who overrides the setting; run the cell again.",
 )
+
+
+@of_run.check(SETTINGS_DIFFER)
 def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
     """What objects, engine and operating system say of themselves is what the cell says."""
     for rank, census in enumerate(run.metrics.census or []):
@@ -193,6 +226,8 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
             *_optimizer_problems(run, census.before),
             *(_optimizer_problems(run, census.after) if census.after else ()),
             *_engine_problems(run, census),
+            *clipping_problems(run, rank),
+            *update_problems(run, census),
         ]
         if problems:
             yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")
@@ -226,6 +261,8 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
             yield f"the learning rate of step {step.step} is {group.learning_rate:g}, by the schedule {expected:g}"
         if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
             yield f"betas and eps are {group.betas} and {group.eps:g}"
+        if group.variants:
+            yield f"AdamW runs with another {', '.join(group.variants)}"
     decays = {group.weight_decay for group in step.groups}
     if decays != {optimizer["weight_decay"], 0.0}:
         yield f"weight decays are {sorted(decays)}, {optimizer['weight_decay']:g} for matrices and 0 are configured"
@@ -255,25 +292,14 @@ def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
             yield f"the engine's {name} is {census.engine.get(name)}, {value} is configured"
 
 
-def learning_rate(work: dict[str, Any], step: int) -> float:
-    """Learning rate of a step by the schedule: a ramp, then constant, linear or cosine down to the final fraction."""
-    peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
-    if step < schedule["ramp_steps"]:
-        return peak * (step + 1) / schedule["ramp_steps"]
-    if schedule["name"] == "constant":
-        return peak
-    length = max(1, work["warmup_steps"] + work["steps"] - schedule["ramp_steps"])
-    progress = min(1.0, (step - schedule["ramp_steps"]) / length)
-    remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
-    return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)
-
-
 @of_run.check(
     Code(
         "state-differs",
         "note",
-        what="Weights, gradients and optimizer state take more memory than the formula says.",
-        detected="Measured state of the largest rank over the ZeRO paper's formula, 1.3.",
+        what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
+        "they can.",
+        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.7, where nothing is "
+        "offloaded.",
         seen="Buckets and buffers of an engine, which are large beside a small model.",
         repair="Plan memory by the measured figure; smaller buckets help.",
     )
@@ -282,10 +308,35 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     """The state in memory is that of the formula, or larger for a reason that is given."""
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
+    offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
+    if 0 < ratio < LEAST_STATE and not offload:
+        yield Flag(
+            f"{memory.state_bytes / 1e6:.1f} MB were counted, {memory.state_bytes_predicted / 1e6:.1f} MB by the "
+            f"formula ({ratio:.2f}x)",
+            severity="suspect",
+            advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
+        )
     if ratio > STATE:
-        engine = run.metrics.training_config.strategy.startswith("zero")
-        reason = "buckets of the engine" if engine else "buckets and buffers"
         yield Flag(
             f"{memory.state_bytes / 1e6:.1f} MB are kept, {memory.state_bytes_predicted / 1e6:.1f} MB by the formula "
-            f"({ratio:.2f}x): {reason}"
+            f"({ratio:.2f}x): {_kept_beside_state(run)}"
         )
+
+
+def _kept_beside_state(run: MeasuredRun) -> str:
+    """What a strategy keeps that the formula of the ZeRO paper does not have."""
+    training = run.metrics.training_config
+    if not training.strategy.startswith("zero"):
+        return "buckets and buffers"
+    if training.strategy.endswith("-offload") and _on_cpu(run):
+        return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
+    zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
+    bucket, whole = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")
+    if zero.get("stage") != 3 or bucket is None or whole is None:
+        return "buckets of the engine"
+    full = training.precision in ("fp32", "tf32")
+    copy = ", and a second copy of the device's part of the weights" if full else ""
+    return (
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({bucket * (4 if full else 2) / 1e6:.1f} MB), on every "
+        f"device all parameters of fewer than {whole:,} elements{copy}"
+    )

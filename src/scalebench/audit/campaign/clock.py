@@ -12,6 +12,8 @@ from scalebench.record.run import MeasuredRun
 BUDGET_SHARE, BUDGET_S = 0.10, 0.1
 WRITING_S = 2e-5  # a row of steps.csv
 AROUND_SHARE, AROUND_S = 0.02, 0.05
+# Ranks on a CPU: of 119 windows, none differed by more than 0.002 s. Beside a GPU the readings enclose a little more.
+AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
 LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
 APART_SHARE, APART_S = 0.02, 0.02
 
@@ -21,7 +23,8 @@ APART_SHARE, APART_S = 0.02, 0.02
         "clock-differs",
         "invalid",
         what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
-        detected="The step timer against the clock of each rank around the window (2 % + 0.05 s), against the time up "
+        detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
+        "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
         "to the end of the validation less the validation (10 % + 0.1 s), and against the launcher, another process, "
         "which sees the window begin and end (10 % + 1.5 s).",
         seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
@@ -33,7 +36,7 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     metrics = run.metrics
     wall = metrics.window.wall_time_s
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
-    if around and not abs(max(around) - wall) <= AROUND_SHARE * wall + AROUND_S:
+    if around and not abs(max(around) - wall) <= _around_tolerance(run):
         yield Flag(f"the window took {wall:.3f} s by its step timer and {max(around):.3f} s by the clock around it")
         return
     left = window_of_budget(run)
@@ -49,6 +52,20 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
         tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
         if not abs(second.window_s - wall) <= tolerance:
             yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its step timer it took {wall:.3f} s")
+
+
+def _around_tolerance(run: MeasuredRun) -> float:
+    """Seconds by which the step timer and the clock around the window may differ.
+
+    A rank may lose its core between the two readings, for no longer than all that it lost in the window.
+    """
+    wall, ranks = run.metrics.window.wall_time_s, run.metrics.ranks
+    largest = AROUND_SHARE * wall + AROUND_S
+    known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
+    if run.metrics.window.clock != "monotonic" or not known:
+        return largest
+    lost = max(rank["run_delay_s"] + rank["machine_steal_s"] for rank in ranks)
+    return float(min(largest, AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost))
 
 
 def window_length(rank: dict[str, Any]) -> float | None:

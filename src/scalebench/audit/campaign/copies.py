@@ -3,18 +3,25 @@
 import hashlib
 import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import combinations, islice, product
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from scalebench.audit.registry import Code, Flag, Register, of_run, of_runs
 from scalebench.audit.shared_codes import RUN_COPIED
+from scalebench.campaign.batch import SEARCHED
 from scalebench.record.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
 
 SLACK_S = 2.0  # start and total are rounded to seconds
 HOURS_APART = 2.0
+DISTINCT = 10  # values that tell a series from another
+OWN_NOISE, ONE_RATIO = 1e-4, 1e-6  # standard deviations of logarithms of step times: of a run, of two runs' ratio
 REPEAT_FOLDER = re.compile(r"rep(\d+)")
 
 # Checks that look at failed runs as well.
@@ -28,6 +35,7 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "run id": lambda run: run.metrics.run_id,
         "series of steps": lambda run: run.metrics.files.get(STEPS),
         "time of the window": lambda run: run.metrics.window.wall_time_s,
+        "waits for data": _waits,
     }
     reported: set[frozenset[str]] = set()
     for what, identity in identities.items():
@@ -40,6 +48,37 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if len(group) > 1 and names not in reported:
                 reported.add(names)
                 yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
+    yield from _scaled_copies(runs, reported)
+
+
+def _waits(run: MeasuredRun) -> str | None:
+    """Digest of all waits for data; None where they are too alike to tell runs apart."""
+    waits = run.steps["data_wait_s"]
+    if len(np.unique(waits)) < DISTINCT:
+        return None
+    return hashlib.sha256(waits.tobytes()).hexdigest()
+
+
+def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
+    """Repeats of a cell whose step times have one ratio, from the first to the last: one of them was made of the other.
+
+    No two runs come near: each step of each run has a noise of its own.
+    """
+    cells: dict[str, list[tuple[MeasuredRun, np.ndarray]]] = defaultdict(list)
+    for run in runs:
+        times = run.window["step_time_s"]
+        if len(times) >= DISTINCT and (times > 0).all() and np.log(times).std() > OWN_NOISE:
+            cells[run.metrics.cell].append((run, np.log(times)))
+    for repeats in cells.values():
+        for (first, a), (second, b) in combinations(repeats, 2):
+            if frozenset((str(first.folder), str(second.folder))) in reported or len(a) != len(b):
+                continue
+            if (a - b).std() < ONE_RATIO:
+                ratio = float(np.exp((b - a).mean()))
+                yield Flag(
+                    f"all {len(a)} steps of {second.name} took {ratio:.6f} times as long as those of {first.name}",
+                    about=[first, second],
+                )
 
 
 @of_runs.check(
@@ -104,6 +143,42 @@ def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
 
 @of_runs.check(
     Code(
+        "cells-alike",
+        "suspect",
+        what="Two cells have different names and one configuration: what differs between their figures is noise, and "
+        "the key that their names differ in was not tried.",
+        detected="Fingerprints of the configurations of all cells; cells whose micro-batch was searched are left out.",
+        seen="Options that a launcher drops on the way to the program.",
+        repair="Find out where the key is lost; run the cells again.",
+    ),
+    Code(
+        "cell-misnamed",
+        "invalid",
+        what="A record stands under the name of another cell: its figures are those of another strategy or size.",
+        detected="Strategy and geometry in the cell's name against its configuration.",
+        seen="Folders that were renamed or exchanged by hand.",
+        repair="Run the cell again.",
+    ),
+)
+def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Each cell has a configuration of its own, of the strategy and geometry in its name."""
+    by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
+    for run in runs:
+        execution, cell = run.metrics.config["execution"], run.metrics.cell
+        strategy, geometry = execution["strategy"], f"n{execution['geometry']}"
+        if not cell.startswith(strategy) or geometry not in cell.split("-"):
+            evidence = f"{run.name} is configured as {strategy} on {execution['geometry']}"
+            yield Flag(evidence, about=[run], code="cell-misnamed")
+        elif not any(word in cell for word in SEARCHED):
+            by_fingerprint[run.metrics.fingerprint].setdefault(cell, run)
+    for alike in by_fingerprint.values():
+        if len(alike) > 1:
+            evidence = f"{' and '.join(sorted(alike))} have one configuration"
+            yield Flag(evidence, about=list(alike.values()), code="cells-alike")
+
+
+@of_runs.check(
+    Code(
         "measured-apart",
         "note",
         what="Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in "
@@ -118,10 +193,15 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     times: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         times[run.metrics.cell].append(started(run))
-    for (a, first), (b, second) in combinations(sorted(times.items(), key=lambda item: min(item[1])), 2):
-        hours = (min(second) - max(first)) / 3600
-        if hours > HOURS_APART:
-            yield Flag(f"{b} was measured {hours:.1f} h after {a}", cells=[a, b], about=[a, b])
+    cells = sorted(times, key=lambda cell: min(times[cell]))
+    starts = [min(times[cell]) for cell in cells]
+    for cell in cells:
+        ended = max(times[cell])
+        place = bisect_right(starts, ended + 3600 * HOURS_APART)
+        if place < len(cells):
+            hours = (starts[place] - ended) / 3600
+            about = [cell, cells[place]]
+            yield Flag(f"{about[1]} was measured {hours:.1f} h after {about[0]}", cells=about, about=about)
             return
 
 
@@ -172,6 +252,15 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
         repair="Run them again (scalebench retry), and state how many failed.",
     ),
     Code(
+        "repeat-missing",
+        "note",
+        what="A repeat of a cell is not there, though later ones are, or other cells have it: the figures are of the "
+        "others, which may be the faster ones.",
+        detected="Numbers of the repeats of each cell, failed ones included, against the largest of the campaign.",
+        seen="Slow runs that were removed by hand.",
+        repair="Run it again: snakemake makes what is missing.",
+    ),
+    Code(
         "code-uncommitted",
         "note",
         what="The runs were made from code that is in no commit: nobody else can make them again.",
@@ -191,16 +280,35 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
 def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
     """What a reader of the figures should know of how they came about."""
     sound = {run.metrics.cell for run in measured(runs)}
+    failures: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if not run.ok:
+            failures[run.metrics.cell].append(run)
     for cell in sorted(sound):
-        failed = [run for run in runs if run.metrics.cell == cell and not run.ok]
+        failed = failures[cell]
         if failed:
             reasons = ", ".join(
                 f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure
             )
             yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
+    yield from _missing_repeats(runs, sound)
     dirty = [run for run in measured(runs) if run.metrics.git_dirty]
     if dirty:
         yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
     hosts = sorted({run.metrics.host["hostname"] for run in measured(runs)})
     if len(hosts) > 1 and not any(run.metrics.scheduler for run in runs):
         yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured(runs))
+
+
+def _missing_repeats(runs: Sequence[Run], sound: set[str]) -> Iterator[Flag]:
+    """Repeats of measured cells that have no folder, though the campaign has runs of that number."""
+    folders: dict[str, dict[int, Path]] = defaultdict(dict)
+    for run in runs:
+        folders[run.metrics.cell][run.metrics.repeat] = run.folder
+    most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
+    for cell in sorted(sound):
+        beside = next(iter(folders[cell].values())).parent
+        missing = [k for k in range(1, most + 1) if k not in folders[cell] and not (beside / f"rep{k}").exists()]
+        if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at
+            repeats = f"repeat{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            yield Flag(f"{cell} has no {repeats} of {most}", cells=[cell], about=[cell], code="repeat-missing")

@@ -58,8 +58,11 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     Code(
         "precision-differs",
         "invalid",
-        what="The matrix products ran in another precision than the cell's name says.",
-        detected="Dtypes seen by the products themselves in a probed step, and the TF32 flags.",
+        what="Matrix products ran, or weights and optimizer state are stored, in another precision than the cell's "
+        "name says.",
+        detected="Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights "
+        "and optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the "
+        "weights are not, but its optimizer has an fp32 copy).",
         seen="bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).",
         repair="Fix the precision; do not compare this cell with any other.",
     )
@@ -76,6 +79,18 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(
             f"{precision} was asked for; matrix products ran in {dtypes['products']}{' with TF32' if tf32 else ''}"
         )
+    for name, stored in _stored_dtypes(run).items():
+        actual = dtypes.get(name)
+        if actual and actual != stored:
+            yield Flag(f"{name.replace('_', ' ')} are stored in {actual}; {precision} of this strategy has {stored}")
+
+
+def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
+    """Dtypes of weights and optimizer state: fp32 masters, wherever the strategy keeps them."""
+    training = run.metrics.training_config
+    stage = training.strategy.removesuffix("-offload")
+    cast = stage in ("zero1", "zero2", "zero3") and training.precision in LOW
+    return {"parameters": LOW[training.precision] if cast else "float32", "optimizer_state": "float32"}
 
 
 @of_run.check(

@@ -25,6 +25,10 @@ def _step(run: MeasuredRun) -> Any:
     return (run.metrics.census or [])[0].before
 
 
+def _engine(run: MeasuredRun) -> dict[str, Any]:
+    return run.metrics.engine_config or {}
+
+
 # Key of `execution` -> what of the census it must change, where a census can see it.
 TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "attention": _attention,
@@ -35,8 +39,16 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "compile": lambda run: (run.metrics.census or [])[0].compiled_graphs > 0,
     "precision": lambda run: (_step(run).products, run.metrics.dtypes.get("float32_matmul")),
     "loss": _recomputation,
+    "overlap_comm": lambda run: _engine(run).get("zero_optimization", {}).get("overlap_comm"),
+    "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
 }
-WITHOUT_BUCKETS = ("single", "dp", "fsdp")
+ZERO = ("zero1", "zero2", "zero3")
+# Keys that say something to some strategies alone, of two devices or more.
+MATTERS_TO: dict[str, tuple[str, ...]] = {
+    "bucket_elements": ("ddp", *ZERO),
+    "overlap_comm": ZERO,
+    "fsdp_prefetch": ("fsdp",),
+}
 
 
 @of_runs.check(
@@ -61,7 +73,10 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
         groups: dict[str, list[MeasuredRun]] = defaultdict(list)
         for run in first_runs.values():
             groups[_without(run, key)].append(run)
-        for group in groups.values():
+        varied = [group for group in groups.values() if len({_value(run, key) for run in group}) > 1]
+        # In a product of keys some cells have a key that says nothing to them; it is tried in the others.
+        matters = [group for group in varied if _matters(key, group[0])]
+        for group in matters or varied:
             yield from _silent(key, trace, group)
 
 
@@ -72,11 +87,15 @@ def _without(run: MeasuredRun, key: str) -> str:
     return repr((config["workload"], config["work"], execution))
 
 
+def _value(run: MeasuredRun, key: str) -> Any:
+    return run.metrics.config["execution"].get(key)
+
+
 def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
     reference = group[0]
     for run in group[1:]:
-        a, b = (r.metrics.config["execution"].get(key) for r in (reference, run))
-        if a == b or (key == "bucket_elements" and _has_no_buckets(run)):
+        a, b = (_value(r, key) for r in (reference, run))
+        if a == b:
             continue
         if trace(reference) == trace(run):
             yield Flag(
@@ -87,5 +106,8 @@ def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredR
             )
 
 
-def _has_no_buckets(run: MeasuredRun) -> bool:
-    return run.n_devices < 2 or run.metrics.training_config.strategy in WITHOUT_BUCKETS
+def _matters(key: str, run: MeasuredRun) -> bool:
+    """Whether a key can matter to a run's strategy on as many devices."""
+    strategies = MATTERS_TO.get(key)
+    strategy = run.metrics.training_config.strategy.removesuffix("-offload")
+    return strategies is None or (strategy in strategies and run.n_devices > 1)

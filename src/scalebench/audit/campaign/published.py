@@ -10,6 +10,7 @@ from scalebench.audit.campaign.census import counts_of, parameters_of
 from scalebench.audit.campaign.clock import window_length
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.model.memory import state_bytes
+from scalebench.model.peaks import peak
 from scalebench.record.run import MeasuredRun
 
 SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
@@ -31,7 +32,7 @@ Figures = Iterator[tuple[str, float | None, float | None]]
 def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     """Each figure is what its inputs give."""
     wrong = [
-        f"{name} is {recorded:.9g}, computed again {computed:.9g}"
+        f"{name} is {_printed(recorded)}, computed again {_printed(computed)}"
         for name, recorded, computed in figures(run)
         if not same(recorded, computed)
     ]
@@ -39,6 +40,10 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     if wrong:
         evidence = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
         yield Flag(evidence)
+
+
+def _printed(figure: float | None) -> str:
+    return "null" if figure is None else f"{figure:.9g}"
 
 
 def same(recorded: float | None, computed: float | None) -> bool:
@@ -72,6 +77,10 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
         ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),
         ("training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in execution["strategy"]),
     ]
+    workload = config["workload"]
+    pairs.append(
+        ("data.tokenizer", metrics.data.get("tokenizer", workload["tokenizer"]), "config", workload["tokenizer"])
+    )
     for census in (metrics.census or [])[:1]:
         for name in ("products", "gradients", "reduced"):
             pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
@@ -93,24 +102,23 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
 def _of_window(run: MeasuredRun) -> Figures:
     window, rows = run.metrics.window, run.steps
     rows = rows[rows["phase"] == "window"]
-    steps = sorted(set(rows["step"].tolist()))
-    n = len(steps)
-    by_step = {step: rows[rows["step"] == step] for step in steps} if n <= 2000 else None
-    if by_step is not None:
-        times = np.array([part["step_time_s"].max() for part in by_step.values()])
-        waits = np.array([part["data_wait_s"].max() for part in by_step.values()])
-        losses = np.array([np.average(part["loss"], weights=part["samples"]) for part in by_step.values()])
-        ordered = np.sort(times)
-        yield "window.step_time_mean_s", window.step_time_mean_s, times.sum() / n
-        yield "window.step_time_min_s", window.step_time_min_s, ordered[0]
-        yield "window.step_time_max_s", window.step_time_max_s, ordered[-1]
-        yield "window.step_time_p50_s", window.step_time_p50_s, _quantile(ordered, 0.50)
-        yield "window.step_time_p95_s", window.step_time_p95_s, _quantile(ordered, 0.95) if n >= 20 else None
-        yield "window.step_time_p99_s", window.step_time_p99_s, _quantile(ordered, 0.99) if n >= 100 else None
-        yield "window.data_wait_mean_s", window.data_wait_mean_s, waits.sum() / n
-        yield "window.train_loss_mean", window.train_loss_mean, losses.sum() / n
-        yield "window.train_loss_first", window.train_loss_first, losses[0]
-        yield "window.train_loss_last", window.train_loss_last, losses[-1]
+    rows = rows[np.argsort(rows["step"], kind="stable")]
+    first = np.flatnonzero(np.diff(rows["step"], prepend=rows["step"][0] - 1))  # row of each step
+    n = len(first)
+    times = np.maximum.reduceat(rows["step_time_s"], first)
+    waits = np.maximum.reduceat(rows["data_wait_s"], first)
+    losses = np.add.reduceat(rows["loss"] * rows["samples"], first) / np.add.reduceat(rows["samples"], first)
+    ordered = np.sort(times)
+    yield "window.step_time_mean_s", window.step_time_mean_s, times.sum() / n
+    yield "window.step_time_min_s", window.step_time_min_s, ordered[0]
+    yield "window.step_time_max_s", window.step_time_max_s, ordered[-1]
+    yield "window.step_time_p50_s", window.step_time_p50_s, _quantile(ordered, 0.50)
+    yield "window.step_time_p95_s", window.step_time_p95_s, _quantile(ordered, 0.95) if n >= 20 else None
+    yield "window.step_time_p99_s", window.step_time_p99_s, _quantile(ordered, 0.99) if n >= 100 else None
+    yield "window.data_wait_mean_s", window.data_wait_mean_s, waits.sum() / n
+    yield "window.train_loss_mean", window.train_loss_mean, losses.sum() / n
+    yield "window.train_loss_first", window.train_loss_first, losses[0]
+    yield "window.train_loss_last", window.train_loss_last, losses[-1]
     tokens = int(rows["tokens"].sum())
     yield "window.step_time_n", window.step_time_n, n
     yield "window.tokens", window.tokens, tokens
@@ -195,6 +203,9 @@ def _of_devices(run: MeasuredRun) -> Figures:
     predicted = state_bytes(training.strategy, training.precision, parameters_of(run), run.n_devices)
     yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
     yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * per_device
+    known = peak(metrics.ranks[0]["device_name"], training.precision)
+    if known and use.peak_source == known.source:  # else: of a table before or after this one
+        yield "utilization.peak_flops_per_s", use.peak_flops_per_s, known.flops
     if use.peak_flops_per_s:
         share = per_device / use.peak_flops_per_s
         causal = metrics.model.flops_per_token_causal

@@ -13,6 +13,7 @@ from scalebench.audit.external.matching import claims_from_tables, devices_from_
 from scalebench.audit.external.speeds import Speed, speed
 from scalebench.audit.registry import Register
 from scalebench.importers.reported import Evidence, PublishedClaim, ReportedRun
+from scalebench.importers.reported_tables import ReportedTable
 
 SAME = 0.01  # relative difference of figures that are one figure, rounded
 SHOWN = 12  # names in one finding's evidence
@@ -28,9 +29,15 @@ class AuditContext:
         for run, devices in devices_from_tables(self.evidence):
             run.world_size = devices
 
-    @property
+    @cached_property
     def runs(self) -> list[ReportedRun]:
-        return self.evidence.runs
+        """The runs that are checked: of a log that a document quotes nobody knows what was left out."""
+        return [run for run in self.evidence.runs if not run.quoted]
+
+    @cached_property
+    def tables(self) -> list[ReportedTable]:
+        """The tables that are checked: those whose headings are understood."""
+        return [table for table in self.evidence.tables if table.checked]
 
     @cached_property
     def baselines(self) -> Baselines:

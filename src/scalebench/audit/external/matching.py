@@ -108,7 +108,7 @@ def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
     if not evidence.runs:
         return
     index = runs_index(evidence.runs)
-    for table in evidence.tables:
+    for table in (table for table in evidence.tables if table.checked):
         rows = {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
         for series in series_of(table) if len(rows) > 1 else ():
             yield from _series_claims(series, rows)
@@ -150,7 +150,7 @@ def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
     if not evidence.runs:
         return
     index = runs_index(evidence.runs)
-    for table in evidence.tables:
+    for table in (table for table in evidence.tables if table.checked):
         names = {name for row in table.rows[:MOST_ROWS] if (name := run_of(row, index)) is not None}
         yield from map(frozenset, combinations(sorted(names), 2))
 
@@ -161,7 +161,7 @@ def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]
     if not unknown:
         return
     index = runs_index(evidence.runs)
-    for table in evidence.tables:
+    for table in (table for table in evidence.tables if table.checked):
         for row in table.rows:
             name = run_of(row, index) if row.devices and row.measured else None
             if name in unknown and row.devices:

@@ -67,7 +67,7 @@ def _runs(context: AuditContext, about: Subjects) -> Iterator[Reading]:
     published = {claim.values["of"]: claim.values["value"] for claim in context.claims("speedup")}
     rates = {claim.values["of"]: claim.values["value"] for claim in context.claims("throughput")}
     ratios = {s.run.name: s.speedups for s in context.scalings}
-    for run in context.runs:
+    for run in context.evidence.runs:
         claims = [f"{published[run.name]:g}x"] if run.name in published else []
         claims += [f"{rates[run.name]:,.0f} tokens/s"] if run.name in rates else []
         ratio = ratios.get(run.name)

@@ -1,13 +1,14 @@
 """Single figures of published tables: what cannot be, what was copied, what was not measured."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE
 from scalebench.audit.external.context import AuditContext, listed, of_evidence
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE
 from scalebench.audit.external.printed import interval
-from scalebench.audit.external.table_rows import MEASURED, describe, place, places, printed
+from scalebench.audit.external.table_rows import MEASURED, RATES, describe, place, places, printed
 from scalebench.audit.registry import Code, Flag
 from scalebench.errors import plural
 from scalebench.importers.reported_tables import Quantity, ReportedRow
@@ -31,7 +32,7 @@ DIGITS = 10  # significant digits that two rows do not share by chance
 )
 def table_figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     """No share of a whole is above the whole."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for row in table.rows:
             for quantity in row.figures:
                 percent = quantity.kind == "mfu" or "%" in quantity.text + quantity.heading
@@ -56,7 +57,7 @@ def table_figures_are_possible(context: AuditContext) -> Iterator[Flag]:
 )
 def rows_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     """Measured figures of two sizes differ."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
         for i, row in enumerate(rows):
             for other in rows[i + 1 :]:
@@ -93,7 +94,7 @@ def _significant(quantity: Quantity) -> str:
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
     """Rows that say of themselves that nobody measured them."""
     marks = {"projected", "theoretical", "estimated", "reference"}
-    for table in context.evidence.tables:
+    for table in context.tables:
         other = [row for row in table.rows if row.remarks & marks]
         if other and len(other) < len(table.rows):
             names = listed(f"{describe(row)} ({', '.join(sorted(row.remarks & marks))})" for row in other)
@@ -114,7 +115,7 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
     """Tables of measurements state how often they were made."""
     bare = []
-    for table in context.evidence.tables:
+    for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
         measured = any(q.kind in MEASURED for q in figures)
         spread = any(
@@ -132,7 +133,7 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
 @of_evidence.check(SHARDING_ONE_DEVICE, FP32_WITHOUT_TF32)
 def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
     """Rows of a table that shard over one device; fp32 rows beside 16-bit rows, with no word of TF32."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDING]
         if alone:
             evidence = f"one device: {listed(describe(row) for row in alone)}"
@@ -142,3 +143,43 @@ def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
         if strict and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
             evidence = f"{plural(len(strict), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
             yield Flag(evidence, places(strict), FP32_WITHOUT_TF32.name)
+
+
+@of_evidence.check(
+    Code(
+        "batches-compared",
+        "note",
+        what="Strategies are compared at different batches. A larger batch spreads the fixed cost of a step over more "
+        "samples: part of the difference is the batch, not the strategy.",
+        detected="Rows with rates, equal in devices and model: each strategy has one batch, the largest at least twice "
+        "the smallest.",
+        seen="DDP at a global batch of 24 beside ZeRO-3 at 160.",
+        repair="Measure all of them at one batch, too.",
+    )
+)
+def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
+    """Rates of several strategies are at one batch."""
+    for table in context.tables:
+        groups: dict[tuple[object, ...], list[ReportedRow]] = defaultdict(list)
+        for row in table.rows:
+            if row.measured and any(row.figure(kind) for kind in RATES):
+                words = tuple(row.words.get(word) for word in ("model", "dataset", "device"))
+                groups[(row.devices, row.value("seq_len"), *words)].append(row)
+        for rows in groups.values():
+            yield from _batches_apart(rows)
+
+
+def _batches_apart(rows: list[ReportedRow]) -> Iterator[Flag]:
+    batches: dict[str, set[float]] = defaultdict(set)
+    for row in rows:
+        strategy = row.words.get("strategy") or row.words.get("run")
+        batch = next((b for kind in ("global_batch", "batch", "micro_batch") if (b := row.value(kind))), None)
+        if strategy is None or batch is None:
+            return
+        batches[strategy].add(batch)
+    if len(batches) < 2 or any(len(own) > 1 for own in batches.values()):
+        return  # one strategy, or a sweep over batches
+    each = {strategy: next(iter(own)) for strategy, own in batches.items()}
+    if max(each.values()) >= 2 * min(each.values()):
+        named = listed(f"{strategy} {batch:g}" for strategy, batch in each.items())
+        yield Flag(f"rates of {len(each)} strategies at different batches: {named}", places(rows))

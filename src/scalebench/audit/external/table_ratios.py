@@ -40,7 +40,7 @@ SPEEDUP_NOT_IN_TABLE = Code(
 @of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for series in series_of(table):
             yield from _speedups(series)
 
@@ -50,8 +50,8 @@ def _speedups(series: Series) -> Iterator[Flag]:
     marked = figure(base, "speedup") if base is not None else None
     if base is None or marked is None or not ONE.meets(interval(marked), 0):
         return
-    if unequal_work(series.rows):
-        return  # another check's
+    if unequal_work(series.rows) or _own_baselines(series):
+        return  # another check's, or none's
     for row, devices in series.larger():
         stated = figure(row, "speedup")
         ratios = speed_ratios(row, base, devices)
@@ -66,6 +66,12 @@ def _speedups(series: Series) -> Iterator[Flag]:
             [place(row)],
             corrected=correction,
         )
+
+
+def _own_baselines(series: Series) -> bool:
+    """Whether a larger row is marked 1, too: each number of devices has a baseline of its own, another strategy."""
+    marked = [figure(row, "speedup") for row, _ in series.larger()]
+    return any(quantity is not None and quantity.value == 1 for quantity in marked)
 
 
 def _explained(stated: Interval, ratios: Mapping[str, Interval], devices: float) -> bool:
@@ -119,10 +125,10 @@ def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
 )
 def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
     """efficiency = speed-up / (devices / devices of the baseline), and that of the baseline is 1."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for series in series_of(table):
             base = series.baseline
-            if base is None or not base.devices:
+            if base is None or not base.devices or _own_baselines(series):
                 continue
             rows = [_Efficiency(row, base) for row in series.rows]
             known = [row for row in rows if row.complete]
@@ -176,12 +182,17 @@ def _efficiencies(rows: list[_Efficiency], base: ReportedRow) -> Iterator[Flag]:
             f"divided by all devices, the baseline has {base.devices}",
             places(row.row for row in rows),
             "baseline-below-one",
-            corrected=Correction(
-                value=round(100 * rows[-1].right.middle, 1),
-                unit="%",
-                derivation=f"of {describe(rows[-1].row)}: speed-up / ({rows[-1].devices} / {base.devices}); each "
-                f"efficiency x {base.devices}",
-            ),
+            corrected=_corrected(rows[-1], f"{_over_baseline(rows[-1])}; each efficiency x {base.devices}"),
+        )
+        return
+    larger = [row for row in rows if row.devices > row.base_devices]
+    if (base.devices or 1) > 1 and len(larger) > 1 and all(_divided_by_all(row) for row in larger):
+        yield Flag(
+            f"{describe(base)}: speed-up 1 on {base.devices} devices; the efficiencies of all others are their "
+            f"speed-ups over all devices, not over how many times {base.devices} they have",
+            places(row.row for row in larger),
+            "efficiency-not-in-table",
+            corrected=_corrected(larger[-1], _over_baseline(larger[-1])),
         )
         return
     if 2 * len(wrong) > len(rows):
@@ -192,12 +203,22 @@ def _efficiencies(rows: list[_Efficiency], base: ReportedRow) -> Iterator[Flag]:
             f"{printed(row.speedup or _NONE)} with {row.devices / row.base_devices:g} times the devices",
             [place(row.row)],
             "efficiency-not-in-table",
-            corrected=Correction(
-                value=round(100 * row.right.middle, 1),
-                unit="%",
-                derivation=f"{printed(row.speedup or _NONE)} / {row.devices / row.base_devices:g}",
-            ),
+            corrected=_corrected(row, f"{printed(row.speedup or _NONE)} / {row.devices / row.base_devices:g}"),
         )
+
+
+def _corrected(row: _Efficiency, derivation: str) -> Correction:
+    """The efficiency that follows from the speed-up of a row."""
+    return Correction(value=round(100 * row.right.middle, 1), unit="%", derivation=derivation)
+
+
+def _over_baseline(row: _Efficiency) -> str:
+    """How it follows, where the baseline has several devices."""
+    return f"of {describe(row.row)}: speed-up / ({row.devices} / {row.base_devices})"
+
+
+def _divided_by_all(row: _Efficiency) -> bool:
+    return row.stated.meets(row.by_all_devices) and not row.stated.meets(row.right, APART)
 
 
 _NONE = Quantity("efficiency", 0.0, "unknown", "")
@@ -206,7 +227,7 @@ _NONE = Quantity("efficiency", 0.0, "unknown", "")
 @of_evidence.check(SUPER_LINEAR, SLOWER_WITH_MORE)
 def table_speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
     """A published speed-up above the ratio of devices, or below one."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for series in series_of(table):
             base = series.baseline
             marked = figure(base, "speedup") if base is not None else None
@@ -221,8 +242,15 @@ def table_speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
                 text = f"{describe(row)}: {_ratio(ratio)} over {describe(base)} with {devices:g} times the devices"
                 if stated is not None and ratio.low > BEYOND * devices:
                     yield Flag(text, [place(row)], SUPER_LINEAR.name)
-                elif stated is not None and ratio.high < SLOWER:
+                elif (stated is not None and ratio.high < SLOWER) or _takes_longer(row, base, devices):
                     yield Flag(text, [place(row)], SLOWER_WITH_MORE.name)
+
+
+def _takes_longer(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
+    """Whether equal work took longer on more devices: by the times of an epoch, or of all."""
+    work = [(row.value(kind), base.value(kind)) for kind in ("epochs", "steps", "global_batch", "micro_batch", "batch")]
+    ratios = speed_ratios(row, base, devices, ("epoch_time_s", "total_time_s"))
+    return bool(ratios) and all(a == b for a, b in work) and all(ratio.high < SLOWER for ratio in ratios.values())
 
 
 def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
@@ -261,7 +289,7 @@ def _low(ratio: Interval) -> float:
 )
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
     """A speed-up from total times is over equal work."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for series in series_of(table):
             yield from _unequal(series)
 

@@ -73,9 +73,11 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
 
 
 def figure(row: ReportedRow, kind: str) -> Quantity | None:
-    """A positive figure of a kind that can be compared: measured, with its unit, without a bound."""
+    """A positive figure of a kind that can be compared: measured, with its unit, without a bound, and, of a ratio,
+    over fewer devices and not over another configuration.
+    """
     quantity = row.figure(kind)
-    if quantity is None or quantity.value <= 0 or quantity.bound or quantity.remark:
+    if quantity is None or quantity.value <= 0 or quantity.bound or quantity.remark or quantity.over:
         return None
     return quantity
 

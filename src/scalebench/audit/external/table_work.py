@@ -36,7 +36,7 @@ class _Product:
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
     """rate x step time = batch, in every row that states all three."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         products = [p for row in table.rows if row.measured for p in _products(row, table)]
         wrong = [p for p in products if not _fits(p)]
         right = [p for p in products if p.stated is not None and p not in wrong]
@@ -172,7 +172,7 @@ def _single_rows(wrong: list[_Product], right: list[_Product]) -> Iterator[Flag]
 )
 def products_agree(context: AuditContext) -> Iterator[Flag]:
     """rate x time of rows that did the same work is one number."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for rate_kind in ("tokens_per_s", "samples_per_s"):
             for time_kind in ("epoch_time_s", "step_time_s"):
                 for rows in _same_work(table, time_kind):
@@ -229,7 +229,7 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
 )
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
     """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1."""
-    for table in context.evidence.tables:
+    for table in context.tables:
         for row in table.rows:
             for check in TOTALS if row.measured else ():
                 evidence = check(row)

@@ -27,7 +27,18 @@ PAIR = re.compile(
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
 LEAST = 3  # lines with the same keys
-RESULTS = {"step_time_s", "epoch_time_s", "time_s", "tokens_per_s", "samples_per_s", "steps_per_s", "rate", "loss"}
+TOOK = "took_s"  # of the step or epoch of its line, where a "time" may run since the start
+RESULTS = {
+    TOOK,
+    "step_time_s",
+    "epoch_time_s",
+    "time_s",
+    "tokens_per_s",
+    "samples_per_s",
+    "steps_per_s",
+    "rate",
+    "loss",
+}
 TIMES_AND_RATES = RESULTS - {"loss"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
@@ -77,6 +88,7 @@ def form_of(parts: list[str]) -> Form:
             if retyped is None:
                 continue
             kind, scale = retyped, unit.scale
+        kind = TOOK if kind == "time_s" and m["key"].lower().endswith("took") else kind
         digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
         if digits:
             sign = m["number"][0] if m["number"][0] in "+-" else ""
@@ -140,7 +152,7 @@ class KeyValues(LogReader):
                 values[pair.kind] = None if number_of is None else number_of * pair.scale
                 texts[pair.kind] = text
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
-        seconds = values.get("step_time_s")
+        seconds = values.get("step_time_s") or values.get(TOOK)
         if step is not None:
             logged = LoggedStep(
                 int(step), seconds if seconds and seconds > 0 else None, values.get("loss"), line=number
@@ -154,7 +166,9 @@ class KeyValues(LogReader):
             self._kinds.append(kinds)
         elif epoch is not None:
             span = TimedSpan(
-                int(epoch), values.get("epoch_time_s") or values.get("time_s"), train_loss=values.get("loss")
+                int(epoch),
+                values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s"),
+                train_loss=values.get("loss"),
             )
             span.val_loss = values.get("val_loss")
             span.tokens_per_s = values.get("tokens_per_s")

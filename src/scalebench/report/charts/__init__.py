@@ -31,12 +31,13 @@ BANDED = ("throughput", "speedup")  # where forecasts stand beside what was meas
 PANELS = {"batch_size": 2, "seq_len": 2}
 ROW = {
     "ranking": 0.3,
-    "step_time": 0.5,
+    "step_time": 0.4,
     "job_time": 0.3,
     "memory": 0.3,
     "utilization": 0.3,
     "energy": 0.3,
 }  # inches a cell
+HEIGHT = 3.1  # inches of the other charts
 
 
 def draw(
@@ -50,7 +51,7 @@ def draw(
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes. `forecasts`: of forecast.json."""
     more = {"forecasts": forecasts} if name in BANDED else {}
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
-    inches = 1.4 + ROW[name] * rows if name in ROW else 4.0
+    inches = 1.4 + ROW[name] * rows if name in ROW else HEIGHT
     write_chart(
         folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report, **more), PANELS.get(name, 1)
     )
@@ -63,7 +64,7 @@ def draw_comparison(entries: list[dict[str, Any]], folder: Path) -> None:
 
 def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: Path) -> None:
     """Write `folder`/loss_<against>.svg and .png from losses.csv and cells.csv."""
-    write_chart(folder / f"loss_{against}", 4.0, lambda axes: losses(axes, against, table, cells))
+    write_chart(folder / f"loss_{against}", HEIGHT, lambda axes: losses(axes, against, table, cells))
 
 
 def draw_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:

@@ -1,12 +1,12 @@
 """Forecasts as bands behind the measured points of a series."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import BESIDE, tip
+from scalebench.report.charts.style import BESIDE, bar, tip
 from scalebench.report.number_format import number
 
 HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart
@@ -46,17 +46,19 @@ def _band(row: dict[str, Any]) -> Band:
     return Band(row["cell"], row["devices"], value, *bounds, row["level"], row["made_utc"])
 
 
-def draw_bands(axes: Axes, place: float, shade: str, bands: Sequence[Band], unit: str, base: float = 1.0) -> None:
-    """A band from low to high with a line at the value, `place` beside other series; in parts of `base`."""
+def draw_bands(
+    axes: Axes, place: Mapping[int, float], shade: str, bands: Sequence[Band], unit: str, base: float = 1.0
+) -> None:
+    """A band from low to high with a line at the value, at the series' `place` beside others; in parts of `base`."""
     for band in bands:
-        x = band.devices * 2 ** (BESIDE * place)
+        x = band.devices * 2 ** (BESIDE * place.get(band.devices, 0.0))
         low, high = band.low / base, band.high / base
         left, right = x * 2**-HALF, x * 2**HALF
-        (bar,) = axes.bar(left, high - low, right - left, low, align="edge", color=shade, alpha=0.3, lw=0, zorder=1)
-        what = f"{number(low, 4)} to {number(high, 4)}"
+        (span,) = axes.bar(left, high - low, right - left, low, align="edge", zorder=1, **bar(shade, 0.3))
+        what = f"{number(low, 4)}-{number(high, 4)}"
         if band.value is not None:
             axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
             what = f"{number(band.value / base, 4)}, {what}"
-        tip(bar, f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({100 * band.level:.0f} %)")
+        tip(span, f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({100 * band.level:.0f} %)")
     if bands and LABEL not in axes.get_legend_handles_labels()[1]:
-        axes.bar([bands[0].devices], [0], 0, color="0.4", alpha=0.3, label=LABEL)
+        axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar("0.4", 0.3))

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import MOST_ROWS, colour, empty, thousands, write_chart
+from scalebench.report.charts.style import MOST_ROWS, bar, colour, empty, thousands, write_chart
 
 ROW_INCHES = 0.32
 MISSED = "#b2182b"
@@ -25,7 +25,7 @@ def forecast_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
         return
     for place, row in enumerate(cells):
         low, high, value = (1e3 * row[name] for name in ("low", "high", "value"))
-        axes.barh(place, high - low, left=low, height=0.6, color=colour(row["strategy"]), alpha=0.3)
+        axes.barh(place, high - low, left=low, height=0.6, **bar(colour(row["strategy"]), 0.3))
         axes.plot([value, value], [place - 0.3, place + 0.3], color=colour(row["strategy"]), lw=2)
         if row["measured_s"] is not None:
             outside = not row["low"] <= row["measured_s"] <= row["high"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, tip, write_chart
+from scalebench.report.charts.style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, SMALL, tip, write_chart
 from scalebench.report.number_format import number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
@@ -42,7 +42,7 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
     axes.set_xticks(
         range(len(labels)), labels, rotation=60 if len(labels) > 4 else 0, ha="right" if len(labels) > 4 else "center"
     )
-    axes.tick_params(axis="x", labelsize=8)
+    axes.tick_params(axis="x", labelsize=SMALL)
     axes.set_ylabel("change since the first (%)")
     more = f", the first {MOST_LINES} of {len(tracks)} cells" if len(tracks) > MOST_LINES else ""
     axes.set_title(f"tokens/s over {len(labels)} results; dashed: a step{more}")

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from scalebench.report.charts.style import empty, fastest_cells, styles, thousands
 
 AGAINST = {"step": "optimizer step, warm-up included", "seconds": "time in the window (s)"}
+NAMED = {"step": "steps", "seconds": "time"}
 MARKED = 8  # marks along a line
 
 
@@ -27,5 +28,5 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
         axes.axhline(targets[0], color="0.5", lw=1, ls="--", zorder=0, label="target")
     axes.set_xlabel(AGAINST[against])
     axes.set_ylabel("training loss, smoothed (nats)")
-    axes.set_title(f"Loss against {against}; mean over runs ({title})")
+    axes.set_title(f"Loss and {NAMED[against]} ({title})")
     thousands(axes.xaxis)

@@ -21,7 +21,7 @@ def comparison(axes: Axes, entries: list[dict[str, Any]]) -> None:
     axes.set_ylim(len(drawn) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("tokens/s of B over tokens/s of A")
-    axes.set_title("A against B, in pairs on the same devices")
+    axes.set_title("A against B, in pairs")
 
 
 def _ratios(axes: Axes, i: int, name: str, estimate: dict[str, Any], keyed: bool) -> None:
@@ -40,5 +40,5 @@ def _ratios(axes: Axes, i: int, name: str, estimate: dict[str, Any], keyed: bool
         tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
     axes.plot([low, high], [i - 0.22] * 2, "|-", color="black", ms=9, lw=1.6, label=label("95 % interval"))
     (mean,) = axes.plot([estimate["ratio"]], [i - 0.22], "D", ms=6, color="black", label=label("mean of pairs"))
-    interval = f"95 % CI {number(low, 4)} to {number(high, 4)}, n={estimate['n']} pairs"
-    tip(mean, f"{name}: B / A {number(estimate['ratio'], 4)}, {interval}")
+    interval = f"95 % CI {number(low, 4)}-{number(high, 4)}, n={estimate['n']} pairs"
+    tip(mean, f"{name}: B / A {number(estimate['ratio'], 4)} ({interval})")

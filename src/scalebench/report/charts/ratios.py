@@ -21,10 +21,10 @@ def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
 
 def _fill(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
     for i, (cell, value, low, high) in enumerate(ratios):
-        interval = ", n=1: no interval"
+        interval = " (n=1: no interval)"
         if low is not None and high is not None:
             axes.plot([low, high], [i, i], "|-", color="0.2", ms=8, lw=1.4)
-            interval = f", 95 % CI {number(low, 4)} to {number(high, 4)}"
+            interval = f" (95 % CI {number(low, 4)}-{number(high, 4)})"
         (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=COLOURS[0])
         tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")

@@ -10,6 +10,7 @@ from scalebench.report.charts.bands import Band, bands_of, draw_bands
 from scalebench.report.charts.style import (
     DOT,
     HEADROOM,
+    bar,
     colour,
     device_axis,
     devices_of,
@@ -21,6 +22,7 @@ from scalebench.report.charts.style import (
     interval_text,
     line,
     mark_clipped,
+    places,
     rows,
     series_styles,
     thousands,
@@ -46,20 +48,22 @@ def throughput(
         return
     every, title = fastest_series(report["series"], cells)
     key, drawn = "tokens_per_sec_global", []
-    for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
+    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = list(series["runs"].values())
-        at = line(axes, i - (len(every) - 1) / 2, look, series["name"], points, key)
+        at = line(axes, place, look, series["name"], points, key)
         drawn.append((at, points, look["color"]))
         for point, x in zip(points, at, strict=True):
             values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
     first = [next(iter(s["runs"].values())) for s in every]
-    best = max(p[key]["value"] / p["devices"] for p in first)
+    start = max(first, key=lambda p: p[key]["value"] / p["devices"])
+    best = start[key]["value"] / start["devices"]
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
-    ideal(axes, devices, [best * d for d in devices])
+    larger = [d for d in devices if d >= start["devices"]]  # the line starts at what was measured
+    ideal(axes, larger, [best * d for d in larger])
     axes.set_ylabel("throughput (tokens/s)")
-    axes.set_title(f"Throughput; bars: 95 % interval, dots: runs ({title})")
+    axes.set_title(f"Throughput and devices ({title})")
     device_axis(axes, devices)
     headroom(axes, [best * devices[-1], *(p[key]["value"] for s in every for p in s["runs"].values())])
     for at, points, shade in drawn:
@@ -71,9 +75,11 @@ def speedup(
 ) -> None:
     """Speed-up of each series over itself at its smallest world size, with the ideal line."""
     smallest = min((s["baseline_devices"] for s in report["series"] if s["kind"]), default=1)
-    kinds = " and ".join(sorted({s["kind"] for s in report["series"] if s["kind"]})).capitalize()
+    kinds = " and ".join(sorted({s["kind"] for s in report["series"] if s["kind"]}))
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
-    _against_baseline(axes, cells, report, "speedup", f"{kinds} scaling", lambda devices: devices / smallest, forecasts)
+    _against_baseline(
+        axes, cells, report, "speedup", f"Speed-up, {kinds} scaling", lambda devices: devices / smallest, forecasts
+    )
 
 
 def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
@@ -97,15 +103,14 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     rows(axes, cells, labels, report)
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
-    shared = "; of one size, cells that share a letter cannot be told apart" if any(letters.values()) else ""
-    axes.set_title(f"All cells; lines: 95 % interval, dots: runs{shared} ({title})")
+    axes.set_title(f"Throughput of all cells ({title})")
     thousands(axes.xaxis)
 
 
 def _ranked(axes: Axes, i: int, row: dict[str, Any], runs: pd.DataFrame, most: float) -> None:
     """One bar with its interval and runs; an interval that leaves the chart at `most` ends in an arrow."""
     values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
-    (bar,) = axes.barh(i, row["tokens_per_s"], height=0.55, color=colour(row["strategy"]), alpha=0.4)
+    (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar(colour(row["strategy"])))
     interval = {"value": row["tokens_per_s"], "low": None, "high": None, "n": int(row["n"])}
     if pd.notna(row["tokens_per_s_low"]):
         low, high = row["tokens_per_s_low"], row["tokens_per_s_high"]
@@ -113,7 +118,7 @@ def _ranked(axes: Axes, i: int, row: dict[str, Any], runs: pd.DataFrame, most: f
         axes.plot([low, min(high, most)], [i, i], "|-", color="black", ms=9, lw=1.2)
         if high > most:
             axes.plot([most], [i], ">", color="black", ms=7, clip_on=False, zorder=6)
-    tip(bar, interval_text(row["cell"], interval, "tokens/s"))
+    tip(rate, interval_text(row["cell"], interval, "tokens/s"))
     for repeat, value in enumerate(values, 1):
         (dot,) = axes.plot([value], [i + 0.17], **DOT)
         tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
@@ -129,9 +134,9 @@ def _bands(
 ) -> list[Band]:
     """The forecasts of each series as bands, in parts of its `base`."""
     drawn = []
-    for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
+    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         bands = bands_of(series, forecasts)
-        draw_bands(axes, i - (len(every) - 1) / 2, look["color"], bands, unit, base(series))
+        draw_bands(axes, place, look["color"], bands, unit, base(series))
         drawn += bands
     return drawn
 
@@ -152,14 +157,14 @@ def _against_baseline(
     every, count = fastest_series(scaled, cells)
     base = {"value": 1.0, "low": None, "high": None, "n": 0}
     drawn = []
-    for i, (series, look) in enumerate(zip(every, series_styles(every), strict=True)):
+    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = [p | {key: p[key] or base} for p in series["runs"].values() if not p["incomparable"]]
-        at = line(axes, i - (len(every) - 1) / 2, look, series["name"], points, key)
+        at = line(axes, place, look, series["name"], points, key)
         drawn.append((at, points, look["color"]))
     bands = _bands(axes, every, forecasts, "times the baseline", _baseline_rate)
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     ideal(axes, devices, [best(d) for d in devices])
-    axes.set_title(f"{title}; bars: 95 % interval ({count})")
+    axes.set_title(f"{title} ({count})")
     device_axis(axes, devices)
     headroom(axes, [best(devices[-1]), *(p[key]["value"] for _, points, _ in drawn for p in points)])
     for at, points, shade in drawn:

@@ -16,18 +16,22 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scalebench.files import write_atomic
-from scalebench.report.number_format import number
+from scalebench.report.number_format import is_useless, number
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
-# strategy, in every chart the same.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# strategy, in every chart the same. The light ones are darker than theirs: a contrast of 3 to white, and to the dark
+# page, where charts are shown inverted.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CA78A5", "#C28600", "#4A9AC7", "#000000", "#9D952B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
 ALARM = "#B00020"
 DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
 BESIDE = 0.045  # distance of series that share a number of devices, in parts of the axis' doubling
-TITLE_WIDTH, LABEL_WIDTH = 60, 45  # characters that have room above and below a chart
+WIDTH = 5.2  # inches: on a phone as wide as the screen, and its text of the size that it is drawn in
+TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a chart
+LONG_ENTRY = 16  # characters of a legend's entry: of longer ones, two stand side by side, not three
+SMALL = 9  # points, the smallest text
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
 
@@ -101,6 +105,11 @@ def series_styles(every: list[dict]) -> list[dict[str, Any]]:
     return styles([series["strategy"] for series in every])
 
 
+def bar(shade: str, fill: float = 0.4) -> dict[str, Any]:
+    """How a bar looks: light inside, so that marks on it are seen, with an edge in full colour, so that it is."""
+    return {"color": (shade, fill), "edgecolor": shade, "lw": 1.2}
+
+
 def tip(artist: Artist, text: str) -> None:
     """`text` on hover over `artist`: `write_chart` makes it the title of the artist's group in the SVG."""
     artist.set_gid(f"{TIP}{text}")
@@ -112,17 +121,28 @@ TIP = "tip:"
 def interval_text(what: str, interval: Interval | dict[str, Any], unit: str) -> str:
     """What hovering over a point says."""
     text = f"{what}: {number(interval['value'], 4)} {unit}".strip()
-    if interval["low"] is None:
+    if interval["low"] is None or interval["high"] is None:
         return text
-    return f"{text}, 95 % CI {number(interval['low'], 4)} to {number(interval['high'], 4)}, n={interval['n']}"
+    if is_useless(interval["low"], interval["high"], interval["n"]):
+        return f"{text} (n={interval['n']}: too few for an interval)"
+    return f"{text} (95 % CI {number(interval['low'], 4)}-{number(interval['high'], 4)}, n={interval['n']})"
 
 
-def line(axes: Axes, place: float, look: dict[str, Any], label: str, points: list[dict], key: str) -> list[float]:
-    """One series with its intervals, `place` beside the others; returns where its points stand.
+def places(every: list[dict]) -> list[dict[int, float]]:
+    """Number of devices -> place of each series beside the others that have a point there; alone: in the middle."""
+    sizes = [[point["devices"] for point in series["runs"].values()] for series in every]
+    present = {d: [i for i, own in enumerate(sizes) if d in own] for d in {d for own in sizes for d in own}}
+    return [{d: present[d].index(i) - (len(present[d]) - 1) / 2 for d in own} for i, own in enumerate(sizes)]
+
+
+def line(
+    axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: list[dict], key: str
+) -> list[float]:
+    """One series with its intervals, at its `place` beside the others; returns where its points stand.
 
     The mark of a point with a finding has a red ring.
     """
-    x = [p["devices"] * 2 ** (BESIDE * place) for p in points]
+    x = [p["devices"] * 2 ** (BESIDE * place[p["devices"]]) for p in points]
     y = [p[key]["value"] for p in points]
     bounds = [(p[key]["low"], p[key]["high"]) for p in points]
     below = [0 if low is None else v - low for v, (low, _) in zip(y, bounds, strict=True)]
@@ -199,27 +219,32 @@ def empty(axes: Axes, why: str) -> None:
 
 def count(cells: pd.DataFrame) -> str:
     counts = sorted({int(n) for n in cells["n"] if n})
-    return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}–{counts[-1]}" if counts else "n=0"
+    return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}-{counts[-1]}" if counts else "n=0"
 
 
 def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
     """Write `path`.svg and .png; the same data makes the same bytes.
 
-    `height`: inches, more for a legend. `fill` draws into one pair of axes, or a list of `panels`.
+    `height`: inches of a panel, more for a legend. `fill` draws into one pair of axes, or a list of `panels`, one
+    below the other.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with style():
-        figure = Figure(figsize=(6.4 if panels == 1 else 8.4, height))
-        axes = figure.subplots(1, panels)
+        figure = Figure(figsize=(WIDTH, height * panels))
+        axes = figure.subplots(panels, 1)
         fill(axes if panels == 1 else list(axes))
+        if panels == 1:  # the title begins where the chart does, not where its axes do: there is more room
+            only = figure.axes[0]  # a scale of colours beside it has axes too
+            title = textwrap.fill(only.get_title(), TITLE_WIDTH)
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+            only.set_title("")
         for each in figure.axes:
-            each.set_title(textwrap.fill(each.get_title(), TITLE_WIDTH // panels))
-            each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH // panels))
+            each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
-            columns = min(4 if len(handles) == 4 else 3, len(handles))
-            figure.set_figheight(height + 0.25 * -(-len(handles) // columns))
-            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+            columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
+            figure.set_figheight(height * panels + 0.25 * -(-len(handles) // columns))
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
         drawing = io.StringIO()
         figure.savefig(drawing, format="svg", transparent=True, metadata={"Date": None})
         write_atomic(path.with_suffix(".svg"), _with_titles(drawing.getvalue()))

@@ -58,7 +58,7 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
         error = [group["tokens_per_s"] - low, high - group["tokens_per_s"]]
         rate.errorbar(group[swept], group["tokens_per_s"], yerr=error, capsize=4, lw=1.4, **look)
     ticks = sorted(set(pd.concat(lines)[swept]))
-    for axes, name in ((time, "step time (ms), 5–95 %"), (rate, "tokens/s, 95 % interval")):
+    for axes, name in ((time, "step time (ms), 5-95 %"), (rate, "tokens/s, 95 % interval")):
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
         axes.minorticks_off()

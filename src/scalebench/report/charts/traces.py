@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import COLOURS, empty, tip, write_chart
+from scalebench.report.charts.style import COLOURS, SMALL, empty, tip, write_chart
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
-WAIT = "#D9CBB6"
+WAIT = "#9C8D74"
 # Parts of a step, in the order in which they are stacked; hatches tell them apart in grey.
 PARTS = {
     "compute_ms": ("computing", BLUE, ""),
@@ -27,7 +27,9 @@ CLASSES = {
     "unclassified": BLACK,
     "waiting": WAIT,
 }
-PHASES = {"data": "#E8E8E8", "forward": "#C4C4C4", "backward": "#8C8C8C", "reduce": "#5A5A5A", "optimizer": "#2B2B2B"}
+# What the program does, in its order; greys that are seen on a light page and, inverted, on a dark one.
+PHASES = {"data": "#949494", "forward": "#949494", "backward": "#6F6F6F", "reduce": "#555555", "optimizer": "#333333"}
+HATCHES = {"data": "....", "waiting": ".."}
 MOST_RANKS = 16
 
 
@@ -44,12 +46,11 @@ def communication(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFr
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
         (bar,) = axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label=total)
         tip(bar, f"{t['cell']}: communication {t['communication_ms']:.3g} ms per step")
-        look: dict[str, Any] = {"color": ORANGE, "hatch": "//", "edgecolor": "white"}
-        (bar,) = axes.barh(i + 0.2, t["exposed_ms"], height=0.36, label=exposed, **look)
+        (bar,) = axes.barh(i + 0.2, t["exposed_ms"], height=0.36, label=exposed, **_look(ORANGE, "//"))
         tip(bar, f"{t['cell']}: exposed {t['exposed_ms']:.3g} ms per step")
     _cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
-    axes.set_title("Communication: total, and what nothing is computed beside")
+    axes.set_title("Communication: all, and exposed")
 
 
 def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
@@ -64,8 +65,7 @@ def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) ->
             continue
         left = 0.0
         for name, (what, colour, hatch) in PARTS.items():
-            look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0}
-            (bar,) = axes.barh(i, t[name], left=left, height=0.6, **look)
+            (bar,) = axes.barh(i, t[name], left=left, height=0.6, **_look(colour, hatch))
             tip(bar, f"{t['cell']}: {what} {t[name]:.3g} ms per step")
             left += t[name]
         if t["overhead"]:
@@ -95,9 +95,9 @@ def kernels(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) 
     for i, k in enumerate(top):
         colour = CLASSES.get(k["kind"], ORANGE)
         hatch = "//" if k["kind"] == "communication" else ""
-        (bar,) = axes.barh(i, k["total_ms"], height=0.65, color=colour, hatch=hatch, edgecolor="white")
+        (bar,) = axes.barh(i, k["total_ms"], height=0.65, **_look(colour, hatch))
         tip(bar, f"{k['name']}: {k['total_ms']:.3g} ms per step and rank")
-    axes.set_yticks(range(len(top)), [_short(k["name"]) for k in top], fontsize=8)
+    axes.set_yticks(range(len(top)), [_short(k["name"]) for k in top], fontsize=SMALL)
     axes.set_ylim(len(top) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
@@ -118,28 +118,18 @@ def timeline(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame])
         for lane, what, start, end in own[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
             offset, height = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}[lane]
             colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
-            hatch = "" if lane != "communication" or what == "waiting" else "//"
-            axes.barh(
-                i + offset,
-                end - start,
-                left=start,
-                height=height,
-                align="edge",
-                color=colour,
-                hatch=hatch,
-                edgecolor="white",
-                lw=0,
-            )
+            hatch = HATCHES.get(what, "//" if lane == "communication" else "")
+            axes.barh(i + offset, end - start, left=start, height=height, align="edge", **_look(colour, hatch))
             label = f"{what} (program)" if lane == "program" else what
             seen.setdefault(label, (colour, hatch))
     for label, (colour, hatch) in seen.items():
         _key(axes, label, colour, hatch)
-    axes.set_yticks(range(len(rows)), [f"{cell}\nrank {rank}" for cell, rank in rows], fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{cell}\nrank {rank}" for cell, rank in rows], fontsize=SMALL)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("time in the step (ms, under the profiler)")
-    axes.set_title("One step: program above, computing, communication below")
+    axes.set_xlabel("time in step (ms, under the profiler)")
+    axes.set_title("One step: program, computing, communication")
 
 
 CHARTS: dict[str, Callable[[Axes, dict, dict], None]] = {
@@ -149,7 +139,7 @@ CHARTS: dict[str, Callable[[Axes, dict, dict], None]] = {
     "trace-kernels": kernels,
 }
 CAPTIONS = {
-    "trace-timeline": "One traced step of middle length on every rank: what the program does on the host, what is "
+    "trace-timeline": "One traced step of median length on every rank: what the program does on the host, what is "
     "computed by class, which collectives run, and how long they wait for a rank that came later.",
     "trace-communication": "Communication of a step, mean over steps and ranks: the union of all collectives, and the "
     "part beside which nothing is computed. From traces, never from the timed runs.",
@@ -158,6 +148,7 @@ CAPTIONS = {
     "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is "
     "counted in full.",
 }
+COMPARING = ("trace-communication",)  # of one cell it says what the chart of its steps says
 ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
 
 
@@ -172,7 +163,12 @@ def draw_trace(name: str, report: dict[str, Any], spans: dict[str, pd.DataFrame]
 
 def _key(axes: Axes, label: str, colour: str, hatch: str) -> None:
     """An entry of the legend: a bar of no length."""
-    axes.barh(0, 0, color=colour, hatch=hatch, edgecolor="white", label=label)
+    axes.barh(0, 0, label=label, **_look(colour, hatch))
+
+
+def _look(colour: str, hatch: str) -> dict[str, Any]:
+    """A part of a step, hatched in white."""
+    return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 
 def _ok(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -194,9 +190,9 @@ def _unknown(axes: Axes, row: int) -> None:
         va="center",
         transform=axes.get_yaxis_transform(),
         color="0.35",
-        fontsize=9,
+        fontsize=SMALL,
     )
 
 
-def _short(name: str, most: int = 42) -> str:
+def _short(name: str, most: int = 30) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"

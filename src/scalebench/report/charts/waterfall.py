@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import colour, empty, thousands
+from scalebench.report.charts.style import SMALL, bar, colour, empty, thousands
 
 MOST_CELLS = 4  # those with the fewest unknown parts; the table has all
 ROW_INCHES = 0.27
@@ -39,14 +39,16 @@ def waterfall(axes: Axes, entries: list[dict[str, Any]]) -> None:
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0, 1.12 * max(cell["measured_ms"] for cell in cells))
     axes.set_xlabel("time of a step (ms)")
-    axes.set_title("From the ideal step to the measured one")
+    counts = sorted({cell["n"] for cell in cells if cell.get("n")})
+    count = f" (n={'-'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))})" if counts else ""
+    axes.set_title(f"From the ideal to the measured step{count}")
     thousands(axes.xaxis)
 
 
 def _cell(axes: Axes, cell: dict[str, Any], row: int) -> int:
     """Draw one cell from `row` on; returns the row after it."""
     end = cell["ideal_ms"]
-    axes.barh(row, end, height=0.7, color="0.7")
+    axes.barh(row, end, height=0.7, **bar("0.4"))
     _say(axes, end, row, f"{end:.3g}")
     look: dict[str, Any] = {"color": colour(cell["strategy"])}
     rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
@@ -58,10 +60,10 @@ def _cell(axes: Axes, cell: dict[str, Any], row: int) -> int:
         axes.barh(row, ms, left=end, height=0.7, **look)
         _say(axes, max(end, end + ms), row, f"{ms:+.2g}")
         end += ms
-    axes.barh(row + 1, cell["measured_ms"], height=0.7, color=colour(cell["strategy"]), alpha=0.5)
+    axes.barh(row + 1, cell["measured_ms"], height=0.7, **bar(colour(cell["strategy"])))
     _say(axes, cell["measured_ms"], row + 1, f"{cell['measured_ms']:.3g}")
     return row + 2
 
 
 def _say(axes: Axes, x: float, row: int, text: str) -> None:
-    axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8, color="0.25")
+    axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=SMALL, color="0.25")

@@ -68,7 +68,7 @@ def what_if_rows(forecast: Row) -> list[dict[str, str]]:
             "change": row["change"],
             "measured (ms)": number(1e3 * row["measured_s"]),
             "with it (ms)": f"{number(1e3 * row['value_s'])}",
-            "interval (ms)": f"{number(1e3 * row['low_s'])} to {number(1e3 * row['high_s'])}",
+            "interval (ms)": f"[{number(1e3 * row['low_s'])},\u00a0{number(1e3 * row['high_s'])}]",
             "step time": _verdict(row),
         }
         for row in forecast["what_if"]
@@ -89,8 +89,8 @@ def _scored(rows: list[Row]) -> list[Row]:
 def _step(row: Row) -> str:
     low, high = number(1e3 * row["low"]), number(1e3 * row["high"])
     if row["wide"]:
-        return f"{low} to {high} ms a step ({100 * row['level']:.0f} %; too wide for one figure)"
-    return f"{number(1e3 * row['value'])} ms a step ({100 * row['level']:.0f} %: {low} to {high})"
+        return f"{low}-{high} ms a step ({100 * row['level']:.0f} %; too wide for one figure)"
+    return f"{number(1e3 * row['value'])} ms a step ({100 * row['level']:.0f} %: {low}-{high})"
 
 
 def _error(row: Row) -> str:
@@ -100,7 +100,7 @@ def _error(row: Row) -> str:
 def _coverage(coverage: Row) -> list[str]:
     if not coverage["n"]:
         return []
-    bounds = f"{100 * coverage['low']:.0f} to {100 * coverage['high']:.0f} %"
+    bounds = f"{100 * coverage['low']:.0f}-{100 * coverage['high']:.0f} %"
     return [
         f"Over all campaigns of the ledger {coverage['inside']} of {coverage['n']} forecasts were inside "
         f"(Clopper-Pearson {bounds}); {100 * coverage['nominal']:.0f} % was claimed."

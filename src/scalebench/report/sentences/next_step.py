@@ -8,11 +8,14 @@ from scalebench.errors import plural
 from scalebench.report.number_format import duration
 
 Entry = dict[str, Any]  # of scaling_report.json
-SURE = "At least four times out of five"
+POWER = "reliably: at least 4 times in 5"
 
 
-def next_step(report: Entry, group: Entry | None) -> str | None:
-    """One or two sentences; None where runs answer nothing that further ones could settle, or more are on their way.
+Step = tuple[str, str | None]  # what to do, and what to know about it
+
+
+def next_step(report: Entry, group: Entry | None) -> Step | None:
+    """A sentence, with a remark; None where further runs could settle nothing, or more of them are on their way.
 
     `group`: the ranking that is concluded from.
     """
@@ -34,41 +37,44 @@ def next_step(report: Entry, group: Entry | None) -> str | None:
     return _further(report, series["resolve"], min(point["n"] for point in series["runs"].values()))
 
 
-def _quiet(report: Entry, disturbed: list[str]) -> str:
+def _quiet(report: Entry, disturbed: list[str]) -> Step:
     """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance."""
     if len(disturbed) == 1:
         return (
-            f"Next, on a quiet machine: scalebench retry {_file(report)} --cell {disturbed[0]}, then {_command(report)}"
+            f"on a quiet machine, scalebench retry {_file(report)} --cell {disturbed[0]}, then {_command(report)}",
+            None,
         )
     folder = f"results/{report['campaign']}"
     looks = f" and {folder}/looks" if report.get("repeats") else ""
-    return f"Next, on a quiet machine: remove {folder}/runs{looks}, then {_command(report)}"
+    return f"on a quiet machine, remove {folder}/runs{looks}, then {_command(report)}", None
 
 
 def _n_of_question(question: Entry) -> int:
     return question["ratio"]["n"] if question["ratio"] else 0
 
 
-def _further(report: Entry, resolve: Entry | None, n: int) -> str | None:
+def _further(report: Entry, resolve: Entry | None, n: int) -> Step | None:
     """Which repeats settle what, as a line of the campaign file. `n`: repeats so far, of the cell with the fewest."""
     if resolve is None:
         if not 0 < n < FEWEST:
             return None
-        return f'Next: set "repeats: {FEWEST}" in {_file(report)} and {_again(report, n, FEWEST)}'
+        return f'set "repeats: {FEWEST}" in {_file(report)} and {_again(report, n, FEWEST)}', None
     effect = rounded_up(resolve["effect"])
     further = resolve["further"]
     enough = resolve["repeats"]
+    now = rounded_up(resolve["detectable"])
     if enough and enough <= MOST_TIMES * n:
-        return f"{_line(report, effect, n, enough)}. {SURE} that settles a difference of {effect}"
+        return f"to show differences of {effect} reliably instead of {now}, {_line(report, effect, n, enough)}", POWER
     number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
-    named = effect if report.get("question") or report.get("repeats") else f"the margin of {effect}"
-    small = f"{named} is too small to settle here: to be as sure of it takes {number} repeats per cell"
-    now = f"the {n} repeats so far: {rounded_up(resolve['detectable'])}"
+    small = f"{effect}: {number} repeats per cell{_time(report, enough - n) if enough else ''}"
     if further["repeats"] <= n or further["detectable"] >= min(1.0, resolve["detectable"]):
-        return f"Next: nothing that repeats can settle. Differences that show four times out of five, {now}; {small}"
+        text = (
+            f"further repeats are not worth their time: the {n} so far reliably show differences of {now}; for {small}"
+        )
+        return text, POWER
     aim = rounded_up(further["detectable"])
     line = _line(report, aim, n, further["repeats"])
-    return f"{line}. {SURE} that settles a difference of {aim} ({now}); {small}"
+    return f"to show differences of {aim} reliably instead of {now}, {line}. For {small}", POWER
 
 
 def _line(report: Entry, effect: str, n: int, repeats: int) -> str:
@@ -76,18 +82,22 @@ def _line(report: Entry, effect: str, n: int, repeats: int) -> str:
     key = f"repeats: {{resolve: {effect}, at_least: {n}, at_most: {repeats}}}"
     if report.get("repeats"):  # this campaign has spent what it may: a further look would claim too often
         key = key.replace(f"at_least: {n}", f"at_least: {report['repeats']['at_least']}")
-        return f'Next: a campaign in a new file, with "{key}"'
-    return f'Next: set "{key}" in {_file(report)} and {_again(report, n, repeats)}'
+        return f'make a campaign in a new file, with "{key}"'
+    return f'set "{key}" in {_file(report)} and {_again(report, n, repeats)}'
 
 
 def _again(report: Entry, n: int, repeats: int) -> str:
     """The command, and what the further repeats cost."""
-    seconds = report.get("seconds_per_repeat")
     cells = len({point["cell"] for series in report["series"] for point in series["runs"].values()})
     most = "at most " if repeats > FEWEST else ""
-    cost = f"{most}{plural(repeats - n, 'more repeat')} of {plural(cells, 'cell')}"
-    cost += f", about {duration((repeats - n) * seconds, 2)}" if seconds else ""
-    return f"run {_command(report)} again ({cost})"
+    cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
+    return f"run {_command(report)} again: {cost}{_time(report, repeats - n)}"
+
+
+def _time(report: Entry, repeats: int) -> str:
+    """What so many further repeats of all cells take, with a leading separator."""
+    seconds = report.get("seconds_per_repeat")
+    return f", {duration(repeats * seconds, 2)}" if seconds else ""
 
 
 def _command(report: Entry) -> str:

@@ -31,7 +31,7 @@ def ratio_sentence(
         )
     interval = interval_text(low, high, n)
     if low <= 1 <= high:
-        return f"{subject} and {base} cannot be told apart: {number(value)}x the {unit} ({interval})."
+        return f"{subject} cannot be told apart from {base}: {number(value)}x its {unit} ({interval})."
     if value > 1:
         return f"{subject} is {number(value)}x faster than {base} in {unit} ({interval})."
     return f"{subject} is slower than {base}: {number(value)}x its {unit} ({interval})."
@@ -59,23 +59,23 @@ def ab_sentence(comparison: dict[str, Any]) -> str:
     if comparison["status"] != "ok":
         return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
     ratio = ratio_sentence(comparison["b"], comparison["a"], e["ratio"], e["low"], e["high"], f"{e['n']} pairs")
-    noise = f" The mean of {e['n']} A/A pairs stays below {number(100 * e['floor'], 2)} %."
+    noise = f" Noise: the mean of {e['n']} A/A pairs may be off by up to {number(100 * e['floor'], 2)} %."
     if e["claim"]:
         curse = (
             " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
         )
         return f"{name}: {ratio}{noise}{curse if e['overstated'] else ''}"
     if not e["low"] <= 1 <= e["high"]:
-        ratio = f"{ratio[:-1]}, but the effect is within the noise of A/A pairs: nothing is claimed."
+        ratio = f"{ratio[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {ratio}{noise} {_power(e)}"
 
 
 def _power(e: dict[str, Any]) -> str:
     """What so many pairs detect, and how many pairs detect 2 %."""
     low, high = (number(100 * e[f"detectable_{bound}"], 2) for bound in ("low", "high"))
-    text = f"{e['n']} pairs can detect an effect of {low}-{high} % (four times out of five)"
+    text = f"{e['n']} pairs detect an effect of {low}-{high} % 4 times in 5"
     if e["n"] < 6:
-        return f"{text}; how many pairs an effect of 2 % needs can be said from 6 pairs on."
+        return f"{text}; with 6 or more, the number that an effect of 2 % needs can be estimated."
     return f"{text}; an effect of 2 % needs {_pairs(e['pairs_low'], e['pairs_high'])}."
 
 

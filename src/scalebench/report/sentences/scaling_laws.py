@@ -3,6 +3,7 @@
 from typing import Any
 
 from scalebench.report.number_format import number
+from scalebench.report.sentences.ratios import interval_text
 
 LAWS = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"}
 
@@ -20,7 +21,7 @@ def _sentence(series: dict[str, Any]) -> str:
     if fraction["low"] is None:
         interval = "(n=1)"
     else:
-        interval = f"(95 % CI {number(fraction['low'])} to {number(fraction['high'])}, n={fraction['n']})"
+        interval = f"({interval_text(fraction['low'], fraction['high'], fraction['n'])})"
     text = f"{name}: serial fraction {number(fraction['value'])} {interval} by {LAWS[law['law']]}"
     lack = law.get("lack_of_fit")
     if lack:

@@ -30,10 +30,12 @@ def _step(profile: Profile) -> list[str]:
     if wall is None or compute is None or exposed is None:
         return []
     total, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
+    waiting = mean(profile, "exposed_wait_ms")
+    of_it = "" if not waiting else f" ({_ms(waiting)} of it waiting for the last rank)"
     return [
-        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}, idle {_ms(idle)}.",
-        f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: "
-        "nothing is computed meanwhile."
+        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}{of_it}, "
+        f"idle {_ms(idle)}.",
+        f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: no computing hides it."
         if total
         else "There is no communication.",
     ]
@@ -47,7 +49,7 @@ def _collectives(profile: Profile) -> list[str]:
             if c.wait_ms is not None
             else ""
         )
-        + (f"; the slowest link moves {c.bus_gb_per_s:.3g} GB/s meanwhile." if c.bus_gb_per_s else ".")
+        + (f"; bus bandwidth {c.bus_gb_per_s:.3g} GB/s." if c.bus_gb_per_s else ".")
         for name, c in profile.collectives.items()
     ]
 
@@ -57,8 +59,8 @@ def _waiting(profile: Profile) -> list[str]:
     if not slowest or not wall or slowest.caused_ms < LITTLE * wall or slowest.steps_last < OFTEN * slowest.of_steps:
         return []
     return [
-        f"Rank {slowest.rank} comes last in {slowest.steps_last} of {slowest.of_steps} steps; the others wait "
-        f"{_ms(slowest.caused_ms)} for it in each of them."
+        f"Rank {slowest.rank} comes last in {slowest.steps_last} of {slowest.of_steps} steps; "
+        f"the others wait for it, {_ms(slowest.caused_ms)} a step on average."
     ]
 
 
@@ -69,7 +71,7 @@ def _totals(profile: Profile) -> list[str]:
     lines = []
     if profile.communication_share is not None and profile.kernel_time_ms is not None:
         seconds = profile.kernel_time_ms / 1e3
-        lines.append(f"{profile.communication_share:.2%} of {seconds:,.3f} s of kernel time is communication.")
+        lines.append(f"{100 * profile.communication_share:.2f} % of {seconds:,.3f} s of kernel time is communication.")
     lines += [
         f"{name}: {calls:.2f} calls per optimizer step and rank." for name, calls in profile.calls_per_step.items()
     ]
@@ -84,4 +86,4 @@ def _ms(value: float | None) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}"
+    return f"{100 * part / whole:.0f} %"

@@ -8,6 +8,7 @@ from scalebench.errors import plural
 from scalebench.report.number_format import number
 
 Entry = dict[str, Any]  # of scaling_report.json
+MOST_NAMED = 2  # cells that the verdict names; of more, their number
 
 
 def verdict_on(report: Entry, group: Entry | None, comparisons: list[Entry]) -> tuple[str, bool]:
@@ -70,11 +71,13 @@ def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
         return f"No clear winner yet: {devices(group['devices'])} are not shown to beat one", False
     if advice["why"] == "disturbed":
         return "No clear winner yet: the runs were disturbed", False
-    first = group["cells"][0]["cell"]
-    against = single_device_ratio(report, first)
+    first, *others = comparable(group)
+    equals = [entry["cell"] for entry in others if entry["relative_to_fastest"]["high"] >= 1]
+    named = " and ".join(equals) if len(equals) <= MOST_NAMED else f"{len(equals)} other cells"
+    against = single_device_ratio(report, first["cell"])
     if against and against["low"] is not None and against["low"] > 1:
-        return f"{first} pays off: {number(against['value'])}x one device. No clear winner among the cells yet", False
-    return "No clear winner yet", False
+        return f"{first['cell']} pays off: {number(against['value'])}x one device; {named} may be as fast", False
+    return f"No clear winner yet: {first['cell']} measured highest; {named} may be as fast", False
 
 
 def _verdict_on_series(series: Entry) -> tuple[str, bool]:

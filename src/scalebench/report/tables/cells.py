@@ -12,7 +12,10 @@ from scalebench.report.tables.latex import latex
 
 
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
-    """One row per cell, in the order of the campaign: plain numbers; value, low and high in separate columns."""
+    """One row per cell: by the number of devices, of one size the fastest first, those without numbers last.
+
+    Plain numbers; value, low and high in separate columns.
+    """
     scaling = {run["cell"]: (series, run) for series in report["series"] for run in series["runs"].values()}
     entries = {entry["cell"]: entry for group in report["ranking"] for entry in group["cells"]}
     fastest = {group["cells"][0]["cell"] for group in report["ranking"] if len(group["cells"]) > 1}
@@ -34,7 +37,11 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
         row["incomparable"] = ", ".join(run.get("incomparable", []))
         row["best_single_incomparable"] = ", ".join(run.get("best_single_incomparable", []))
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(sorted(rows, key=_by_size_and_rate))
+
+
+def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
+    return row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)
 
 
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -49,6 +56,7 @@ def _human(row: dict[str, Any]) -> dict[str, str]:
     text = {name: _word(row[name]) for name in HUMAN}
     text |= {name: number(_times(row[name], factor)) if n else "–" for name, factor in PLAIN.items()}
     text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
+    text["letters"] = text["letters"] or "–"
     text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
     if n:
         return text | _measured(row)

@@ -102,15 +102,18 @@ DEFINITIONS = {
     "samples_per_s": "all samples over all time of the timed windows",
     "n": "measured runs, each a fresh start",
     "letters": "of the cells of one size, those that share a letter cannot be told apart, with 95 % for all pairs "
-    "together; none below 3 repeats",
-    "relative_to_fastest": "tokens/s over that of the fastest cell of the same size; intervals of all pairs of that "
-    "size hold together with 95 %",
-    "speedup": "tokens/s over that of the same series at its smallest number of devices; interval paired "
-    "by repeat, Welch's where repeats do not match",
+    "together; none for fewer than 3 repeats",
+    "relative_to_fastest": "tokens/s over that of the fastest cell of the same size; simultaneous 95 % "
+    "intervals of all pairs of that size",
+    "speedup": "tokens/s of the timed window over that of the same series at its smallest number of devices; interval "
+    "paired by repeat, Welch's where repeats do not match",
     "scaling_efficiency": "speed-up over the ratio of the numbers of devices",
-    "speedup_vs_best_single": "tokens/s over that of the fastest comparable cell with one device; intervals of all "
-    "cells of one size hold together with 95 %, none below 3 repeats; of a single cell paired by repeat",
-    "speedup_by_job_wall_time": "wall time of the baseline's whole job over that of this one",
+    "speedup_vs_best_single": "tokens/s over that of the fastest cell with one device that does the same work (batch, "
+    "model, data) with the same settings, strategy apart; simultaneous 95 % intervals of all cells of one size, none "
+    "for fewer than 3 repeats; of a single cell paired by repeat",
+    "speedup_by_job_wall_time": "wall time of the baseline's whole job over that of this one: from the "
+    "launcher's start to the last result, with start-up, warm-up and validation",
+    "rating": "in words where the efficiency's whole interval is: low below 0.7, excellent from 0.85",
     "karp_flatt": "serial fraction (1/S - 1/N) / (1 - 1/N) that a speed-up S on N devices stands for",
     "tokens_per_sec_global": "all tokens over all time of the timed windows of a cell's runs",
     "tokens_per_s_per_device": "tokens/s over the number of devices",
@@ -119,7 +122,7 @@ DEFINITIONS = {
     "accuracy": "mean over runs of the part of the validation samples that is classified correctly",
     "time_to_loss_s": "seconds in the window until the smoothed training loss falls to the target loss",
     "step_time_p50_s": "median over the steps of all runs, each step that of its slowest rank",
-    "step_time_p95_s": "95 % quantile over the steps of all runs; none below 20 steps",
+    "step_time_p95_s": "95 % quantile over the steps of all runs; none for fewer than 20 steps",
     "state_bytes": "weights, gradients and optimizer state on the fullest device, largest over runs",
     "state_bytes_predicted": "the same by the model of the ZeRO paper",
     "max_cuda_mem_allocated_bytes": "peak of the memory allocated on the fullest device, largest over runs",

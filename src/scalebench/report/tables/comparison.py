@@ -1,5 +1,6 @@
 """The table of A/B comparisons as CSV, Markdown and LaTeX."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from scalebench.report.tables.latex import latex
 NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
 NOTES = (
     "A pair is two runs one after the other on the same devices, in random order; the interval is over pairs. "
-    "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show four times "
-    "out of five, as a range, because the spread is only estimated."
+    "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show 4 times "
+    "in 5, as a range, because the spread is only estimated."
 )
 
 
@@ -31,7 +32,7 @@ def _row(comparison: dict[str, Any]) -> dict[str, str]:
             "B / A, tokens/s [95 %]": f"{number(estimate['ratio'], 4)} [{low},\u00a0{high}]",
             "pairs": str(estimate["n"]),
             "A / A, noise (%)": number(100 * estimate["floor"], 2),
-            "detectable (%)": "–".join(number(100 * estimate[f"detectable_{b}"], 2) for b in ("low", "high")),
+            "detectable (%)": "-".join(number(100 * estimate[f"detectable_{b}"], 2) for b in ("low", "high")),
             "claim": estimate["claim"] or "none",
         }
     else:
@@ -43,6 +44,18 @@ def _row(comparison: dict[str, Any]) -> dict[str, str]:
             "claim": "–",
         }
     return row | {"findings": " ".join(sorted(comparison["findings"]))}
+
+
+def pair_rows(comparisons: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """The ratio of each pair, in the order in which they ran: of B over A, and of A over A."""
+    rows = []
+    for comparison in comparisons:
+        estimate = comparison["estimate"] or {}
+        for ratio, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")):
+            values = ", ".join(number(value, 4) for value in estimate.get(key, ()))
+            if values:
+                rows.append({"comparison": comparison["name"], "ratio": ratio, "of each pair": values})
+    return rows
 
 
 def write_comparison(report: dict[str, Any], folder: Path) -> None:

@@ -25,7 +25,7 @@ def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
             {
                 "cell": row["cell"],
                 "forecast (ms)": number(1e3 * row["value"]) if known and not row["wide"] else "–",
-                "interval (ms)": f"{number(1e3 * row['low'])} to {number(1e3 * row['high'])}" if known else "–",
+                "interval (ms)": f"[{number(1e3 * row['low'])},\u00a0{number(1e3 * row['high'])}]" if known else "–",
                 "level": f"{100 * row['level']:.0f} %" if known else "–",
                 "measured (ms)": "–" if row["measured_s"] is None else number(1e3 * row["measured_s"]),
                 "inside": inside,

@@ -22,8 +22,8 @@ QUANTITIES = {
 }
 NOTES = (
     "Rating: an efficiency below 0.7 is low, from 0.85 excellent, where the whole interval says so. Wall time of the "
-    "job: from the launcher's start to the last result, start-up and warm-up with it. Karp-Flatt: the serial fraction "
-    "that one speed-up stands for."
+    "job: from the launcher's start to the last result, including start-up and warm-up. Karp-Flatt: the serial "
+    "fraction that one speed-up stands for."
 )
 
 

@@ -8,10 +8,11 @@ from scalebench.report.number_format import estimate, number
 PARTS = {
     "step": "wall_ms",
     "computing": "compute_ms",
-    "communication": "communication_ms",
-    "exposed": "exposed_ms",
-    "of it waiting": "wait_ms",
+    "exposed communication": "exposed_ms",
+    "exposed waiting": "exposed_wait_ms",
     "idle": "idle_ms",
+    "all communication": "communication_ms",
+    "all waiting": "wait_ms",
 }
 
 
@@ -21,7 +22,7 @@ def trace_rows(report: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _row(trace: dict[str, Any]) -> dict[str, str]:
-    times = {f"{name} (ms)": "unknown" if trace[key] is None else number(trace[key]) for name, key in PARTS.items()}
+    times = {f"{name} (ms)": "unknown" if trace.get(key) is None else number(trace[key]) for name, key in PARTS.items()}
     overhead = estimate(trace["overhead"]) if trace["overhead"] else "unknown"
     row = {"cell": trace["cell"], "traced with": trace["tool"], "steps": str(trace["steps"] or "unknown")}
     return row | times | {"traced / untraced": overhead, "file": trace["file"]}

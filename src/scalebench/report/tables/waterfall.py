@@ -31,7 +31,7 @@ def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
         row = {"cell": cell["cell"], "scaling": cell["kind"], "ideal (ms)": number(cell["ideal_ms"])}
         row |= {part["name"]: number(part["ms"]) for part in cell["parts"]}
         row |= {"unexplained": number(cell["unexplained_ms"]), "measured (ms)": number(cell["measured_ms"])}
-        row["compute / communication"] = number(cell["compute_to_communication"])
+        row["compute / transfer"] = number(cell["compute_to_communication"])
         rows.append(row)
     return pd.DataFrame(rows).fillna("–")
 

@@ -27,6 +27,17 @@ for (const table of document.querySelectorAll("table.data")) {
     });
   });
 }
+// A line above every table that goes on beside its box, and is not wholly in view.
+for (const box of document.querySelectorAll(".wide")) {
+  const hint = document.createElement("p");
+  hint.className = "scrolls";
+  hint.textContent = "more columns: scroll sideways →";
+  box.before(hint);
+  const show = () => (hint.hidden = box.scrollWidth <= box.clientWidth + 1);
+  show();
+  new ResizeObserver(show).observe(box);
+  new ResizeObserver(show).observe(box.firstElementChild);
+}
 const dialog = document.getElementById("why"),
   list = dialog.querySelector("dl");
 document.addEventListener("click", (event) => {
@@ -59,5 +70,5 @@ dialog.addEventListener("click", (event) => {
   if (event.target === dialog) dialog.close();
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && location.hash.startsWith("#chart-")) location.hash = "#charts";
+  if (event.key === "Escape") document.querySelector("figure:target .close")?.click();
 });

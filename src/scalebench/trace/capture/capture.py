@@ -19,6 +19,7 @@ from scalebench.files import scrub, sha256_of, write_json
 from scalebench.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
 from scalebench.launch.device_lock import device_lock, devices_of
 from scalebench.launch.failure import failure
+from scalebench.launch.local import may_fork
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices
 from scalebench.machine.provenance import provenance
@@ -128,7 +129,10 @@ def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, varia
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scalebench.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
-    outcome = run_ranks(request, log, PROGRAM, nodes, request.cell.work.warmup_steps, under=under, variables=variables)
+    # As the timed runs of the cell: the ranks of what is traced must not differ from theirs.
+    forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
+    warmup_steps = request.cell.work.warmup_steps
+    outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
     traced = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
     if (attempt / RANK_RESULT).exists() and traced:
         return None

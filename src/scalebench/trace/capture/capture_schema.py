@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from scalebench.errors import UserError
-from scalebench.files import sha256_of
+from scalebench.errors import UserError, first_fault
+from scalebench.files import read_regular, sha256_of
 from scalebench.record.run import CAPTURE
 from scalebench.trace.profile_schema import Part
 
@@ -52,11 +52,11 @@ def read_capture(folder: Path) -> Captured:
     """The capture in `folder`. Raises UserError where there is none, or its files are not those that it describes."""
     path = folder / CAPTURE
     try:
-        captured = Captured.model_validate_json(path.read_text())
+        captured = Captured.model_validate_json(read_regular(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no capture in this folder") from None
     except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a capture of schema 1.0: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not a capture of schema 1.0: {first_fault(error)}") from None
     for name, sha256 in captured.files.items():
         raw = folder / RAW / name
         if not raw.is_file():

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, path_fault
 
 # NCCL 2.8 to 2.27, `NCCL_DEBUG=INFO` with the subsystems INIT,ENV,GRAPH,NET.
 VERSION = re.compile(r"NCCL version (\S+)")
@@ -97,6 +97,9 @@ READERS = {
 }
 
 
+ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-smi topo -m or of ibstat"
+
+
 def read_interconnect(path: Path) -> tuple[str, Any]:
     """Which of the four a file is, and what it says. Raises UserError where it is none of them."""
     text = _text(path)
@@ -104,8 +107,12 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
         kind = "nccl topology"
     elif "NCCL" in text:
         kind = "nccl log"
+    elif re.search(r"^CA '", text, re.MULTILINE):
+        kind = "ibstat"
+    elif re.search(r"^\s*GPU0", text, re.MULTILINE):
+        kind = "nvidia-smi topo"
     else:
-        kind = "ibstat" if re.search(r"^CA '", text, re.MULTILINE) else "nvidia-smi topo"
+        raise UserError(f"{path}: says nothing of links; allowed: {ALLOWED}")
     return kind, READERS[kind](path)
 
 
@@ -128,10 +135,9 @@ def _link(cell: str) -> str:
 
 
 def _text(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, IsADirectoryError):
-        raise UserError(f"{path}: no such file") from None
+    if not path.is_file():
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+    text = path.read_text(encoding="utf-8", errors="replace")
     if not text.strip():
-        raise UserError(f"{path}: the file is empty")
+        raise UserError(f"{path}: the file is empty; allowed: {ALLOWED}")
     return text

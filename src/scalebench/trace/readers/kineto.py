@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _load(path: Path) -> dict[str, Any]:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
         data = json.loads(text)
-    except (ValueError, EOFError, OSError, gzip.BadGzipFile) as error:
+    except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
         cause = "it is empty" if path.exists() and not path.stat().st_size else f"it is cut off or damaged ({error})"
         raise UserError(f"{path}: not a trace of torch's profiler: {cause}; capture it again") from None
     if not isinstance(data, dict) or not isinstance(data.get("traceEvents"), list):

@@ -147,7 +147,7 @@ def _guess(head: str) -> str:
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
     """What text reports give of a Profile. `ranks`: processes in them; `steps`: the run's optimizer steps."""
     reports = {path: read_text(path) for path in dict.fromkeys(paths)}
-    tables = [r[KERNELS] for r in reports.values() if KERNELS in r]
+    tables = [r[KERNELS] for r in reports.values() if KERNELS in r and len(r[KERNELS])]
     fields: dict[str, Any] = {"tool": "nsys stats", "ranks_from": "nothing: a text names no processes"}
     per_file = {
         p.name: {"nvtx_top5": _top5("nvtx", r.get(RANGES)), "osrt_top5": _top5("osrt", r.get(OSRT))}

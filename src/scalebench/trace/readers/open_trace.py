@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, first_fault, nearest_path, path_fault
+from scalebench.record.run import CAPTURE
 from scalebench.trace.events import Trace, joined
 from scalebench.trace.readers.kineto import read_kineto
 from scalebench.trace.readers.nsys_sqlite import read_sqlite
@@ -20,14 +21,23 @@ def read_trace(paths: list[Path]) -> Trace:
             raise UserError(f"{path}: a text report has no single events; it is summarised by itself")
         read = read_sqlite if kind == "sqlite" else read_kineto
         after = max((rank for t in traces for rank in t.ranks), default=-1) + 1
-        traces.append(read(path, after))
+        try:
+            traces.append(read(path, after))
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+            raise UserError(f"{path}: not a whole trace: {first_fault(error)}; capture or export it again") from None
     return joined(traces)
 
 
 def kind_of(path: Path) -> str:
     """sqlite, kineto or text. Raises UserError for anything else."""
-    if path.is_dir() or not path.exists():
-        raise UserError(f"{path}: no such file; {ALLOWED}")
+    if not path.exists() and not path.is_symlink():
+        raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
+    if fault := path_fault(path):
+        raise UserError(f"{path}{fault}; {ALLOWED}")
+    if (path / CAPTURE).is_file():
+        raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")
+    if path.is_dir():
+        raise UserError(f"{path}: a folder without a capture, which is results/<campaign>/traces/<cell>; {ALLOWED}")
     with path.open("rb") as file:
         head = file.read(4096)
     if not head:

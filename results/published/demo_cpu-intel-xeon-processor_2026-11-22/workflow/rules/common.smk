@@ -17,7 +17,7 @@ def or_exit(function, *arguments):
     try:
         return function(*arguments)
     except UserError as error:
-        print(f"\n{error}\n", file=sys.stderr)
+        print(f"\n{printable(str(error), besides=chr(10))}\n", file=sys.stderr)
         sys.exit(2)
 
 
@@ -52,20 +52,25 @@ def frontier_of_cell(wildcards):
     return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
 
 
+def files_of_runs(loaded, repeats, names):
+    """What stands for the first `repeats` of all cells: files of each run, or the records of jobs of several runs."""
+    if loaded.shared_jobs:
+        return [str(record) for record in loaded.records(RESULTS, repeats)]
+    return [f"{folder}/{name}" for folder in loaded.runs(RESULTS, repeats) for name in names]
+
+
 def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
 
     def files(wildcards):
-        folders = of_campaign(wildcards).runs(RESULTS, enough_repeats(wildcards))
-        return [f"{folder}/{name}" for folder in folders for name in names]
+        return files_of_runs(of_campaign(wildcards), enough_repeats(wildcards), names)
 
     return files
 
 
 def first_runs(wildcards):
     """The runs that a look is taken at."""
-    folders = of_campaign(wildcards).runs(RESULTS, int(wildcards.repeats))
-    return [f"{folder}/training_metrics.json" for folder in folders]
+    return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
 
 
 @inspected_once
@@ -88,6 +93,17 @@ def trace_files(wildcards, *names):
 SITE = or_exit(Site.of, config)
 # `--config anonymous=true`: pages and papers without names of hosts.
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
+
+
+def fork_short_stages():
+    """Let the jobs of this workflow find a `scalebench` whose short stages are forked from one process."""
+    if stage_server.VARIABLE in os.environ:  # of a workflow around this one
+        return
+    with contextlib.suppress(OSError):  # without it each stage imports its libraries itself
+        server = stage_server.StageServer()
+        os.environ[stage_server.VARIABLE] = str(server.folder)
+        os.environ["PATH"] = f"{server.folder}{os.pathsep}{os.environ['PATH']}"
+        atexit.register(server.close)
 
 
 @lru_cache
@@ -134,6 +150,33 @@ def _job_of_run(campaign, cell):
     return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
 
 
+NOTES = Path(".snakemake")  # what Snakemake remembers of each file
+REMEDY_OF_NOTES = f"the files in {NOTES}/log may be deleted; or move {NOTES} to a larger disk and let it be a link"
+
+
+def say_full_disk():
+    """Print it where it is so: a job that failed may have been unable to write its log, and Snakemake its notes.
+
+    Of those it says no more than that it cannot write them.
+    """
+    if RESULTS.is_dir() and disk_is_full(RESULTS):
+        print(f"\n{full_disk_text(RESULTS)}\n", file=sys.stderr)
+    elif NOTES.is_dir() and disk_is_full(NOTES):
+        print(f"\n{full_disk_text(NOTES, REMEDY_OF_NOTES)}\n", file=sys.stderr)
+
+
+def stop_on_full_disk():
+    """End before anything is begun where Snakemake could not even note that it has: it would, with a traceback.
+
+    Said at the end where the disk fills up meanwhile, as onerror is not reached then.
+    """
+    logging.raiseExceptions = False  # a log that cannot be written stops nobody
+    if NOTES.is_dir() and disk_is_full(NOTES):
+        say_full_disk()
+        sys.exit(1)
+    atexit.register(say_full_disk)
+
+
 def say_failed_runs():
     """Print the failed runs of the campaigns that were asked for; the exit code that tells of them, or 0."""
     targets = [word for word in sys.argv[1:] if word.startswith("results/")] or ["results/demo/report.html"]
@@ -147,9 +190,11 @@ CONCLUSION = re.compile(r"results/([^/]+)/(?:[^/]+|(?:tables|charts)/[^/]+)")  #
 
 
 def demanded():
-    """The targets below results/ on the command line; without any target, the default one."""
-    targets = sorted(command_line().targets)
-    return [target for target in targets if target.startswith("results")] if targets else ["results/demo/report.html"]
+    """The targets on the command line that are files; without any target, the default one."""
+    if not command_line().targets:
+        return ["results/demo/report.html"]
+    names = {rule.name for rule in workflow.rules}
+    return sorted(target.removeprefix("./") for target in command_line().targets if target not in names)
 
 
 def demand_lost(targets):
@@ -159,18 +204,21 @@ def demand_lost(targets):
     than before: without that, Snakemake takes the look for an intermediate file that nothing needs.
     """
     campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
-    lost, unlooked = [], []
+    lost, forced, records, of_records = [], [], [], []
     for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
         lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
+        for record, missing in records_without_runs(loaded, RESULTS).items():
+            records.append(str(record))
+            of_records += missing
         table = RESULTS / loaded.name / "runs.csv"
         if loaded.look_is_due(RESULTS) and table.is_file():
-            unlooked.append(str(table))
-    added = [str(path) for path in lost if str(path) not in targets]
-    forced = sorted(set(unlooked) - set(command_line().forcerun))
+            forced.append(str(table))
+    forced += records
+    added = [path for path in [*map(str, lost), *records] if path not in targets]
     if added:
-        print(lost_text(lost), file=sys.stderr, flush=True)
-    if added or forced:
+        print(lost_text([*lost, *of_records]), file=sys.stderr, flush=True)
+    if added or set(forced) - set(command_line().forcerun):
         every = sorted({*targets, *command_line().targets})
         options = [word for word in sys.argv[1:] if word not in ("--", *every)]
-        options += ["--forcerun", *unlooked] if unlooked else []
+        options += ["--forcerun", *forced] if forced else []
         os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

@@ -1,0 +1,166 @@
+"""Short stages of a workflow in processes forked from one that has imported their libraries.
+
+`python -P -m scalebench.launch.stage_server SOCKET_FD LIBRARIES`, libraries as a JSON list; it ends with its standard
+input.
+
+A chart is drawn in a fifth of the time that importing pandas and matplotlib takes, and a report has two dozen of them.
+Nothing is imported before the first stage is asked for, so that nothing happens beside a measured run; and nothing of
+scalebench before a fork, so that each stage reads the code as it is then. What measures is never made here.
+"""
+
+import _thread
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalebench.launch.stage_client import HEADER
+
+VARIABLE = (
+    "SCALEBENCH_STAGE_SERVER"  # the folder of the server that stages are asked of, for workflows inside of others
+)
+LIBRARIES = (
+    *("numpy", "pandas", "scipy.optimize", "scipy.special", "scipy.stats", "matplotlib.figure", "matplotlib.ticker"),
+    *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "jinja2", "pydantic", "ruamel.yaml"),
+    *("tabulate", "psutil", "yaml"),
+)
+STAGES = (
+    *("collect", "findings", "look", "analyse", "waterfall", "table", "chart", "loss_chart", "report", "comparison"),
+    *("trace_summary", "trace_report", "trace_chart", "forecast_report"),
+)
+
+
+class StageServer:
+    """The process that forks stages. `folder` holds a `scalebench` that asks it, for the front of PATH.
+
+    It ends, and `folder` with it, when the process that started it ends.
+    """
+
+    def __init__(self, libraries: Sequence[str] = LIBRARIES, stages: Sequence[str] = STAGES) -> None:
+        """Raises OSError where no socket can be made in the folder for temporary files."""
+        self.folder = Path(tempfile.mkdtemp(prefix="scalebench-"))
+        address = str(self.folder / "socket")
+        client = [sys.executable, "-IS", str(Path(__file__).with_name("stage_client.py")), address]
+        client += [str(Path(sys.executable).parent / "scalebench"), ",".join(stages)]
+        command = self.folder / "scalebench"
+        with socket.socket(socket.AF_UNIX) as listener:
+            try:
+                listener.bind(address)
+                listener.listen()
+                command.write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n')
+                command.chmod(0o755)
+            except OSError:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+            words = [str(listener.fileno()), json.dumps(list(libraries)), str(self.folder)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "scalebench.launch.stage_server", *words],
+                # One thread of the libraries for linear algebra: a process with more cannot be forked safely.
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.PIPE,
+                pass_fds=[listener.fileno()],
+            )
+
+    def close(self) -> None:
+        """End the server."""
+        assert self._process.stdin is not None  # a pipe, above
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def serve(listener: socket.socket, libraries: Sequence[str]) -> None:
+    """Fork a stage for each connection to `listener`, until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # stages get it themselves; the server ends with the workflow
+    imported = False
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        with contextlib.suppress(ChildProcessError):  # a stage tells its client how it ended
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if sys.stdin in ready:
+            return
+        if not imported:
+            for library in libraries:
+                importlib.import_module(library)
+            gc.collect()
+            gc.freeze()  # a stage's collector need not look at, and thereby copy, what it shares with the server
+            imported = True
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _become_stage(connection)
+        connection.close()
+
+
+def _become_stage(connection: socket.socket) -> None:
+    """In the child: run the command that the client asks for, as a process of its own would. Never returns."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    words, folder, environment = _receive(connection)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scalebench"]:
+        del sys.modules[name]  # this file's own package: the caller's checkout may be another one
+    sys.path[:0] = [place for place in environment.get("PYTHONPATH", "").split(os.pathsep) if place]
+    sys.argv = ["scalebench", *words]
+    over = threading.Event()
+    threading.Thread(target=_end_with, args=(connection, over), daemon=True).start()
+    code = 1
+    try:
+        runpy.run_module("scalebench", run_name="__main__")
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    over.set()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    with contextlib.suppress(OSError):  # a client that was killed needs no answer
+        connection.sendall(bytes([code]))
+    os._exit(code)
+
+
+def _receive(connection: socket.socket) -> tuple[list[str], str, dict[str, str]]:
+    """The words, folder and environment of a request; the client's standard streams become those of this process."""
+    header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 3)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    size, data = HEADER.unpack(header)[0], b""
+    while len(data) < size:
+        data += connection.recv(size - len(data))
+    words, folder, environment = json.loads(data)
+    return words, folder, environment
+
+
+def _end_with(connection: socket.socket, over: threading.Event) -> None:
+    """Interrupt the stage when its client is gone: a workflow that is stopped ends its clients."""
+    with contextlib.suppress(OSError):
+        connection.recv(1)  # the client sends nothing more
+    if not over.is_set():
+        _thread.interrupt_main()
+
+
+if __name__ == "__main__":
+    try:
+        serve(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]))
+    finally:
+        shutil.rmtree(sys.argv[3], ignore_errors=True)

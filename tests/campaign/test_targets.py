@@ -1,0 +1,53 @@
+"""Targets on Snakemake's command line that no rule makes: the nearest file that one makes."""
+
+import pytest
+
+from scalebench.campaign import loaded
+from scalebench.campaign.targets import check_targets
+from scalebench.errors import UserError
+
+PATTERNS = ["results/{campaign}/report.html", "results/{campaign}/report.pdf", "results/{campaign}/charts/{chart}.svg"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    folder = tmp_path / "config/campaigns"
+    folder.mkdir(parents=True)
+    (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs}\n")
+    (folder / "mine.yaml").write_text("title: x\nvary: {geometry: [1x1, 1x2]}\n")
+    monkeypatch.chdir(tmp_path)
+    loaded.load_named.cache_clear()
+    loaded._corpora.cache_clear()
+    yield tmp_path
+    loaded.load_named.cache_clear()
+    loaded._corpora.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("target", "part"),
+    [
+        ("mine", 'Did you mean "results/mine/report.html"?'),
+        ("config/campaigns/mine.yaml", 'Did you mean "results/mine/report.html"?'),
+        ("report.html", "Targets are files such as results/NAME/report.html; campaigns: mine"),
+        ("result/mine/report.html", 'Did you mean "results/mine/report.html"?'),
+        ("{cwd}/results/mine/report.html", 'Did you mean "results/mine/report.html"?'),
+        ("results/mine/", 'Did you mean "results/mine/report.html"?'),
+        ("results/mine/runs/ddp-n1x2", 'Did you mean "results/mine/runs/ddp-n1x2/rep1/training_metrics.json"?'),
+        ("results/mine/report", 'Did you mean "results/mine/report.html"?'),
+        ("results/mine.html", 'Did you mean "results/mine/report.html"?'),
+        ("results/report.html", "the campaign is missing: results/NAME/report.html"),
+        ("results/mine/reprot.pdf", 'Did you mean "results/mine/report.pdf"?'),
+        ("results/mine/charts/speed_up.svg", 'Did you mean "results/mine/charts/speedup.svg"?'),
+        ("results/index.htm", "scalebench index writes it"),
+        ("results/mein/report.html", 'Did you mean "mine"? (results/mine/report.html)'),
+        ("results/mine/runs/ddp-n1x2/rep0/steps.csv", "plans repeats 1 to 3"),
+    ],
+)
+def test_the_nearest_target_is_said(place, target, part):
+    with pytest.raises(UserError) as error:
+        check_targets({target.format(cwd=place): False}, PATTERNS, {"chart": ["speedup", "memory"]})
+    assert part in str(error.value)
+
+
+def test_what_a_rule_makes_is_let_through(place):
+    check_targets({"results/mine/report.html": True, "elsewhere/x.txt": True}, PATTERNS, {})

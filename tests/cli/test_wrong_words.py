@@ -1,0 +1,165 @@
+"""Wrong commands, paths and files on the command line: one message with what is meant, and nothing is written."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import scalebench
+from synthetic import cells, write_run
+
+COMMANDS = [
+    (["validate", "x.yaml"], '"scalebench campaign validate"'),
+    (["show", "x.yaml"], '"scalebench campaign show"'),
+    (["check", "mine"], '"scalebench corpus check"'),
+    (["list"], '"scalebench corpus list"'),
+    (["diff", "a", "b"], '"scalebench compare" or "scalebench trace diff"'),
+    (["train", "x.yaml"], '"scalebench stage train"'),
+    (["run", "x.yaml"], '"snakemake --cores 2 results/<campaign>/report.html"'),
+    (["report", "results/demo"], '"snakemake --cores 2 results/<campaign>/report.html"'),
+    (["version"], '"scalebench --version"'),
+    (["help"], '"scalebench --help"'),
+    (["auditt"], 'Did you mean "audit"?'),
+    ([], "a command is missing; allowed: campaign, corpus"),
+    (["campaign"], "a command is missing; allowed: validate, show, schema"),
+    (["campaign", "lint", "x.yaml"], '"scalebench campaign validate"'),
+    (["campaign", "config/x.yaml"], "A command comes first: scalebench campaign validate config/x.yaml."),
+    (["results/demo"], "A command comes first: scalebench audit results/demo."),
+    (["--verison"], '"--verison" is not expected. Did you mean "--version"?'),
+    (["trace", "show", "results/demo"], '"scalebench trace summary"'),
+    (["why", "results/demo"], "required: FIGURE. Example: scalebench why results/demo"),
+]
+
+
+@pytest.mark.parametrize(("words", "part"), COMMANDS)
+def test_a_wrong_command_is_answered_with_the_one_that_is_meant(tmp_path, words, part):
+    done = scalebench(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert part in done.stderr
+
+
+def test_words_of_a_code_may_be_apart(tmp_path):
+    assert scalebench("explain", "machine", "busy", cwd=tmp_path).stdout.startswith("## machine-busy")
+    assert 'Did you mean "machine-busy"?' in scalebench("explain", "machine", "bussy", cwd=tmp_path).stderr
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with the results of one campaign, two runs of a cell."""
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "config").mkdir()
+    cell = cells()[0]
+    for repeat in (1, 2):
+        write_run(folder / "results/demo/runs", cell, repeat, seed=1)
+    (folder / "empty").mkdir()
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    return folder
+
+
+PATHS = [
+    (["audit", "resluts/demo"], 'no such file or folder. Did you mean "results/demo"?'),
+    (["audit", "nowhere"], "no such file or folder. In .: config, empty"),
+    (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
+    (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),
+    (["compare", "results/demo", "empty"], "empty: no result below that states how fast it was"),
+    (["verify", "results/dmo"], 'no such file or folder; give results/<campaign>. Did you mean "results/demo"?'),
+    (["verify", "results"], "Results there: results/demo"),
+    (["verify", "results/demo/runs/ddp-n1x1/rep1"], 'Did you mean "results/demo"?'),
+    (["verify", "config/campaigns/demo.yaml"], 'Did you mean "results/demo"?'),
+    (["index", "nowhere"], "nowhere: no such folder"),
+    (["index", "picture.png"], "picture.png: is not a folder"),
+    (["trace", "summary", "results/dmo"], "no such file; allowed: .sqlite (nsys export)"),
+    (["trace", "summary", "results/demo"], "a folder without a capture"),
+    (["trace", "diff", "results/demo/runs", "results/demo/runs"], "no trace in this folder"),
+    (["publish", "results/demo", "--author", "J", "--out", "picture.png"], '"picture.png" is a file'),
+    (["why", "results/demo", "tokens_per_s"], "Figures: cells/ddp-n1x1/tokens_per_s"),
+    (["why", "results/demo", "cells/ddp-n1x1/speed"], "scaling_report.json: no such file; build it with: snakemake"),
+    (["audit", "results/demo", "--html", "results"], '"results" is a folder; give the name of a file in it'),
+    (["audit", "results/demo", "--html", "resluts/x.html"], 'no folder "resluts". Did you mean "results"?'),
+    (["gate", "results/demo", "--baseline", *["results/demo"] * 3], "results/demo is given twice"),
+    (["gate", "--history", *["results/demo"] * 5], "results/demo is given twice"),
+    (["audit", "https://example.org/x"], "is an address; download it"),
+    (["audit", "x" * 300], "has a name of more than 255 bytes"),
+    (["plan", "x.yaml", "--price", "2,50"], "Write 2.5."),
+    (["plan", "x.yaml", "--price", "2", "--price", "3"], "argument --price: is given twice"),
+    (["plan", "x.yaml", "--currency", "euros"], "Write EUR."),
+    (["plan", "x.yaml", "--price-date", "1.12.2026"], "Write 2026-12-01."),
+    (["sweep", "x.yaml", "--link", "400Gb/s"], "Write 50: 8 Gb are 1 GB."),
+    (["frontier", "x.yaml", "ddp", "--limit", "4"], "Write 4GB."),
+    (["frontier", "x.yaml", "--cell", "ddp-n1x2"], '"--cell" is no option here: give the cell alone.'),
+    (["index", "results", "--json"], '"--json" is not expected.'),
+    (["verify", "results/demo", "more"], '"more" is one word too many; scalebench verify takes RESULTS.'),
+    (["compare", "a", "b", "--vary"], "argument --vary: needs a value, FIELD: what is meant to differ"),
+    (["audit", "results/demo", "--json=yes"], "argument --json: takes no value"),
+    (["campaign", "show", "x.yaml", "--results", "resluts"], 'Did you mean "results"?'),
+]
+
+
+@pytest.mark.parametrize(("words", "part"), PATHS)
+def test_a_wrong_path_is_answered_with_what_is_there(place, words, part):
+    before = sorted(place.rglob("*"))
+    done = scalebench(*words, cwd=place)
+    assert done.returncode == 2, done
+    assert part in done.stderr, done.stderr
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_copy_of_results_is_no_session_of_its_own(place, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(place / "results/demo", tmp_path / name)
+    done = scalebench("gate", place / "results/demo", "--baseline", "a", "b", "a", cwd=tmp_path)
+    assert "has the same runs as" in done.stderr
+
+
+def steps_cut(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x1/rep1/steps.csv"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def column_renamed(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x1/rep1/steps.csv"
+    path.write_text(path.read_text().replace("loss", "los", 1))
+
+
+def metrics_are_a_list(folder: Path) -> None:
+    (folder / "runs/ddp-n1x1/rep1/training_metrics.json").write_text("[]")
+
+
+def manifest_cut(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"files": ')
+
+
+@pytest.mark.parametrize(
+    ("damage", "part"),
+    [
+        (steps_cut, "steps.csv, line "),
+        (column_renamed, "steps.csv has no column loss"),
+        (metrics_are_a_list, "training_metrics.json: not readable: it is cut off, or not what this version writes"),
+        (manifest_cut, "manifest.json: not readable: no JSON, or cut off"),
+    ],
+)
+def test_a_damaged_file_is_described_in_words(place, tmp_path, damage, part):
+    folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
+    damage(folder)
+    done = scalebench("verify", folder, cwd=tmp_path)
+    assert done.returncode == 1
+    assert part in done.stdout
+    assert "Error(" not in done.stdout
+
+
+def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
+    folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
+    (folder / "scaling_report.json").write_text(json.dumps({}))
+    done = scalebench("why", folder, "cells/ddp-n1x1/speedup", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "scaling_report.json is damaged (it has no" in done.stderr
+    assert scalebench("why", folder, "cells/ddp-n1x1/tokens_per_s", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(("content", "part"), [("{", "no JSON, or cut off (EOF"), ("{}", " is missing")])
+def test_a_damaged_profile_says_where(tmp_path, content, part):
+    (tmp_path / "profile_summary.json").write_text(content)
+    done = scalebench("trace", "diff", tmp_path, tmp_path, cwd=tmp_path)
+    assert done.returncode == 2
+    assert part in done.stderr
+    assert "validation error" not in done.stderr

@@ -1,0 +1,75 @@
+"""Short stages in processes that are forked from a server: the same words, streams and exit codes as without it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from scalebench.launch.stage_server import StageServer
+
+STAGE = ["stage", "table", "scaling", "results/none"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = StageServer(libraries=["json"], stages=["table"])
+    yield server
+    server.close()
+
+
+def call(server, *words, **options):
+    return subprocess.run([server.folder / "scalebench", *words], capture_output=True, text=True, **options)
+
+
+def test_a_stage_of_the_server_is_the_stage(server, tmp_path):
+    own = subprocess.run([sys.executable, "-m", "scalebench", *STAGE], cwd=tmp_path, capture_output=True, text=True)
+    forked = call(server, *STAGE, cwd=tmp_path)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (own.returncode, own.stdout, own.stderr)
+    assert forked.returncode == 2
+    assert "results/none" in forked.stderr
+
+
+def test_other_commands_are_those_of_the_environment(server):
+    done = call(server, "--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("scalebench ")
+
+
+def test_a_stage_sees_the_environment_of_its_caller(server, tmp_path):
+    """The code of another checkout is that of PYTHONPATH."""
+    package = tmp_path / "scalebench"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("print('of another checkout')\nraise SystemExit(7)\n")
+    done = call(server, *STAGE, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (7, "of another checkout\n")
+
+
+def test_without_its_server_a_stage_is_made_all_the_same(tmp_path):
+    server = StageServer(libraries=[], stages=["table"])
+    command = (server.folder / "scalebench").read_text()
+    server.close()
+    assert not server.folder.exists()
+    script = tmp_path / "scalebench"
+    script.write_text(command)
+    script.chmod(0o755)
+    done = subprocess.run([script, *STAGE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "results/none" in done.stderr
+
+
+def test_a_server_ends_with_the_workflow_that_started_it():
+    code = (
+        "import os, signal; from scalebench.launch.stage_server import StageServer; "
+        "print(StageServer().folder, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL
+    folder = done.stdout.strip()
+    deadline = time.monotonic() + 60
+    while os.path.exists(folder) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert not os.path.exists(folder)

@@ -1,0 +1,41 @@
+"""A node on which every job fails, as the file system of the repository is not mounted there."""
+
+import json
+
+import pytest
+from workflow_texts import TINY
+
+from scalebench.record.excluded_nodes import excluded_nodes
+
+QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
+REPEATED = (
+    TINY.replace("[1x1, 1x2]", "[1x1]").replace("repeats: 1", "repeats: 3").replace("{start: forked}", "{device: cpu}")
+)
+
+
+@pytest.fixture
+def without_files(checkout):
+    """The first node, on which nothing of the repository is."""
+    checkout.cluster.hide("n1", checkout.root)
+    yield "n1"
+    checkout.cluster.show("n1", checkout.root)
+
+
+@pytest.mark.long
+@pytest.mark.fault(
+    "the file system of the repository is not mounted on a node",
+    "its jobs go elsewhere; the campaign is complete, and the report names the node",
+)
+def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files):
+    checkout.campaign("repeated", REPEATED)
+    done = checkout.snakemake("results/repeated/report.html", *QUICK, limit=580)
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert f"node {without_files} is excluded from here on" in done.stderr
+    campaign = checkout.root / "results/repeated"
+    runs = [json.loads(path.read_text()) for path in campaign.glob("runs/*/rep*/training_metrics.json")]
+    assert [(run["status"], run["ranks"][0]["host"]) for run in runs] == [("ok", "n2")] * 3
+    assert [entry.node for entry in excluded_nodes(campaign)] == [without_files]
+    findings = json.loads((campaign / "findings.json").read_text())["findings"]
+    assert [f["runs"] for f in findings if f["code"] == "node-excluded"] == [[without_files]]
+    page = (campaign / "report.html").read_text()
+    assert "left this node out after 2 jobs" in page

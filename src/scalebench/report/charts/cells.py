@@ -11,7 +11,7 @@ from scalebench.report.number_format import number
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
 PARTS = {"startup_s": ("start-up", "0.55"), "warmup_s": ("warm-up", "0.25"), "window_s": ("timed window", None)}
 REST = "after the window"  # validation, and what it takes to end
-REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "hatch": "....", "hatchcolor": "0.6"}
+REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "hatch": "////", "hatchcolor": "0.6"}
 
 
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:

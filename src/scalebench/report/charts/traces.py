@@ -11,11 +11,12 @@ from scalebench.report.charts.style import COLOURS, SMALL, empty, tip, write_cha
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
 WAIT = "#9C8D74"
-# Parts of a step, in the order in which they are stacked; hatches tell them apart in grey.
+# Parts of a step, in the order in which they are stacked; hatches tell them apart in grey. They are of lines only:
+# one of dots is thousands of curves in an SVG.
 PARTS = {
     "compute_ms": ("computing", BLUE, ""),
     "exposed_ms": ("exposed communication", ORANGE, "//"),
-    "idle_ms": ("idle", WAIT, ".."),
+    "idle_ms": ("idle", WAIT, r"\\"),
 }
 CLASSES = {
     "gemm": BLUE,
@@ -29,7 +30,7 @@ CLASSES = {
 }
 # What the program does, in its order; greys that are seen on a light page and, inverted, on a dark one.
 PHASES = {"data": "#949494", "forward": "#949494", "backward": "#6F6F6F", "reduce": "#555555", "optimizer": "#333333"}
-HATCHES = {"data": "....", "waiting": ".."}
+HATCHES = {"data": "||||", "waiting": r"\\"}
 MOST_RANKS = 16
 
 

@@ -26,7 +26,8 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def policy(waits) -> RetryPolicy:
-    return RetryPolicy(tries=3, connect=5, stall=0.3, least=1000, wait=waits.append)
+    """Patient enough for a machine whose cores are taken away for seconds."""
+    return RetryPolicy(tries=3, connect=30, stall=30, least=1000, wait=waits.append)
 
 
 @pytest.fixture

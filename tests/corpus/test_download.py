@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -213,14 +214,14 @@ def test_an_address_that_is_none(target, policy):
 @pytest.mark.fault("a server falls silent", "asked again; then one message")
 def test_a_server_that_falls_silent(server, url, target, policy):
     server.faults["/data.bin"] = [silent(1.0)]
-    download(RemoteFile((url,)), target, policy)
+    download(RemoteFile((url,)), target, replace(policy, stall=0.3))
     assert server.asked("/data.bin") == [None, "bytes=10-"]
     assert target.read_bytes() == CONTENT
 
 
 def test_a_server_that_trickles(server, url, target, policy, capsys):
     server.faults["/data.bin"] = [trickle(100, 0.02)]
-    download(RemoteFile((url,)), target, policy)
+    download(RemoteFile((url,)), target, replace(policy, stall=0.3))
     assert target.read_bytes() == CONTENT
     assert "too slow" in capsys.readouterr().err
 

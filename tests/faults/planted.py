@@ -107,7 +107,7 @@ def set_clock() -> None:
 
 
 fault("the time of day is set in the window", TWO, "clock-stepped", fast=True)(set_clock)
-fault("rank 1 starts late", TWO, "ranks-start-apart", fast=True)(around_window(lambda rank: time.sleep(0.4 * rank)))
+fault("rank 1 starts late", TWO, "ranks-start-apart", fast=True)(around_window(lambda rank: time.sleep(2.0 * rank)))
 
 
 def watch(rank: int) -> None:

@@ -23,12 +23,15 @@ class Heartbeat:
         self.path = Path(name)
         self.marks = np.memmap(self.path, dtype=np.int64, mode="w+", shape=(ranks,))
         self.last, self.moved = self.marks.copy(), time.monotonic()
+        self.looked, self.longest_s = self.moved, 0.0  # the last look, and the longest time between two of them
         self.bar = tqdm(total=steps, unit="step", disable=None)  # on a terminal only
 
     def look(self) -> None:
         """Note whether anything has moved since the last look."""
+        now = time.monotonic()
+        self.looked, self.longest_s = now, max(self.longest_s, now - self.looked)
         if (self.marks != self.last).any():
-            self.last, self.moved = self.marks.copy(), time.monotonic()
+            self.last, self.moved = self.marks.copy(), now
             self.bar.update(self.steps - self.bar.n)
             for end in self.ends:
                 if self.steps >= end:

@@ -17,7 +17,7 @@ from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
 from scalebench.launch.device_lock import device_lock, devices_of
 from scalebench.launch.failure import failed, failure
 from scalebench.launch.slurm_node import NODE
-from scalebench.launch.supervise import POLL, Interrupted, Outcome
+from scalebench.launch.supervise import Interrupted, Outcome
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.network import loopback_problem
@@ -138,7 +138,7 @@ def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | No
         update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
     )
     if isinstance(metrics, Measured) and outcome:
-        clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=POLL)
+        clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=outcome.resolution_s)
         metrics = metrics.model_copy(update={"second_clock": clock})
     write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
     # Sealed: an edit of the metrics by hand shows.

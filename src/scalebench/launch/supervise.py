@@ -43,6 +43,7 @@ class Outcome:
     memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
     ranks_s: float = 0.0  # seconds from its start to its end
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
+    resolution_s: float = POLL  # the longest time between two looks at them
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,11 @@ def run_watched(
             signal.signal(number, handler)
     steps = heartbeat.steps if heartbeat else 1
     window_s = heartbeat.window_s if heartbeat else None
+    resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
     memory_kills = _memory_kills() - kills
-    return Outcome(process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s)
+    return Outcome(
+        process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s, resolution_s
+    )
 
 
 def _stopped_by(number: int) -> Interrupted:

@@ -121,4 +121,4 @@ class SecondClock(CensusPart):
     window_s: float | None = Field(
         description="From the first look after the warm-up to the first after the last step."
     )
-    resolution_s: float = Field(description="Time between two looks.")
+    resolution_s: float = Field(description="The longest time between two looks.")

@@ -12,6 +12,7 @@ from synthetic import cells, write_run
 from scalebench.analysis.ab_comparison import Pair
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.audit.campaign.all_checks import audit
+from scalebench.audit.campaign.clock import BUDGET_S, BUDGET_SHARE
 from scalebench.audit.campaign.step_series import shift_of
 from scalebench.record.run import METRICS, MeasuredRun, read_run
 from scalebench.record.steps import loss_series
@@ -72,6 +73,16 @@ def test_a_series_that_is_not_whole_is_named(tmp_path, change):
     assert codes([run_of(tmp_path, steps=change)])["series-incomplete"] == "invalid"
 
 
+def use(share):
+    """Every rank used this share of its core."""
+
+    def change(data):
+        for rank in data["ranks"]:
+            rank["cpu_s"] = share * (rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"])
+
+    return change
+
+
 def test_a_step_that_was_not_timed_is_named(tmp_path):
     def last_step(frame):
         return frame.assign(step_time_s=frame["step_time_s"].where(frame["step"] != 34, 0.0))
@@ -81,6 +92,17 @@ def test_a_step_that_was_not_timed_is_named(tmp_path):
 
     assert codes([run_of(tmp_path / "a", steps=last_step)])["step-too-short"] == "invalid"
     assert "step-too-short" not in codes([run_of(tmp_path / "b", steps=short_step)])
+
+
+@pytest.mark.parametrize(("used", "named"), [(0.9, True), (0.1, False)])
+def test_a_step_among_starved_ones_is_not_too_short(tmp_path, used, named):
+    """The machine gave the ranks a tenth of their cores, but in one step."""
+
+    def starved(frame):
+        return frame.assign(step_time_s=frame["step_time_s"] * np.where(frame["step"] == 20, 0.08, 1.0))
+
+    run = sealed(run_of(tmp_path, steps=starved), use(used))
+    assert ("step-too-short" in codes([run])) == named
 
 
 def test_steps_that_change_their_length_for_good_are_named(tmp_path):
@@ -93,14 +115,10 @@ def test_steps_that_change_their_length_for_good_are_named(tmp_path):
 
 @pytest.mark.parametrize(("used", "of_the_machine"), [(1.0, True), (0.6, False)])
 def test_a_shift_with_cores_in_full_use_is_the_machines(tmp_path, used, of_the_machine):
-    def use(data):
-        for rank in data["ranks"]:
-            rank["cpu_s"] = used * (rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"])
-
     def slower(frame):
         return frame.assign(step_time_s=frame["step_time_s"] * np.where(frame["step"] >= 20, 2.0, 1.0))
 
-    run = sealed(run_of(tmp_path, steps=slower), use)
+    run = sealed(run_of(tmp_path, steps=slower), use(used))
     (evidence,) = [f.evidence for f in audit("x", [run]).findings if f.code == "steps-shift"]
     assert ("most likely the machine changed its speed, not the trainer" in evidence) == of_the_machine
 
@@ -231,6 +249,18 @@ def test_a_clock_that_is_a_little_off_is_named_on_a_quiet_machine(sound):
     assert codes([*sound[:-1], sealed(sound[-1], off(0.04, 0.001))]) == {"clock-differs": "invalid"}
     assert codes([*sound[:-1], sealed(sound[-1], off(0.04, 0.1))]) == {}, "a rank may have waited for its core there"
     assert codes([*sound[:-1], sealed(sound[-1], off(0.01, 0.001))]) == {}
+
+
+@pytest.mark.parametrize(("starved", "named"), [(1.0, True), (10.0, False)])
+def test_what_lies_between_the_window_and_the_validation_is_slowed_as_the_steps_are(tmp_path, starved, named):
+    def slower(frame):
+        return frame.assign(step_time_s=frame["step_time_s"] * np.where(frame["step"] % 5, starved, 1.0))
+
+    def later(data):
+        for rank in data["ranks"]:
+            rank["closing_monotonic_s"] += BUDGET_SHARE * data["window"]["wall_time_sec"] + 3 * BUDGET_S
+
+    assert ("clock-differs" in codes([sealed(run_of(tmp_path, steps=slower), later)])) == named
 
 
 def test_a_compiled_step_is_another_graph_than_the_probed_one(tmp_path):

@@ -201,6 +201,12 @@ def cores_used(run: MeasuredRun) -> float | None:
     return min(float(rank["cpu_s"]) / _available(rank) for rank in ranks)
 
 
+def computing_s(run: MeasuredRun) -> float | None:
+    """Seconds of a step in which a rank computes if all its cores do, the least of all ranks; None if not counted."""
+    used = cores_used(run)
+    return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
+
+
 def _on_cores(run: MeasuredRun) -> list[dict[str, Any]]:
     """The ranks that are bound to cores of a CPU and whose cores were watched."""
     ranks = [rank for rank in run.metrics.ranks if rank["device_name"] == "cpu" and rank["cores"]]

@@ -17,7 +17,7 @@ from scalebench.files import sha256_of, write_json
 from scalebench.record.run import LAUNCHER, METRICS, METRICS_SEAL, Run, read_run
 from scalebench.trainer.request import Request
 
-LIMIT_S = 120
+LIMIT_S = 400
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "context": 64}
 
 

@@ -18,8 +18,8 @@ def alive(marker: str) -> bool:
     return any(marker in " ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
 
 
-def gone(marker: str, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
+def gone(marker: str) -> bool:
+    deadline = time.monotonic() + 30
     while alive(marker) and time.monotonic() < deadline:
         time.sleep(0.1)
     return not alive(marker)
@@ -39,7 +39,7 @@ def test_output_goes_to_the_log_without_places_of_this_machine(tmp_path):
 @pytest.mark.fault("the log of a run is on a full disk", "the ranks go on: their output is still read")
 def test_a_log_that_cannot_be_written_stops_nobody():
     """More than a pipe holds: a program whose output nobody reads stands still."""
-    outcome = run_watched(python("print('line\\n' * 50_000, 'end')"), dict(os.environ), Path("/dev/full"), 20)
+    outcome = run_watched(python("print('line\\n' * 50_000, 'end')"), dict(os.environ), Path("/dev/full"), 60)
     assert (outcome.exit_code, outcome.timed_out, outcome.tail[-1]) == (0, False, " end")
 
 
@@ -53,8 +53,8 @@ def test_the_whole_group_ends_at_the_limit(tmp_path):
     """
     outcome = run_watched(python(code), dict(os.environ), tmp_path / "log", 1.5)
     assert outcome.timed_out
-    assert gone("limit-child", 2)
-    assert gone("limit-parent", 2)
+    assert gone("limit-child")
+    assert gone("limit-parent")
 
 
 LAUNCHER = """
@@ -70,7 +70,7 @@ except Interrupted as stopped:
 
 
 def wait_for(path, text):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not (path.exists() and text in path.read_text()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -84,9 +84,9 @@ def test_a_signal_stops_the_run_and_leaves_nothing_running(tmp_path, number):
     launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     wait_for(log, "started")
     launcher.send_signal(number)
-    assert launcher.wait(10) == 128 + number
+    assert launcher.wait(60) == 128 + number
     assert "stopped by SIG" in launcher.stdout.read()
-    assert gone(marker, 1)
+    assert gone(marker)
 
 
 def test_ranks_that_are_ended_together_with_the_launcher_have_not_failed(tmp_path):
@@ -112,5 +112,5 @@ def test_a_driver_that_is_killed_takes_its_run_along(tmp_path):
     wait_for(log, "started")
     process.kill()
     process.wait()
-    assert gone(marker, 10)
-    assert gone(str(tmp_path / "launcher.py"), 10)
+    assert gone(marker)
+    assert gone(str(tmp_path / "launcher.py"))

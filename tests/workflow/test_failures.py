@@ -166,7 +166,7 @@ def test_killing_the_driver_loses_no_finished_run(make_copy):
         stderr=subprocess.DEVNULL,
     )
     runs = [copy.root / f"results/tiny/runs/ddp-n1x{n}/rep1" for n in (1, 2)]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     # Wait until one run is finished and the other one is under way.
     while not (
         any((r / "training_metrics.json").exists() for r in runs) and any(list(r.glob(".attempt-*")) for r in runs)
@@ -178,7 +178,7 @@ def test_killing_the_driver_loses_no_finished_run(make_copy):
     before = (finished / "training_metrics.json").stat().st_mtime_ns
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 300
     while any(str(copy.root) in " ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])):
         assert time.monotonic() < deadline, "the run of a killed driver goes on"
         time.sleep(0.1)

@@ -64,6 +64,11 @@ def test_strategies_compared_at_different_batches_are_noted(tmp_path):
         BATCHES.replace("ZeRO-3 | 4", "ZeRO-3 | 8"),  # weak scaling
         BATCHES + "| DDP | 4 | 160 | 15.10 |\n",  # a sweep
         BATCHES.replace("Samples/s", "Val loss"),
+        rows(
+            "Strategy | GPUs | Global batch | Micro batch | Samples/s",
+            "DDP | 4 | 160 | - | 15.10",
+            "ZeRO-3 | 4 | - | 40 | 18.18",  # of two kinds
+        ),
     ],
 )
 def test_equal_batches_and_sweeps_over_batches_are_not(tmp_path, text):

@@ -170,10 +170,12 @@ def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
 
 
 def _batches_apart(rows: list[ReportedRow]) -> Iterator[Flag]:
+    # Of one kind: the global batch of a row is not compared with the micro-batch of another.
+    kinds = [kind for kind in ("global_batch", "batch", "micro_batch") if all(row.value(kind) for row in rows)]
     batches: dict[str, set[float]] = defaultdict(set)
     for row in rows:
         strategy = row.words.get("strategy") or row.words.get("run")
-        batch = next((b for kind in ("global_batch", "batch", "micro_batch") if (b := row.value(kind))), None)
+        batch = row.value(kinds[0]) if kinds else None
         if strategy is None or batch is None:
             return
         batches[strategy].add(batch)

@@ -42,6 +42,19 @@ def on_other_devices(data):
     data["ranks"][1]["device_name"] = "another"
 
 
+def on_nodes(*models):
+    """Each rank on a node of its own, with these models of CPU; None: the node does not say."""
+
+    def change(data):
+        weights("aa", "bb")(data)
+        for number, rank in enumerate(data["ranks"]):
+            rank["host"] = f"n{number}.cluster"
+        nodes = {f"n{number}": {"cpu_model": model} for number, model in enumerate(models) if model}
+        data["hardware"] |= {"nodes": nodes} if nodes else {}
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -49,6 +62,9 @@ def on_other_devices(data):
         (weights(None, None), {}),
         (weights("aa", "bb"), {"replicas-differ": "invalid"}),
         (on_other_devices, {}),
+        (on_nodes("one", "one"), {"replicas-differ": "invalid"}),
+        (on_nodes("one", "another"), {}),
+        (on_nodes(None, None), {}),
     ],
 )
 def test_replicas_that_drifted_apart_are_named(sound, change, expected):

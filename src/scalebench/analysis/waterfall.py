@@ -48,7 +48,8 @@ def shares(per_step: list[dict[str, Any]]) -> Shares | None:
         exposed_wait=None if exposed_wait_ms is None else exposed_wait_ms / total["wall_ms"],
         idle=total["idle_ms"] / total["wall_ms"],
         compute_to_communication=total["compute_ms"] / transfer_ms if transfer_ms > 0 else None,
-        transfer_exposed=(total["exposed_ms"] - exposed_wait_ms) / transfer_ms if known else None,
+        # Of figures that are rounded, a difference of nothing may be below zero.
+        transfer_exposed=max(0.0, total["exposed_ms"] - exposed_wait_ms) / transfer_ms if known else None,
     )
 
 

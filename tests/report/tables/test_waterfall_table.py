@@ -53,7 +53,7 @@ def test_the_sentence_says_what_is_known_and_what_is_not(cell):
     assert text.startswith(
         "ddp-n1x2 (n=3): a step takes 70.0 ms, 20.0 ms more than the ideal 50.0 ms: unexplained 12.3 ms, "
     )
-    assert "12.3 ms, exposed transfer 8.00 ms" in text, "the largest part first"
+    assert "12.3 ms, exposed transfer 8.00 ms, waiting for data -0.300 ms." in text, "largest first, adding up to 20 ms"
     assert " Not measured: host gaps." in text
     assert "computing takes 5.00 times as long as the transfers, without waiting, long enough to hide them" in text
     assert "34 % of the transfer time is exposed" in text

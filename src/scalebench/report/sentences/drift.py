@@ -35,11 +35,14 @@ def drift_sentences(comparison: dict[str, Any], cells: pd.DataFrame) -> list[str
 
 
 def _sentence(arm: str, here: float, cell: str, there: float, relative: float, interval: str) -> str:
-    same = arm == cell
-    other = "it ran" if same else f"{cell}, which does the same work on one device, ran"
-    cause = "the machine changed in between" + ("" if same else ", or the strategy costs as much")
+    other, cause = " and", "the machine changed in between"
+    if arm.partition("-n")[0] != cell.partition("-n")[0]:  # names begin with the strategy and the geometry
+        other = f"; {cell}, which does the same work on one device, ran"
+        cause += ", or the strategy costs as much"
+    elif arm != cell:  # named after other keys
+        other = f", and as {cell}"
     return (
         f"Do not compare rates of the pairs with those of the cells: {arm} ran at {number(here, 4)} tokens/s in these "
-        f"pairs, {other} at {number(there, 4)} among the cells: {number(relative)}x ({interval}); {cause}. B / A is of "
+        f"pairs{other} at {number(there, 4)} among the cells: {number(relative)}x ({interval}); {cause}. B / A is of "
         "runs side by side, so it does not contain that."
     )

@@ -20,8 +20,8 @@ def loss_sentence(cell: dict[str, Any]) -> str:
 
 
 def _parts(cell: dict[str, Any]) -> str:
-    """The known parts and the rest, the largest first."""
-    parts = {part["name"]: part["ms"] for part in cell["parts"] if part["ms"] is not None and part["ms"] > 0}
+    """The known parts and the rest, the largest first; those that shorten the step too, or they would not add up."""
+    parts = {part["name"]: part["ms"] for part in cell["parts"] if part["ms"]}
     rest = cell["unexplained_ms"]
     if rest > 0:
         parts["unexplained"] = rest

@@ -1,13 +1,17 @@
 """Short stages in processes that are forked from a server: the same words, streams and exit codes as without it."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
+from scalebench.launch.stage_client import HEADER
 from scalebench.launch.stage_server import StageServer
 
 STAGE = ["stage", "table", "scaling", "results/none"]
@@ -46,6 +50,30 @@ def test_a_stage_sees_the_environment_of_its_caller(server, tmp_path):
     (package / "__main__.py").write_text("print('of another checkout')\nraise SystemExit(7)\n")
     done = call(server, *STAGE, env=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (7, "of another checkout\n")
+
+
+def running_stages(server):
+    """The stages of the server that have not ended; it takes note of those that have with the next request."""
+    stages = []
+    for stage in psutil.Process(server._process.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            stages += [stage] if stage.status() != psutil.STATUS_ZOMBIE else []
+    return stages
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_client_that_ends_before_its_request_harms_nobody(server, tmp_path, size):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(server.folder / "socket"))
+        if size:
+            socket.send_fds(client, [HEADER.pack(size)], [0, 1, 2])
+            client.sendall(b"[[")
+    assert call(server, *STAGE, cwd=tmp_path).returncode == 2
+    deadline = time.monotonic() + 120
+    while running_stages(server) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not running_stages(server), "nothing waits for the rest for ever"
+    assert (server.folder / "socket").exists()
 
 
 def test_without_its_server_a_stage_is_made_all_the_same(tmp_path):

@@ -2,11 +2,11 @@
 
 `python -m scalebench.launch.fork_server SOCKET LIBRARIES`, libraries as a JSON list.
 
-Importing torch, transformers and DeepSpeed takes longer than a short run on a CPU. A server with more libraries is
-forked from one with fewer. The server imports these libraries
+Importing torch, transformers and DeepSpeed takes longer than a short run on a CPU. The server imports these libraries
 and nothing of scalebench that a run executes, never creates a tensor, and sleeps while ranks run. Every rank is a
 fresh copy of it that reads the code, sets its threads and cores, and joins its process group as a fresh process does.
-It takes the place of torchrun on one machine; `scalebench.launch.forked` is its client.
+It takes the place of torchrun on one machine; `scalebench.launch.forked` is its client. A server with more libraries is
+forked from one with fewer.
 """
 
 import contextlib

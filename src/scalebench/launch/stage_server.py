@@ -29,9 +29,8 @@ from pathlib import Path
 
 from scalebench.launch.stage_client import HEADER
 
-VARIABLE = (
-    "SCALEBENCH_STAGE_SERVER"  # the folder of the server that stages are asked of, for workflows inside of others
-)
+# The folder of the server that stages are asked of, for workflows inside of others.
+VARIABLE = "SCALEBENCH_STAGE_SERVER"
 LIBRARIES = (
     *("numpy", "pandas", "scipy.optimize", "scipy.special", "scipy.stats", "matplotlib.figure", "matplotlib.ticker"),
     *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "jinja2", "pydantic", "ruamel.yaml"),
@@ -101,7 +100,10 @@ def serve(listener: socket.socket, libraries: Sequence[str]) -> None:
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            _become_stage(connection)
+            try:
+                _become_stage(connection)
+            finally:  # its client is gone, or its folder; a stage must not go on as the server and clean up for it
+                os._exit(1)
         connection.close()
 
 
@@ -146,7 +148,10 @@ def _receive(connection: socket.socket) -> tuple[list[str], str, dict[str, str]]
         os.close(descriptor)
     size, data = HEADER.unpack(header)[0], b""
     while len(data) < size:
-        data += connection.recv(size - len(data))
+        part = connection.recv(size - len(data))
+        if not part:
+            raise EOFError("the client ended before its request did")
+        data += part
     words, folder, environment = json.loads(data)
     return words, folder, environment
 

@@ -62,8 +62,9 @@ def test_a_series_is_the_same_read_at_once_or_line_by_line(tmp_path):
         lambda lines: [*lines[:2], lines[2].rpartition(",")[0], f"{lines[3]},1", *lines[4:]],
         lambda lines: [*lines[:2], "window,1.5,0,0.1,0.1,7,1,1", *lines[3:]],
         lambda lines: [*lines[:2], "window,1,0,fast,0.1,7,1,1", *lines[3:]],
+        lambda lines: [*lines[:2], "window,1,0,0.1,0.1,7,1,inf", *lines[3:]],
     ],
-    ids=["rank", "columns", "step", "time"],
+    ids=["rank", "columns", "step", "time", "tokens"],
 )
 def test_what_is_no_series_is_refused(tmp_path, change):
     lines = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_text().splitlines()

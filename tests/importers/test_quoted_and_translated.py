@@ -6,6 +6,8 @@ from scalebench.audit.audit_paths import audit_paths
 from scalebench.importers.cells import remarks_of
 from scalebench.importers.discover import gather
 from scalebench.importers.headings import column_of
+from scalebench.importers.other_languages import in_english
+from scalebench.importers.read_tables import of_first_rank
 from scalebench.importers.words import described
 
 STEPS = "\n".join(f"iter {n}: loss {4 - n / 10:.4f}, time {100 + n}.50ms, mfu 31.00%" for n in range(5))
@@ -59,6 +61,7 @@ def test_a_quoted_log_is_shown_and_not_checked(tmp_path):
         ("峰值显存 (GB)", "memory_bytes", 2.0**30),
         ("卡数", "devices", 1.0),
         ("처리량 (samples/s)", "samples_per_s", 1.0),
+        ("학습 시간 (분)", "total_time_s", 60.0),
         ("学習時間 (s)", "total_time_s", 1.0),
         ("Tiempo de entrenamiento (s)", "total_time_s", 1.0),
         ("精度", None, 1.0),  # of numbers, or how often a model is right
@@ -68,6 +71,19 @@ def test_a_quoted_log_is_shown_and_not_checked(tmp_path):
 def test_headings_of_other_languages(heading, kind, scale):
     column = column_of(heading)
     assert (column.heading, column.kind, column.scale) == (heading, kind, scale)
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("시간(분)", "time (min)"),
+        ("10초", "10 s"),
+        ("분산 학습 시간", "분산 training time"),
+        ("초기화 시간", "초기화 time"),
+    ],
+)
+def test_a_syllable_is_a_unit_where_it_stands_alone(text, english):
+    assert in_english(text) == english
 
 
 @pytest.mark.parametrize(
@@ -99,6 +115,11 @@ def test_the_name_of_a_device_is_no_number_of_devices(label):
 @pytest.mark.parametrize("label", ["2 workers", "workers=2", "gpu2", "gpus 2", "GPUs: 2", "workers_2", "2x gpu"])
 def test_a_number_of_devices_in_a_label(label):
     assert described(label).numbers["devices"] == 2
+
+
+def test_numbers_of_lines_are_no_ranks():
+    lines = [(n, f"{n}: some text") for n in range(1, 9)]
+    assert of_first_rank(lines) == lines
 
 
 @pytest.mark.parametrize("prefix", ["{0}: ", "[rank{0}]: ", "[1,{0}]<stdout>: "])
@@ -143,3 +164,8 @@ def test_a_sentence_that_says_around(tmp_path):
     )
     stated = {(figure.kind, figure.value) for figure in gather([tmp_path]).stated_figures}
     assert stated == {("time", 32.0), ("mfu", 0.44)}
+
+
+def test_a_share_of_a_bandwidth_is_no_utilization_of_the_flops(tmp_path):
+    (tmp_path / "README.md").write_text("All-reduce on 8 GPUs reaches 91% of the theoretical peak memory bandwidth.\n")
+    assert [figure for figure in gather([tmp_path]).stated_figures if figure.kind == "mfu"] == []

@@ -83,7 +83,15 @@ WHOLE = {
 }
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x3001: 0x2C}
 _ENGLISH = {word: english for english, words in WRITTEN_TOGETHER.items() for word in words.split("|")}
-_TOGETHER = re.compile("|".join(sorted(map(re.escape, _ENGLISH), key=len, reverse=True)), re.I)
+# A single Korean syllable is a unit where it stands alone: in other words it means nothing of the kind.
+_ALONE = "(?<![가-힣]){}(?![가-힣])"
+_TOGETHER = re.compile(
+    "|".join(
+        _ALONE.format(word) if re.fullmatch("[가-힣]", word) else re.escape(word)
+        for word in sorted(_ENGLISH, key=len, reverse=True)
+    ),
+    re.I,
+)
 _WHOLE = {word: english for english, words in WHOLE.items() for word in words.split("|")}
 _WHOLE_WORD = re.compile(rf"(?i)({'|'.join(sorted(map(re.escape, _WHOLE), key=len, reverse=True))})(?= ?[(\[]|$)")
 _EAST_ASIAN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff5e]")

@@ -9,7 +9,7 @@ from scalebench.importers.reported_tables import Quantity, ReportedRow, Reported
 MOST_COLUMNS = 12
 MOST_ROWS = 200
 SPEED = re.compile(r"(?i)[(\[,_ ](?:ms|s|secs?|seconds?|mins?|minutes?|h|hours?|\w+/s(?:ec)?|\w+/second)[)\]]?$")
-SPEED_KINDS = ("_time_s", "time_s", "latency_s", "_per_s", "rate")
+SPEED_KINDS = ("time_s", "latency_s", "_per_s", "rate")
 ROUNDING = 0.02  # relative difference that rounding of the columns explains
 
 

@@ -93,6 +93,8 @@ def of_first_rank(lines: list[Line]) -> list[Line]:
     opening = [m for _, text in lines[:REPORT_LINES] if text.strip() for m in [RANK_PREFIX.match(text)]]
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines
+    if 2 * len({m["rank"] for m in opening if m is not None}) > len(opening):
+        return lines  # numbers of lines
     matched = [(number, text, RANK_PREFIX.match(text)) for number, text in lines]
     first = next(m["rank"] for _, _, m in matched if m is not None)
     return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first]

@@ -42,7 +42,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
     ("efficiency", rf"{N}{PERCENT} (?:{SCALING}[ -])*(?:scaling )?efficien(?:cy|t)"),
     ("efficiency", rf"(?:scaling|parallel|parallelization) efficiency(?: \([^)]*\))?{IS}{N}{PERCENT}"),
     ("efficiency", rf"{N}{PERCENT} of (?:the )?(?:linear|ideal|perfect)(?: scaling| speed-?up)?"),
-    ("mfu", rf"{N}{PERCENT} of (?:the )?theoretical peak(?: FLOPS?)?"),
+    ("mfu", rf"{N}{PERCENT} of (?:the )?theoretical peak(?: FLOPS?)?(?! (?:\w+ )?bandwidth)"),
     ("mfu", rf"{N}{PERCENT} (?:MFU|model flops? utili[sz]ation)"),
     ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
     ("speedup", rf"{N}{TIMES} (?:\w+ )?(?:{FASTER})"),

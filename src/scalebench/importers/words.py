@@ -87,8 +87,8 @@ _DEVICE_COUNTS = (
     rf"{_COUNT}[ _-]?(?:[x×*] ?)?(?:nvidia |tesla |amd )*(?:{DEVICE}|{DEVICES}(?:[ -]{DEVICE})?)\b",
     # "4gpu", "gpus 4", "workers=4"; "worker 2" and "GPU 3" are the names of one.
     rf"{_BEFORE}(?:n_?)?{DEVICE}[ _]?[=:] ?(\d{{1,5}}){_AFTER}",
-    rf"{_BEFORE}(?:n_?)?(?:gpus?|{DEVICE_PLURAL})[_]?(\d{{1,5}}){_AFTER}",
-    rf"{_BEFORE}(?:n_?)?(?:gpus|{DEVICE_PLURAL}) (\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:n_?)?(?:gpu|{DEVICE_PLURAL})_?(\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:n_?)?{DEVICE_PLURAL} (\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ws|world[ _-]?size|np|nproc)[ _=:]{{0,2}}(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ddp|dp|zero\d[_-]|horovod)[_-]?(\d{{1,3}}){_AFTER}",
     _DEVICE_TIMES,

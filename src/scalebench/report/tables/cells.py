@@ -12,7 +12,7 @@ from scalebench.report.tables.latex import latex
 
 
 def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
-    """One row per cell: by the number of devices, of one size the fastest first, those without numbers last.
+    """One row per cell: by the number of devices; of one size the fastest first, and those without numbers last.
 
     Plain numbers; value, low and high in separate columns.
     """

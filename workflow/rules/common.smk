@@ -220,5 +220,6 @@ def demand_lost(targets):
     if added or set(forced) - set(command_line().forcerun):
         every = sorted({*targets, *command_line().targets})
         options = [word for word in sys.argv[1:] if word not in ("--", *every)]
-        options += ["--forcerun", *forced] if forced else []
+        # The last --forcerun counts, so what the command line forces is said again.
+        options += ["--forcerun", *sorted({*forced, *command_line().forcerun})] if forced else []
         os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])

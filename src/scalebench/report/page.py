@@ -85,7 +85,8 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     footnotes = [finding for finding in findings if finding.severity != "note"]
     check = machine_check(inputs.doctor, inputs.runs)
     trust = trust_in(inputs.findings, report, len(lost), comparisons)
-    severity_of = {group.code: group.severity for group in reversed(_grouped(findings))}
+    groups = _grouped(findings)
+    severity_of = {group.code: group.severity for group in reversed(groups)}
     drawings = _charts(inputs)
     context = {
         "report": report,
@@ -117,8 +118,8 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
         "trace_charts": _trace_charts(inputs),
         "checks": len(inputs.findings.checks),
-        "groups": _grouped(findings),
-        "severities": {s: sum(group.severity == s for group in _grouped(findings)) for s in SEVERITIES},
+        "groups": groups,
+        "severities": {s: sum(group.severity == s for group in groups) for s in SEVERITIES},
         "severity_of": severity_of,
         "failed": _failed(inputs.runs),
         "terms": terms(inputs),

@@ -107,6 +107,16 @@ def test_campaigns_are_compared_cell_by_cell(tmp_path):
     assert alone == ["ddp-n1x2", "ddp-n1x4"]
 
 
+def test_one_configuration_has_other_names_in_two_campaigns(tmp_path):
+    for side, axes in (("a", {}), ("b", {"micro_batch": [8]})):
+        (cell,) = cells(vary={"geometry": ["1x2"], **axes})
+        for k in (1, 2, 3):
+            write_run(tmp_path / side / "runs", cell, k, 0.1, seed=ord(side))
+    (found,), _ = compare_results(tmp_path / "a", tmp_path / "b", [])
+    assert (found.a, found.b) == (f"{tmp_path}/a ddp-n1x2", f"{tmp_path}/b ddp-n1x2-mb8")
+    assert (found.why, found.suspect) == (None, [])
+
+
 def test_one_run_a_side_claims_nothing(two):
     (found,), _ = compare_results(two[0] / "rep1", two[1] / "rep1/training_metrics.json", ["fused_optimizer"])
     assert found.low is None

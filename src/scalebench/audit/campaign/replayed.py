@@ -17,7 +17,8 @@ TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "bf16": 2e-3, "fp16": 2e-3}
 # ... and for each step, since what was rounded differently goes on. Sound steps of 256 tokens in bf16 and fp16, under
 # all strategies, were within 6e-5 in the first 5 steps and within 2.3e-4 in 28.
 GROWTH = {"fp32": 0.0, "tf32": 0.0, "bf16": 2e-4, "fp16": 2e-4}
-OF_CLASSES = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 3e-2, "fp16": 3e-2}  # the mean of a few samples
+# The mean of a few samples: on two kinds of CPU sound runs in bf16 were within 1.6e-2 over 34 steps.
+OF_CLASSES = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
 OF_VALIDATION = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
 # In low precision a fault may stay below that in every step, and above it on average: sound means in bf16 were 2e-5.
 BIAS, ERRORS = 8e-4, 6.0  # relative; standard errors of the mean

@@ -103,7 +103,7 @@ CATALOG = {
     "step_time": Chart(
         "Step times",
         "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
-        "box: 25-75 %; line: 5-95 %, not below 20 steps.",
+        "box: 25-75 %; line: 5-95 %, from 20 steps on.",
         has_content=_measured,
     ),
     "loss_step": Chart(
@@ -114,7 +114,7 @@ CATALOG = {
     ),
     "loss_seconds": Chart(
         "Loss and time",
-        "The same losses against the seconds of the window: what throughput is worth. Dashed: the target of “time to "
+        "The same losses against the seconds of the window. Dashed: the target of “time to "
         "loss”. Steps of the warm-up train as well, but are not timed.",
         has_content=_measured,
     ),

@@ -274,9 +274,9 @@ def _failed(runs: Sequence[Run]) -> list[tuple[str, Failure]]:
 
 
 def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:
-    """Codes of findings, notes aside, by the name of the run."""
+    """Codes of findings by the name of the run."""
     codes: dict[str, list[str]] = {}
     for finding in findings:
-        for run in finding.runs if finding.severity != "note" else ():
+        for run in finding.runs:
             codes.setdefault(run, []).append(finding.code)
     return {run: list(dict.fromkeys(names)) for run, names in codes.items()}

@@ -79,7 +79,7 @@ def test_noise_is_not_rewarded_with_a_recommendation(campaign):
     text = text_of(answer, "recommended")
     stated = re.match(
         r"Recommended: zero2-n1x2 for now, the highest rate and the simplest candidate; not confirmed: ddp-n1x2 may be "
-        r"up to (\d+) % faster; the campaign accepts 5 %",
+        r"up to (\d+) % faster; the campaign accepts a choice up to 5 % slower",
         text,
     )
     assert stated, text
@@ -91,7 +91,7 @@ def test_a_candidate_that_did_not_measure_highest_is_not_recommended_for_now(cam
     times = {("ddp", "1x2"): tuple(1.02 * t for t in UNEVEN), ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
     text = text_of(conclude(campaign(times)), "recommended")
     assert text.startswith("Recommended: none yet; ddp-n1x2, the simplest candidate, may be up to ")
-    assert " % slower than another cell; the campaign accepts 5 % (" in text
+    assert " % slower than another cell; the campaign accepts a choice up to 5 % slower (" in text
 
 
 def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
@@ -360,6 +360,7 @@ def test_nothing_measured_and_nothing_to_compare(campaign):
 def ab(claim=None, **changes):
     estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 8, "floor": 0.01, "claim": claim, "overstated": False}
     estimate |= {"detectable_low": 0.02, "detectable_high": 0.06, "pairs_low": 10, "pairs_high": 44}
+    estimate["null_ratios"] = [1.0] * 4
     entry = {"name": "fused", "a": "x", "b": "y", "status": "ok", "why": None}
     estimate |= {k: changes.pop(k) for k in list(changes) if k in estimate}
     return entry | {"estimate": estimate} | changes
@@ -369,14 +370,15 @@ def test_a_comparison_claims_what_its_pairs_support():
     text = ab_sentence(ab("faster"))
     assert text == (
         "fused: y is 1.05x faster than x in tokens/s (95 % CI 1.03-1.07, n=8 pairs). "
-        "Noise: the mean of 8 A/A pairs may be off by up to 1.0 %."
+        "Noise, by 4 A/A pairs: the mean of 8 pairs without an effect may be off by up to 1.0 %."
     )
     assert "tends to be overstated" in ab_sentence(ab("faster", overstated=True))
     text = ab_sentence(ab(low=0.99, high=1.11))
     assert "y cannot be told apart from x: 1.05x its" in text
-    assert "8 pairs detect an effect of 2.0-6.0 % 4 times in 5; an effect of 2 % needs 10-44 pairs." in text
+    assert "8 pairs detect an effect of 2.0 % to 6.0 %, depending on the true noise, 4 times in 5; an effect" in text
+    assert "an effect of 2 % needs 10-44 pairs." in text
     assert "within the noise: nothing is claimed" in ab_sentence(ab())
-    assert "with 6 or more, the number that an effect of 2 % needs can be estimated" in ab_sentence(ab(low=0.99, n=4))
+    assert "From 6 pairs on, it is estimated how many an effect of 2 % needs." in ab_sentence(ab(low=0.99, n=4))
     assert "more than 1,000 pairs" in ab_sentence(ab(low=0.99, pairs_low=None, pairs_high=None))
 
 

@@ -89,7 +89,7 @@ def precision(report, comparisons=()):
 def test_sound_runs_may_be_too_few():
     assert precision(RANKED) == (
         "3 repeats reliably show differences of 45 % (4 times in 5); smaller ones are often missed. "
-        "What is called faster or slower has an interval that excludes 1x all the same."
+        "A difference that is called faster or slower is significant even so: its interval excludes 1x."
     )
 
 
@@ -107,6 +107,6 @@ def test_two_repeats_have_no_precision():
 
 def test_pairs_have_the_precision_of_their_own_estimate():
     estimate = {"n": 4, "detectable_low": 0.18, "detectable_high": 0.92}
-    expected = "4 pairs detect an effect of 18-92 % 4 times in 5."
+    expected = "4 pairs detect an effect of 18 % to 92 %, depending on the true noise, 4 times in 5."
     assert precision(PAIRS_ALONE, [{"estimate": None}, {"estimate": estimate}]) == expected
     assert precision(PAIRS_ALONE) == ""

@@ -168,7 +168,7 @@ def test_the_ratio_to_the_fastest_of_its_size_stands_in_the_row(tmp_path):
 
 
 def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):
-    note = "All cells reach the target loss after about as many steps, so time to loss says no more than tokens/s."
+    note = "All cells reach the target loss after about the same number of steps: time to loss says what tokens/s says."
     assert note in (results.tables() / "scaling.md").read_text()
     cells = pd.read_csv(results.folder / "cells.csv")
     cells["steps_to_loss"] = [30, 20, 25, None]

@@ -228,7 +228,7 @@ def _one_device(report: Entry, group: Entry) -> list[Bullet]:
     text += _efficiency_of(report, group["cells"][0]["cell"])
     n = runs_text(*sorted({ratio["n"] for _, ratio in known}))
     cells = tuple(cell for cell, _ in known)
-    return [Bullet("one-device", "Against one device", text, f"simultaneous 95 % CIs, n={n}", cells)]
+    return [Bullet("one-device", "Against one device", text, f"simultaneous 95 % CIs of the ratios, n={n}", cells)]
 
 
 def _recommended(group: Entry) -> list[Bullet]:
@@ -251,10 +251,11 @@ def _recommended(group: Entry) -> list[Bullet]:
         if candidate == first["cell"]:
             rivals = [entry for entry in others if entry["relative_to_fastest"]["high"] > 1 + advice["margin"]]
             text = f"{candidate} for now, the highest rate and the simplest candidate; not confirmed: "
-            text += f"{_may_be_faster(rivals)}; the campaign accepts {margin}"
+            text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
         else:
             worst = f"up to {rounded_up(advice['worst'])} slower than another cell"
-            text = f"none yet; {candidate}, the simplest candidate, may be {worst}; the campaign accepts {margin}"
+            text = f"none yet; {candidate}, the simplest candidate, may be {worst}; "
+            text += f"the campaign accepts a choice up to {margin} slower"
         return [Bullet("recommended", "Recommended", text, _simplest_first(group), (candidate,))]
     reasons = {
         "too-few-repeats": "3 repeats per cell are needed",

@@ -3,6 +3,7 @@
 from typing import Any
 
 from scalebench.analysis.compare_runs import Compared
+from scalebench.errors import plural
 from scalebench.report.number_format import is_useless, number
 
 
@@ -59,7 +60,8 @@ def ab_sentence(comparison: dict[str, Any]) -> str:
     if comparison["status"] != "ok":
         return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
     ratio = ratio_sentence(comparison["b"], comparison["a"], e["ratio"], e["low"], e["high"], f"{e['n']} pairs")
-    noise = f" Noise: the mean of {e['n']} A/A pairs may be off by up to {number(100 * e['floor'], 2)} %."
+    floor, nulls = number(100 * e["floor"], 2), plural(len(e["null_ratios"]), "A/A pair")
+    noise = f" Noise, by {nulls}: the mean of {e['n']} pairs without an effect may be off by up to {floor} %."
     if e["claim"]:
         curse = (
             " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
@@ -73,9 +75,9 @@ def ab_sentence(comparison: dict[str, Any]) -> str:
 def _power(e: dict[str, Any]) -> str:
     """What so many pairs detect, and how many pairs detect 2 %."""
     low, high = (number(100 * e[f"detectable_{bound}"], 2) for bound in ("low", "high"))
-    text = f"{e['n']} pairs detect an effect of {low}-{high} % 4 times in 5"
+    text = f"{e['n']} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
     if e["n"] < 6:
-        return f"{text}; with 6 or more, the number that an effect of 2 % needs can be estimated."
+        return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
     return f"{text}; an effect of 2 % needs {_pairs(e['pairs_low'], e['pairs_high'])}."
 
 

@@ -72,7 +72,7 @@ def _precision(report: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any
             repeats = plural(resolve["n"], "repeat")
             return (
                 f"{repeats} reliably show differences of {difference} (4 times in 5); smaller ones are often missed. "
-                "What is called faster or slower has an interval that excludes 1x all the same."
+                "A difference that is called faster or slower is significant even so: its interval excludes 1x."
             )
         n = min((point["n"] for one in report["series"] for point in one["runs"].values()), default=0)
         return f"none yet, {FEWEST} repeats per cell are needed (n={n})." if 0 < n < FEWEST else ""
@@ -80,7 +80,7 @@ def _precision(report: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any
     if not estimate:
         return ""
     low, high = (number(100 * estimate[f"detectable_{bound}"], 2) for bound in ("low", "high"))
-    return f"{estimate['n']} pairs detect an effect of {low}-{high} % 4 times in 5."
+    return f"{estimate['n']} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5."
 
 
 def _concerns_of_answer(report: Mapping[str, Any]) -> set[str]:

@@ -131,7 +131,9 @@ def restated(cells: pd.DataFrame) -> str:
     ]
     if not same or any(steps.max() - steps.min() > 1 for steps in same) or sum(map(len, same)) < len(timed):
         return ""
-    return " All cells reach the target loss after about as many steps, so time to loss says no more than tokens/s."
+    return (
+        " All cells reach the target loss after about the same number of steps: time to loss says what tokens/s says."
+    )
 
 
 def interval_of(row: dict[str, Any], name: str) -> dict[str, Any] | None:

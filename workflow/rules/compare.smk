@@ -43,7 +43,7 @@ rule pairs:
         fingerprints=lambda w: [cell.planned_fingerprint for cell in arms_of(w)[1:]],
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]),
-    priority: 0 # after all first repeats of cells
+    priority: 0 # after all runs of cells
     threads: whole_machine
     resources:
         **resources_of(job_of_pairs),

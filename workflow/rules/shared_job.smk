@@ -14,6 +14,12 @@ def tokens_of_job(wildcards):
     return list(dict.fromkeys(tokens_dir(RESULTS, cell) for cell in shared_job_of(wildcards).cells))
 
 
+def priority_of_shared_job(wildcards):
+    """That of its first run."""
+    cell, repeat = shared_job_of(wildcards).runs[0]
+    return of_campaign(wildcards).priority(cell.slug, repeat)
+
+
 def job_of_shared_job(wildcards):
     return _job_of_shared_job(wildcards.campaign, wildcards.job)
 
@@ -43,8 +49,7 @@ rule shared_job:
         file=lambda w: of_campaign(w).path,
         fingerprint=lambda w: shared_job_of(w).planned_fingerprint,
         runs=lambda w: plural(len(shared_job_of(w).runs), "run"),
-    # Repeat by repeat, as single runs are.
-    priority: lambda w: -shared_job_of(w).rounds[0][0]
+    priority: priority_of_shared_job
     threads: whole_machine
     resources:
         **resources_of(job_of_shared_job),

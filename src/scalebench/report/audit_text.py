@@ -9,6 +9,7 @@ from scalebench.audit.audit_paths import Audit
 from scalebench.audit.catalog import ANYBODYS, OWN_ONLY, PAGES
 from scalebench.audit.external.reading import Reading
 from scalebench.audit.finding import Finding
+from scalebench.errors import plural
 from scalebench.importers.text_files import printable
 
 WIDTH = 110
@@ -80,7 +81,7 @@ def _not_read(audit: Audit) -> Iterator[str]:
     if audit.columns_not_understood:
         yield _some("columns of tables that were not understood", audit.columns_not_understood)
     if audit.not_recognised:
-        yield f"  {len(audit.not_recognised):,} files of no known form"
+        yield f"  {plural(len(audit.not_recognised), 'file')} of no known form"
 
 
 def _some(kind: str, files: list[str]) -> str:
@@ -115,8 +116,9 @@ def one_line(text: object, indent: str = "") -> str:
 
 def summary(audit: Audit) -> str:
     """One sentence: how many runs of which formats, how many findings."""
-    read = ", ".join(f"{n:,} {name}" for name, n in audit.formats.items())
-    findings = ", ".join(f"{n} {s}" for s in ("invalid", "suspect", "note") if (n := audit.count(s)))
+    read = ", ".join(f"{name} ({n:,})" for name, n in audit.formats.items())
+    counts = {"invalid": audit.count("invalid"), "suspect": audit.count("suspect"), "note": audit.count("note")}
+    findings = ", ".join(plural(n, word, "notes" if word == "note" else word) for word, n in counts.items() if n)
     return f"read: {read or 'nothing'}; found: {findings or 'nothing'}"
 
 

@@ -98,6 +98,6 @@ def misspelt(random: Random, name: str, others: list[str]) -> str:
                 word.replace("_", "-").title() if random.random() < 0.3 else swapped,
             )[kind]
         far = all(edits(word.casefold(), other.casefold()) > 2 for other in others if other != name)
-        if word.strip("-_. ") and word not in others and far and word[0] not in "-#&*!|>%@`'\"":
+        if word.strip("-_. ") and word not in (name, *others) and far and word[0] not in "-#&*!|>%@`'\"":
             return word
     return name + "x"

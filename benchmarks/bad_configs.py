@@ -84,7 +84,8 @@ def document(random: Random, good: Any, schema: dict, at: str) -> tuple[Any, lis
         elsewhere = random.choice(["steps", "strategy", "learning_rate", "pairs", "tool", "time_limit", "resolve"])
         if elsewhere in keys:
             return document(random, good, schema, at)
-        return put(good, (*place, elsewhere), 3), ["unknown key", elsewhere], f"{elsewhere} in {dotted}"
+        hint = "It belongs" if schema is SCHEMA else elsewhere
+        return put(good, (*place, elsewhere), 3), ["unknown key", hint], f"{elsewhere} in {dotted}"
     value = random.choice(NUMBERS if any(o.get("type") in ("integer", "number") for o in options) else STRANGE)
     section = dotted.split("[")[0].rpartition(".")[0] or dotted  # what is wrong with a shape is said of it
     return put(good, key, value), [(dotted.split("[")[0], f"`{name}`", section, "cell")], f"{dotted}: {value!r}"[:150]

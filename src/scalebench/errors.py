@@ -106,8 +106,10 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "ntasks": ("geometry",),
     "nproc": ("geometry",),
     "path": ("files",),
-    "type": ("source",),
-    "kind": ("source",),
+    "column": ("field", "columns"),
+    "textcolumn": ("field",),
+    "type": ("source", "name"),
+    "kind": ("source", "name"),
     "auto": ("auto", "derive"),
     "deepspeedstage1": ("zero1",),
     "deepspeedstage2": ("zero2",),
@@ -137,6 +139,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "pytorch": ("torch.profiler",),
     "kineto": ("torch.profiler",),
 }
+GENERIC = ("name", "type", "kind", "path", "file", "max", "min")  # words that say nothing within a longer name
 CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
 
@@ -167,7 +170,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if not close and len(letters) >= 3:
         near = [choice for choice in by_letters if edits(letters, choice) <= (2 if len(letters) >= 5 else 1)]
         close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
-    return by_letters[close[0]] if close else _by_words(str(name)[:200], by_letters)
+    return by_letters[close[0]] if close else _by_words(str(name)[:200], list(by_letters.values()))
 
 
 def edits(a: str, b: str) -> int:
@@ -185,18 +188,24 @@ def edits(a: str, b: str) -> int:
     return min(before[-1], 3)
 
 
-def _by_words(name: str, by_letters: dict[str, str]) -> str | None:
+def _by_words(name: str, allowed: list[str]) -> str | None:
     """Of `memory` the one name that has this word, memory_per_device; of `num_gpus` what `gpus` stands for."""
     if "/" in name:
         return None
     words = _words(name)
     long = {word for word in words if len(word) >= 4}
-    sharing = [choice for choice in by_letters.values() if "/" not in choice and long & set(_words(choice))]
+    sharing = [choice for choice in allowed if "/" not in choice and long & set(_words(choice))]
     if len(sharing) == 1:
         return sharing[0]
-    parts = ["".join(words[i : i + n]) for n in range(len(words), 0, -1) for i in range(len(words) - n + 1)]
-    meanings = [_letters(meaning) for part in parts for meaning in SYNONYMS.get(part, ())]
-    return next((by_letters[meaning] for meaning in meanings if meaning in by_letters), None)
+    return next((meant for meant in meanings(name) if meant in allowed and meant not in words), None)
+
+
+def meanings(name: str) -> list[str]:
+    """What the words of a name may stand for, most of them first: of `dataset_name` dataset, corpus."""
+    words = _words(name)
+    parts = [words[i : i + n] for n in range(len(words), 0, -1) for i in range(len(words) - n + 1)]
+    telling = [part for part in parts if part == words or "".join(part) not in GENERIC]
+    return [meant for part in telling for meant in ("_".join(part), *SYNONYMS.get("".join(part), ()))]
 
 
 def _words(name: str) -> list[str]:
@@ -222,6 +231,7 @@ def path_fault(path: Path) -> str:
 
 def nearest_path(path: Path) -> str:
     """` Did you mean "results/demo"?` for resluts/demo; else what is in the folder down to which the path is right."""
+    given, path = path, Path(str(path).replace("\\", "/"))  # as Windows writes it
     place = Path(path.anchor)
     for part in path.parts[1 if path.anchor else 0 :]:
         if part == ".." or (place / part).exists():
@@ -236,7 +246,7 @@ def nearest_path(path: Path) -> str:
             more = ", ..." if len(names) > 10 else ""
             return f" In {place}: {shortened(', '.join(names[:10]), 300)}{more}" if names else f" {place} is empty"
         place /= meant
-    return f' Did you mean "{place}"?' if place != path else ""
+    return f' Did you mean "{place}"?' if place != given else ""
 
 
 def _letters(text: str) -> str:
@@ -266,6 +276,10 @@ def first_fault(error: Any) -> str:
         text = shortened(" ".join(str(error).split()), 200)
         if isinstance(error, json.JSONDecodeError):
             return f"no JSON, or cut off ({text})"
+        if isinstance(error, UnicodeError):
+            return "it is not UTF-8 text"
+        if isinstance(error, TypeError | AttributeError):
+            return "a list or a value stands where a mapping is expected, or the other way round"
         return f"it has no {text}" if isinstance(error, KeyError) else text
     faults = error.errors()
     unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]

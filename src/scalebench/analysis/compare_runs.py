@@ -52,7 +52,8 @@ def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
     Raises UserError where there are none.
     """
     if not path.exists():
-        runs_of_cell = [folder for folder in Path("results").glob("*/runs") if (folder / path.name).is_dir()]
+        places = [Path("results"), *Path("results").glob("*/runs")]
+        runs_of_cell = [folder for folder in places if (folder / path.name).is_dir()]
         near = [folder for folder in runs_of_cell if folder.parent in path.parents] or runs_of_cell
         hint = f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
         raise UserError(f"{path}{hint or path_fault(path)}")
@@ -92,12 +93,13 @@ def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: s
     unexpected = [f for f in differing if not vary & {f, f.rpartition(".")[2]}]
     findings = audit("compare", [*x, *y]).findings
     expected = _expected_codes(configured)
-    invalid = sorted({f.code for f in findings if f.severity == "invalid"} - expected)
+    invalid = {f.code: f.evidence for f in findings if f.severity == "invalid" and f.code not in expected}
     why = None
     if unexpected:
         why = incomparable(unexpected, sorted(vary))
     elif invalid:
-        why = f"invalid: {', '.join(invalid)} (scalebench audit {a} {b})"
+        evidence = shortened(next(iter(invalid.values())), 300)
+        why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scalebench audit {a} {b})"
     rate_a = throughput(x)
     rate_b = throughput(y)
     b_over_a = ratio(rate_b, rate_a)

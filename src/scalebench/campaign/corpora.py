@@ -28,6 +28,12 @@ NEEDED = {
     "http": ("urls", "revision", "files", "format"),
 }
 ONLY_REMOTE = ("repository", "urls", "revision", "format", "gated", "known", "download_size")
+PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # unpacked when read, by their names
+# What files begin with that are no corpus -> what they are.
+OTHERS = {
+    b"%PDF-": "is a PDF; save its text",
+    b"version https://git-lfs": "is a pointer of Git LFS, not the file itself; fetch it with: git lfs pull",
+}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -230,8 +236,12 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
 def _matches(pattern: str, where: str) -> list[Path]:
     """The regular files that a pattern matches, in order of path. Raises UserError if there is none."""
     path = Path(pattern)
-    if pattern.startswith("~"):
-        raise UserError(f"{where} begins with ~, which only a shell replaces; write {path.expanduser()}")
+    if pattern.startswith(("~", "$")):
+        written = os.path.expandvars(path.expanduser())
+        meant = written if written != pattern else "the path itself"
+        raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {meant}")
+    if "://" in pattern:
+        raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
     wild = any(c in pattern for c in "*?[")
     if not wild:
         if (fault := _not_a_file(path)) is not None:
@@ -272,21 +282,33 @@ def check_local(name: str, corpus: Corpus) -> None:
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
-        reason = _fault(start, corpus)
+        reason = _other_kind(path, start) or _fault(path, start, corpus)
         if reason:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
 
 
-def _fault(start: bytes, corpus: Corpus) -> str | None:
+def _other_kind(path: Path, start: bytes) -> str | None:
+    """What a file is that is no corpus, or no packed one as its name says; None for others."""
+    for suffix, magic in PACKED.items():
+        if start.startswith(magic) and path.suffix != suffix:
+            return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
+        if path.suffix == suffix and not start.startswith(magic):
+            return f"does not begin like a {suffix} file"
+    return next((what for magic, what in OTHERS.items() if start.startswith(magic)), None)
+
+
+def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
     """What is wrong with a file, by its first bytes."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
-    if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):  # gzip, zstd: unpacked when it is read
+    if path.suffix in PACKED:
         return None
     if b"\0" in start:
         return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
     if corpus.form == "jsonl" and start.lstrip().startswith(b"["):
         return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
+    if corpus.form == "csv" and start.lstrip().startswith(b"{"):
+        return "holds JSON; write jsonl in place of csv"
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
         return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)

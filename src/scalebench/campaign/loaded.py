@@ -12,7 +12,7 @@ from scalebench.campaign.corpora import Corpus, CorpusTable, check_local, folder
 from scalebench.campaign.question import Question
 from scalebench.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
 from scalebench.campaign.value_hints import valid_name
-from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, load_campaign, load_corpora, no_campaign
+from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, has_title, load_campaign, load_corpora, no_campaign
 from scalebench.errors import UserError, nearest
 from scalebench.files import read_record
 
@@ -29,9 +29,10 @@ class LoadedCampaign:
     def __init__(self, path: Path, results: Path = RESULTS) -> None:
         """`results`: where answers of trials for micro-batches are looked up. Raises UserError naming file and line."""
         self.path, self.name = path, path.stem
-        if not path.is_file() or path.suffix not in (".yaml", ".yml"):
+        misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
+        if not path.is_file() or path.suffix not in (".yaml", ".yml") or (misnamed and not has_title(path)):
             raise no_campaign(path)
-        if path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED:
+        if misnamed:
             raise UserError(
                 f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
                 f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename(path)}"

@@ -54,6 +54,8 @@ def _elsewhere(path: PurePosixPath) -> str:
         meant = str(path.relative_to(PurePosixPath(Path.cwd())))
     elif len(parts) > 1 and nearest_name(parts[0], ["results"]):
         meant = str(PurePosixPath("results", *parts[1:]))
+    elif len(parts) > 1 and parts[0] in names:
+        meant = str(PurePosixPath("results", *parts))
     elif campaign:
         meant = f"results/{campaign}/report.html"
     else:

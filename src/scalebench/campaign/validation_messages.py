@@ -11,7 +11,7 @@ from scalebench.campaign.config import TOKENIZER
 from scalebench.campaign.corpora import BUDGET
 from scalebench.campaign.geometry import GEOMETRY
 from scalebench.campaign.value_hints import PERCENT, is_allowed, list_hint, mapping_hint, valid_name, value_hint
-from scalebench.errors import SYNONYMS, nearest, nearest_name, plural, shortened
+from scalebench.errors import SYNONYMS, meanings, nearest, nearest_name, plural, shortened
 
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
@@ -88,7 +88,7 @@ def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, d
     if error["type"] == "extra_forbidden":
         known = list(_properties(schema, place[:-1]))
         if known:
-            hint = _hint(place, known, schema)
+            hint = _hint(place, known, schema, error["input"])
             return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1] == "[key]":
@@ -126,7 +126,7 @@ def _shown(value: Any) -> str:
     return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
-def _hint(place: tuple, known: list[str], schema: dict) -> str:
+def _hint(place: tuple, known: list[str], schema: dict, value: Any) -> str:
     """Which key is meant: one of this section by case or synonym, one of another section, or one that resembles it."""
     name = str(place[-1])
     letters = name.casefold().replace("_", "").replace("-", "")
@@ -140,6 +140,8 @@ def _hint(place: tuple, known: list[str], schema: dict) -> str:
         return " Several values of one key stand in brackets: key: [value, value]."
     if letters in OF_THE_PROFILE:
         return " It is the cluster's business: write it into the profile, slurm/profile.v9+.yaml."
+    if len(place) == 2 and not sections_of(schema) and isinstance(value, dict):
+        return f" Leave {dotted(place[:-1])} out: names stand at the beginning of a line."
     here = nearest_name(name, known)
     if here is not None and (letters in SYNONYMS or here.replace("_", "") == letters):
         return f' Did you mean "{here}"?'
@@ -148,11 +150,19 @@ def _hint(place: tuple, known: list[str], schema: dict) -> str:
     if of := next((key for key, words in values.items() if name in words), None):
         several = f"[{name}, ...]" if "array" in _kinds(section[of], schema) else name
         return f' "{shortened(name, 40)}" is a value of {of}: write {of}: {several}.'
-    elsewhere = _elsewhere(name, schema)
-    if not elsewhere and here is None:
-        words = [word for word in SYNONYMS.get(letters, ()) if _elsewhere(word, schema)]
-        elsewhere = f' It is called "{words[0]}" here.{_elsewhere(words[0], schema)}' if words else ""
-    return elsewhere or nearest(name, known)
+    return _elsewhere(name, schema) or nearest(name, known) or _meaning_elsewhere(name, schema)
+
+
+def _meaning_elsewhere(name: str, schema: dict) -> str:
+    """Of `dataset_name` at the top the key that one of its words stands for, of `bf16: true` the one that takes it."""
+    for word in meanings(name):
+        if elsewhere := _elsewhere(word, schema):
+            return f' It is called "{word}" here.{elsewhere}'
+    for section in sections_of(schema):
+        for key, inner in _properties(schema, (section,)).items():
+            if name in _choices(inner, schema):
+                return f' "{name}" is a value of {section}.{key}.'
+    return ""
 
 
 def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
@@ -166,6 +176,8 @@ def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
             places.append(dotted(section))
         waiting += [(*section, key) for key in keys if len(section) < depth]
     places = [p for p in places if p != "vary"] or places
+    if not places and name in _properties(schema, ("compare", 0)):
+        return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
@@ -241,6 +253,8 @@ def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
     if not hint and "object" in kinds:
         properties = {key: inner for option in options for key, inner in option.get("properties", {}).items()}
         hint = mapping_hint(value, {key: _choices(inner, schema) for key, inner in properties.items()})
+        if place[-1] in properties and not sections_of(schema):  # of a table of names
+            hint = " It is a key: indent it below the name that it belongs to."
     allowed = _allowed(node, schema)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
@@ -260,7 +274,8 @@ def _one_of_list(value: Any, option: dict, schema: dict) -> str:
         return meant.replace("Write {", "Write [{").replace("}.", "}].")
     if words and all(_fits(word, inner, _choices(items, schema)) for word in words):
         return f" Write [{shortened(', '.join(map(str, words)), 60)}]."
-    return value_hint(value, inner, _choices(items, schema), _resolve(items, schema).get("unit", ""))
+    hint = value_hint(value, inner, _choices(items, schema), _resolve(items, schema).get("unit", ""))
+    return re.sub(r"^ (?:Write|Put it in quotes:) (.+?)(?: \([a-z ]+\))?\.$", r" Write [\1].", hint)
 
 
 def _several(place: tuple, value: Any, options: list[dict], choices: list[str], schema: dict) -> str:
@@ -314,7 +329,9 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
     if kind == "array":
         return [_array(option, schema)]
     if kind == "object":
-        return [f"a mapping of {', '.join(option.get('properties', {})) or 'names'}"]
+        entry = option.get("additionalProperties")
+        of_names = "names" + (f", each {_allowed(entry, schema)}" if isinstance(entry, dict) else "")
+        return [f"a mapping of {', '.join(option.get('properties', {})) or of_names}"]
     if kind == "string":
         return [_text(option, node)]
     return ["true or false"] if kind == "boolean" else []
@@ -323,10 +340,7 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
 def _array(option: dict, schema: dict) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
-    simple = all(
-        kind in ("string", "integer", "number") for kind in (o.get("type") for o in _alternatives(inner, schema))
-    )
-    of = f", each {_allowed(inner, schema)}" if inner and ("prefixItems" in option or simple) else ""
+    of = f", each {_allowed(inner, schema)}" if inner else ""
     if _resolve(inner, schema).get("type") == "object":
         of = ", each a mapping"
     if least == most:

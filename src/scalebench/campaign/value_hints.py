@@ -89,7 +89,7 @@ def _geometry(value: Any, options: list[dict]) -> str:
     """`2` is two devices of one node; `1 x 2`, `1*2` and [1, 2] are what they look like."""
     if not any(option.get("pattern") == GEOMETRY for option in options):
         return ""
-    text = str(value).strip()
+    text = re.sub(r"(?<=[0-9]) *(?:gpus?|devices?|processes)$", "", str(value).strip(), flags=re.IGNORECASE)
     pair = PAIR.fullmatch(text)
     meant = f"{pair[1]}x{pair[2]}" if pair else f"1x{text}"
     return f' Write "{meant}".' if re.search(GEOMETRY, meant) and meant != value else ""
@@ -156,7 +156,7 @@ def _text(value: Any, options: list[dict]) -> str:
         return f' Put it in quotes: "{value}".' if fits else ""
     text = value.strip()
     lower = text.casefold()
-    texts = [option for option in texts if option.get("pattern") != PERCENT]  # of which _percent knows
+    texts = [option for option in texts if option.get("pattern") not in (PERCENT, GEOMETRY)]  # which have their own
     examples = [str(example) for option in texts for example in option.get("examples", [])]
     if hint := nearest(text, examples):
         return hint
@@ -165,8 +165,8 @@ def _text(value: Any, options: list[dict]) -> str:
         re.sub(r"docs?$", "documents", lower),
         text.replace(" ", "") if "/" not in text else "",
         re.sub(r"(?<=[a-z])_?(?=[0-9])", "-", lower),
-        re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", text),
-        "/".join(text.rstrip("/").split("/")[-2:]),
+        re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", text.replace("iB", "B")),
+        re.sub(r"^(?:https?://[^/]+/)?(?:datasets/)?+([^/]+/[^/]+).*", r"\1", text),
         valid_name(text) if "/" not in text else "",
     ]
     for meant in candidates:

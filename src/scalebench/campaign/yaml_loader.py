@@ -30,7 +30,14 @@ MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
-CONFLICT = re.compile(r"^(?:<{7}|>{7}) .*$", re.MULTILINE)
+# Beginning of a line that is no YAML of ours -> what was pasted.
+PASTED = {
+    r"(?:<{7}|>{7}) ": "a merge conflict is left in the file",
+    r"```": "a fence of Markdown; leave such lines out",
+    r"[$%>] ": "a shell's prompt; leave such lines out",
+    r"(?:diff --git |@@ |\+[a-z_]+:)": "a diff, not the file itself",
+    r" *\d+[ \t:|]+[a-z_]+:(?: |$)": "numbers of lines; leave them out",
+}
 # What a person has done where the parser says so.
 YAML_HINTS = {
     "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
@@ -38,10 +45,11 @@ YAML_HINTS = {
     "found another document": 'a file has one document; take away what follows "---"',
     "character '\\t'": "indent with spaces, not tabs",
     "that cannot start any token": "text that begins with it needs quotes",
+    "expected the node content": "a value or a closing bracket is missing",
     "mapping keys are not allowed": 'text that begins with "?" needs quotes',
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
     "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
-    "expected '<document start>'": "what stands here is not of the mapping above; a key has a colon: key: value",
+    "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
     "did not find expected ',' or": "a bracket is not closed",
     "expected ',' or": "a bracket is not closed",
     "expected a mapping or list of mappings for merging": "after <<: stands an alias of a section, such as *base",
@@ -82,7 +90,7 @@ def no_campaign(path: Path) -> UserError:
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
     beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
     folder = path if path.is_dir() else beside
-    there = sorted(filter(_has_title, folder.glob("[!.]*.yaml"))) or sorted(CAMPAIGNS.glob("*.yaml"))
+    there = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(CAMPAIGNS.glob("*.yaml"))
     meant = CAMPAIGNS / f"{path.stem}.yaml"
     if not meant.is_file() or meant == path:
         nearest_stem = nearest_name(path.stem, [file.stem for file in there])
@@ -91,13 +99,15 @@ def no_campaign(path: Path) -> UserError:
     what = "no such campaign file"
     if path.exists():
         what = (
-            "is a folder, not a campaign file" if path.is_dir() else "is no campaign file, whose name ends with .yaml"
+            "is a folder, not a campaign file"
+            if path.is_dir()
+            else "is no campaign file, which ends with .yaml and has a title"
         )
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
     return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
 
 
-def _has_title(path: Path) -> bool:
+def has_title(path: Path) -> bool:
     """Whether a file begins like a campaign: other YAML files lie about as well."""
     if not path.is_file():
         return False
@@ -138,9 +148,10 @@ def _document(path: Path) -> Any:
         line = raw[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
     _check_size(path, text)
-    if conflict := CONFLICT.search(text):
-        line = text[: conflict.start()].count("\n") + 1
-        raise UserError(f"{path}, line {line}: a merge conflict is left in the file ({conflict[0]})")
+    for beginning, what in PASTED.items():
+        if pasted := re.search(rf"^{beginning}.*$", text, re.MULTILINE):
+            line = text[: pasted.start()].count("\n") + 1
+            raise UserError(f"{path}, line {line}: {what} ({shortened(pasted[0].strip(), 60)})")
     try:
         return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
@@ -148,7 +159,7 @@ def _document(path: Path) -> Any:
         name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
         raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
     except MarkedYAMLError as error:
-        raise UserError(f"{path}{_problem(error)}") from None
+        raise UserError(f"{path}{_problem(error, text.splitlines())}") from None
     except YAMLError as error:
         raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
@@ -157,11 +168,19 @@ def _document(path: Path) -> Any:
         raise UserError(f"{path}: not valid YAML: {error}") from None
 
 
-def _problem(error: MarkedYAMLError) -> str:
+def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
     """Where a document is no YAML, in the words of the parser, and what its author may have meant."""
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
         mark, problem = error.context_mark, "a quote that begins here has no end"
+    if error.context_mark and "simple key" in str(error.context):  # found out on the next line
+        mark = error.context_mark
+    first_colon = bool(mark) and ":" not in lines[mark.line][: mark.column]
+    if "mapping values" in problem and first_colon and re.fullmatch(r"\s*\w[^:#]*", lines[max(0, mark.line - 1)]):
+        # The line above has none, and was read on.
+        mark.line, mark.column, problem = mark.line - 1, 0, "could not find expected ':'"
+    if "expected '<document start>'" in problem:
+        problem = "what stands here is not of the mapping above"
     where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     hint = next((f" ({meaning})" for words, meaning in YAML_HINTS.items() if words in problem), "")
     return f"{where}: not valid YAML: {problem}{hint}"

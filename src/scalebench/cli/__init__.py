@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 
 from scalebench import __version__
@@ -12,6 +13,7 @@ from scalebench.files import os_fault
 
 MODULES = (prepare, doctor, run, trace, analyse, forecast, audit, verify)
 LINE_END = "\n"
+LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:
   scalebench campaign show config/campaigns/demo.yaml   # what would run, and how long it may take
@@ -44,6 +46,9 @@ def main() -> None:
     try:
         if sys.argv.count("--") > 1:  # argparse would take the second one for an argument
             parser().error('"--" is allowed once')
+        if dashed := [word for word in sys.argv[1:] if LONG_DASH.fullmatch(word)]:
+            name = dashed[0].lstrip("–—")
+            parser().error(f'"{dashed[0]}" begins with a long dash; an option has two hyphens: --{name}')
         args, unknown = parser().parse_known_args()
         if unknown:
             args.parser.unknown(unknown)

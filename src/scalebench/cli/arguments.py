@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
         """End with exit code 2; what a word has of control characters is spelled out."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
-        strange = [word for word in sys.argv[1:] if word.startswith("--") and word.partition("=")[0] not in known]
+        strange = [w for w in sys.argv[1:] if re.match("--?[a-z]", w) and w.partition("=")[0] not in known]
         if message.endswith("required: COMMAND") and groups:
             what = f"{_not_expected(strange[0], known)} A" if strange else "a"
             message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"

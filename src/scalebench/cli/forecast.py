@@ -239,7 +239,9 @@ def add(commands: Group) -> None:
         "scalebench sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
     made = on_campaign(commands, "sweep", sweep_groups, doc, example)
-    made.add_argument("--group", metavar="KxG", help="only this group, as a cell's geometry is written (2x8)")
+    made.add_argument(
+        "--group", type=text, metavar="KxG", help="only this group, as a cell's geometry is written (2x8)"
+    )
     made.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
     made.add_argument(
         "--link", type=Number("GB/s"), metavar="GB/s", help="what the link is said to carry, in one direction"

@@ -15,7 +15,7 @@ from scalebench.cli.arguments import (
     results_option,
     subcommands,
 )
-from scalebench.cli.values import count, path
+from scalebench.cli.values import count, path, text
 from scalebench.errors import UserError, nearest_path, plural
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def add(commands: Group) -> None:
         "snakemake --cores 2 results/demo/report.html"
     )
     again = on_campaign(commands, "retry", retry, doc, example)
-    again.add_argument("--cell", metavar="CELL", help="remove all runs of this cell, measured ones too")
+    again.add_argument("--cell", type=text, metavar="CELL", help="remove all runs of this cell, measured ones too")
     results_option(again)
 
     cluster = subcommands(commands, "cluster", "look at a Slurm cluster before a campaign is sent there")

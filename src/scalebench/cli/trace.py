@@ -83,7 +83,7 @@ def trace_diff(args: argparse.Namespace) -> None:
         else:
             files = [place]
             if place.is_dir():
-                files = sorted(p for p in place.iterdir() if p.is_file())
+                files = sorted(p for p in place.iterdir() if p.is_file() and not p.name.startswith("."))
                 if not files:
                     raise UserError(f"{place}: no trace in this folder; give results/<campaign>/traces/<cell>")
             profiles.append(summarise_files(files, args.ranks, args.steps))

@@ -113,6 +113,8 @@ def index(args: argparse.Namespace) -> None:
     if not args.results.is_dir():
         what = "is not a folder" if args.results.exists() else "no such folder"
         raise UserError(f"{args.results}: {what}; give the folder of all results.{nearest_path(args.results)}")
+    if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
+        raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
     print(f"{args.results}/index.html: {len(entries)} campaign{'s' if len(entries) != 1 else ''}")
 
@@ -147,7 +149,7 @@ def add(commands: Group) -> None:
     guard.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
     guard.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     guard.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
-    guard.add_argument("--cell", metavar="CELL", help="of a history: this cell alone")
+    guard.add_argument("--cell", type=text, metavar="CELL", help="of a history: this cell alone")
     guard.add_argument("--chart", type=file_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scalebench index")

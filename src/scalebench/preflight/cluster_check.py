@@ -39,11 +39,14 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
 
     Raises UserError where there is no Slurm.
     """
+    profile = SnakemakeProfile(folder)
+    defaults, _ = (
+        profile.resources("train"),
+        profile.site,
+    )  # a fault in the profile is told where there is no Slurm, too
     config = slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
-    profile = SnakemakeProfile(folder)
-    defaults = profile.resources("train")
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
     requests = queue_requests(loaded, profile) if loaded else []

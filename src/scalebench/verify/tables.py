@@ -139,6 +139,8 @@ def _plain(text: str) -> str:
 def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError("a row of the table has not as many cells as its heading; cut off?")
     return (rows[0], rows[2:]) if rows else ([], [])
 
 

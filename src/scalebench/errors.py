@@ -276,6 +276,8 @@ def first_fault(error: Any) -> str:
         text = shortened(" ".join(str(error).split()), 200)
         if isinstance(error, json.JSONDecodeError):
             return f"no JSON, or cut off ({text})"
+        if isinstance(error, RecursionError):
+            return "it is nested too deeply"
         if isinstance(error, UnicodeError):
             return "it is not UTF-8 text"
         if isinstance(error, TypeError | AttributeError):

@@ -26,6 +26,9 @@ from scalebench.errors import UserError
         ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
         ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
         ("parquet", b"PAR1 but no more", "cannot be read as parquet"),
+        ("parquet", b"version https://git-lfs.github.com/spec/v1\noid x\n", "is a pointer of Git LFS"),
+        ("text", b"%PDF-1.7\n", "is a PDF; save its text"),
+        ("csv", b'{"text": "x"}\n', "holds JSON; write jsonl in place of csv"),
     ],
 )
 def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
@@ -39,7 +42,6 @@ def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
     [
         ("text", b"good"),
         ("text", b"\xff\xfe is replaced later"),
-        ("text", gzip.compress(b"packed")),
         ("jsonl", b'\n\n{"text": "x"}\n'),
         ("jsonl", b'{"text": "a line longer than what is looked at' + b"x" * 70_000 + b'"}'),
     ],
@@ -48,6 +50,57 @@ def test_files_that_may_be_one(tmp_path, source, content):
     (tmp_path / "mine").write_bytes(content)
     (tmp_path / "empty").write_bytes(b"" if source == "text" else content)
     check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "*")]))
+
+
+def test_packed_files_are_named_so(tmp_path):
+    (tmp_path / "mine.txt").write_bytes(gzip.compress(b"packed"))
+    corpus = Corpus(source="text", files=[str(tmp_path / "mine.*")])
+    with pytest.raises(UserError, match=r"mine.txt is packed; rename it to mine.txt.gz"):
+        check_corpus("mine", corpus)
+    (tmp_path / "mine.txt").rename(tmp_path / "mine.txt.gz")
+    check_corpus("mine", corpus)
+    (tmp_path / "mine.txt.gz").write_bytes(b"not packed")
+    with pytest.raises(UserError, match=r"does not begin like a .gz file"):
+        check_corpus("mine", corpus)
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "message"),
+    [
+        ("text", ["$NOWHERE/x.txt"], r"begins with \$, which only a shell replaces"),
+        ("text", ["https://example.org/x.txt"], "is an address; local files stand here"),
+        ("csv", ["README.md\\x"], "matches no file"),
+    ],
+)
+def test_paths_of_another_world(source, files, message):
+    with pytest.raises(UserError, match=message):
+        check_corpus("mine", Corpus(source=source, files=files))
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "fine"),
+    [
+        ("csv", b"id,text\n1,\n2, \n", b"id,text\n1,\n2,x\n"),
+        ("csv", b"id,text\n", b"id,text\n1,x\n"),
+        ("jsonl", b'{"text": null}\n', b'{"text": null}\n{"text": "x"}\n'),
+    ],
+)
+def test_rows_without_any_text(tmp_path, source, content, fine):
+    corpus = Corpus(source=source, files=[str(tmp_path / "mine")])
+    (tmp_path / "mine").write_bytes(content)
+    with pytest.raises(UserError, match=r'no row of .*mine has text in "text"'):
+        check_corpus("mine", corpus)
+    (tmp_path / "mine").write_bytes(fine)
+    check_corpus("mine", corpus)
+
+
+def test_numbers_in_a_parquet_file_are_no_text(tmp_path):
+    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "mine.parquet")
+    corpus = Corpus(source="parquet", files=[str(tmp_path / "mine.parquet")])
+    with pytest.raises(UserError, match=r'has no text in the field "text" .key: field., but int64'):
+        check_corpus("mine", corpus)
+    pq.write_table(pa.table({"text": pa.array(["x"]).dictionary_encode()}), tmp_path / "mine.parquet")
+    check_corpus("mine", corpus)
 
 
 def test_the_fields_of_a_parquet_file_are_looked_at(tmp_path):

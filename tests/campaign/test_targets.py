@@ -31,6 +31,8 @@ def place(tmp_path, monkeypatch):
         ("report.html", "Targets are files such as results/NAME/report.html; campaigns: mine"),
         ("result/mine/report.html", 'Did you mean "results/mine/report.html"?'),
         ("{cwd}/results/mine/report.html", 'Did you mean "results/mine/report.html"?'),
+        ("mine/charts/speedup.svg", 'Did you mean "results/mine/charts/speedup.svg"?'),
+        ("x/results/mine/report.pdf", 'Did you mean "results/mine/report.pdf"?'),
         ("results/mine/", 'Did you mean "results/mine/report.html"?'),
         ("results/mine/runs/ddp-n1x2", 'Did you mean "results/mine/runs/ddp-n1x2/rep1/training_metrics.json"?'),
         ("results/mine/report", 'Did you mean "results/mine/report.html"?'),

@@ -25,6 +25,8 @@ COMMANDS = [
     (["campaign", "lint", "x.yaml"], '"scalebench campaign validate"'),
     (["campaign", "config/x.yaml"], "A command comes first: scalebench campaign validate config/x.yaml."),
     (["results/demo"], "A command comes first: scalebench audit results/demo."),
+    (["-v"], '"-v" is not expected. Did you mean "--version"?'),
+    (["audit", "results", "\N{EM DASH}html=x"], "begins with a long dash; an option has two hyphens: --html=x"),
     (["--verison"], '"--verison" is not expected. Did you mean "--version"?'),
     (["trace", "show", "results/demo"], '"scalebench trace summary"'),
     (["why", "results/demo"], "required: FIGURE. Example: scalebench why results/demo"),
@@ -51,7 +53,10 @@ def place(tmp_path_factory) -> Path:
     cell = cells()[0]
     for repeat in (1, 2):
         write_run(folder / "results/demo/runs", cell, repeat, seed=1)
+    (folder / "config/corpora.yaml").write_text("mine: {source: text, files: [x.txt]}\n")
     (folder / "empty").mkdir()
+    (folder / "hidden").mkdir()
+    (folder / "hidden/.keep").touch()
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     return folder
 
@@ -68,6 +73,12 @@ PATHS = [
     (["verify", "config/campaigns/demo.yaml"], 'Did you mean "results/demo"?'),
     (["index", "nowhere"], "nowhere: no such folder"),
     (["index", "picture.png"], "picture.png: is not a folder"),
+    (["index", "results/demo"], "no folder there has a report.html; give the folder of all results"),
+    (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
+    (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
+    (["campaign", "show", "config/corpora.yaml"], "is no campaign file, which ends with .yaml and has a title"),
+    (["retry", "x.yaml", "--cell", ""], 'argument --cell: cannot be ""; allowed: text that is not blank'),
+    (["trace", "diff", "results/demo/runs", "hidden"], "no trace in this folder"),
     (["trace", "summary", "results/dmo"], "no such file; allowed: .sqlite (nsys export)"),
     (["trace", "summary", "results/demo"], "a folder without a capture"),
     (["trace", "diff", "results/demo/runs", "results/demo/runs"], "no trace in this folder"),
@@ -145,6 +156,24 @@ def test_a_damaged_file_is_described_in_words(place, tmp_path, damage, part):
     assert done.returncode == 1
     assert part in done.stdout
     assert "Error(" not in done.stdout
+
+
+def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
+    folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
+    steps_cut(folder)
+    done = scalebench("compare", folder / "runs/ddp-n1x1/rep1", folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "invalid: record-unusable: " in done.stdout
+    assert "steps.csv" in done.stdout
+
+
+def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, tmp_path):
+    words = ("trace", "capture", "config/campaigns/demo.yaml", "ddp-n1x2", "--tokens", tmp_path / "nowhere")
+    out = ("--out", tmp_path / "out")
+    done = scalebench(*words, *out, cwd=repository)
+    assert done.returncode == 2
+    assert "tokens.json: no such file" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):

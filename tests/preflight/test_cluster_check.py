@@ -117,6 +117,12 @@ def test_a_profile_with_a_wrong_word(monkeypatch, tmp_path, config, message):
     assert message in str(error.value)
 
 
+def test_a_wrong_profile_is_told_where_there_is_no_slurm(tmp_path):
+    (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {scheduler: slrum}\n")
+    with pytest.raises(UserError, match='Did you mean "slurm"'):
+        cluster_check.check(tmp_path, tmp_path)
+
+
 def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
     def missing(*arguments, **options):
         raise FileNotFoundError

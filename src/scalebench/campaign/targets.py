@@ -50,8 +50,8 @@ def _elsewhere(path: PurePosixPath) -> str:
     names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
     parts = path.parts
     campaign = nearest_name(path.stem, names) if path.stem not in names else path.stem
-    if path.is_absolute() and path.is_relative_to(PurePosixPath(Path.cwd())):
-        meant = str(path.relative_to(PurePosixPath(Path.cwd())))
+    if "results" in parts[:-1]:
+        meant = str(PurePosixPath("results", *parts[len(parts) - parts[::-1].index("results") :]))
     elif len(parts) > 1 and nearest_name(parts[0], ["results"]):
         meant = str(PurePosixPath("results", *parts[1:]))
     elif len(parts) > 1 and parts[0] in names:

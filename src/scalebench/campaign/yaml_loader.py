@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ PASTED = {
     r"(?:diff --git |@@ |\+[a-z_]+:)": "a diff, not the file itself",
     r" *\d+[ \t:|]+[a-z_]+:(?: |$)": "numbers of lines; leave them out",
 }
+WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is no key and no entry of a list
+LINE_END = "\n"
 # What a person has done where the parser says so.
 YAML_HINTS = {
     "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
@@ -159,7 +162,7 @@ def _document(path: Path) -> Any:
         name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
         raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
     except MarkedYAMLError as error:
-        raise UserError(f"{path}{_problem(error, text.splitlines())}") from None
+        raise UserError(f"{path}{_problem(error, text.split(LINE_END))}") from None
     except YAMLError as error:
         raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
@@ -173,15 +176,16 @@ def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
         mark, problem = error.context_mark, "a quote that begins here has no end"
-    if error.context_mark and "simple key" in str(error.context):  # found out on the next line
+    elif error.context_mark and "simple key" in str(error.context):  # found out on the next line
         mark = error.context_mark
-    first_colon = bool(mark) and ":" not in lines[mark.line][: mark.column]
-    if "mapping values" in problem and first_colon and re.fullmatch(r"\s*\w[^:#]*", lines[max(0, mark.line - 1)]):
-        # The line above has none, and was read on.
-        mark.line, mark.column, problem = mark.line - 1, 0, "could not find expected ':'"
-    if "expected '<document start>'" in problem:
+    elif "expected '<document start>'" in problem:
         problem = "what stands here is not of the mapping above"
-    where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    line, column = (mark.line, mark.column) if mark else (-1, 0)
+    above = lines[line - 1] if 0 < line < len(lines) else ""
+    if "mapping values" in problem and ":" not in lines[line][:column] and WITHOUT_COLON.fullmatch(above):
+        # The line above was read on into this one.
+        line, column, problem = line - 1, len(above) - len(above.lstrip()), "could not find expected ':'"
+    where = f", line {line + 1}, column {column + 1}" if mark else ""
     hint = next((f" ({meaning})" for words, meaning in YAML_HINTS.items() if words in problem), "")
     return f"{where}: not valid YAML: {problem}{hint}"
 
@@ -279,7 +283,7 @@ class _Reader:
             return value
         if isinstance(value, int):
             if abs(value) >= 10**MOST_DIGITS:
-                return f"a number of more than {MOST_DIGITS} digits"  # which no key takes
+                return float(value) if abs(value) < 1e300 else math.inf  # which no key takes
             return int(value)
         if isinstance(value, float):
             return float(value)

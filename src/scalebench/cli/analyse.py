@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalebench import __version__
 from scalebench.cli.arguments import Group, command, on_campaign, results_option
-from scalebench.cli.values import count, file_to_read, file_to_write, folder, path, text
+from scalebench.cli.values import count, file_to_read, file_to_write, folder, path
 
 if TYPE_CHECKING:
     from scalebench.analysis.compare_runs import Compared
@@ -285,7 +285,7 @@ def add(commands: Group) -> None:
     two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
     two.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
     text = "what is meant to differ, e.g. strategy"
-    two.add_argument("--vary", type=text, nargs="+", default=[], metavar="FIELD", help=text)
+    two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help=text)
     two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     two.add_argument(

@@ -36,7 +36,8 @@ def trace_capture(args: argparse.Namespace) -> None:
         with stoppable("this trace will be repeated"):
             result = capture(cell, loaded.name, tokens, out, settings, loaded.campaign.resources.time_limit * 60)
     except UserError as error:
-        write_atomic(out / LOG, f"scalebench: {error}\n")  # Snakemake shows the log that it finds there
+        if args.fingerprints:  # Snakemake shows the log that it finds there
+            write_atomic(out / LOG, f"scalebench: {error}\n")
         raise
     if result.status != "ok":
         print(f"{cell.slug}: {result.status}: {result.reason}", file=sys.stderr)

@@ -40,10 +40,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     Raises UserError where there is no Slurm.
     """
     profile = SnakemakeProfile(folder)
-    defaults, _ = (
-        profile.resources("train"),
-        profile.site,
-    )  # a fault in the profile is told where there is no Slurm, too
+    site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
     config = slurm.config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
@@ -63,7 +60,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
         checks.append(_queue(requests, profile.settings, slurm.submit_limit(account)))
     if partition_checks[0].ok:
         devices = not without_devices and partition_checks[1].ok
-        gpu = gpu_options(profile.site, defaults.get("gres", "")) if devices else []
+        gpu = gpu_options(site, defaults.get("gres", "")) if devices else []
         checks += _nodes(partition, account, min(2, count), results, gpu)
     return checks
 

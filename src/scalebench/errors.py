@@ -280,8 +280,8 @@ def first_fault(error: Any) -> str:
             return "it is nested too deeply"
         if isinstance(error, UnicodeError):
             return "it is not UTF-8 text"
-        if isinstance(error, TypeError | AttributeError):
-            return "a list or a value stands where a mapping is expected, or the other way round"
+        if isinstance(error, TypeError | AttributeError | IndexError):
+            return "it is cut off, or not what this version writes"
         return f"it has no {text}" if isinstance(error, KeyError) else text
     faults = error.errors()
     unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
@@ -306,6 +306,8 @@ def first_fault(error: Any) -> str:
 
 def missing(path: Path) -> UserError:
     """A file that the workflow writes is not there."""
+    if path.is_dir():
+        return UserError(f"{path} is a folder; a file is expected")
     return UserError(f"{path}: no such file; build it with: snakemake --cores 2 {path}")
 
 

@@ -43,6 +43,7 @@ def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
         ("text", b"good"),
         ("text", b"\xff\xfe is replaced later"),
         ("jsonl", b'\n\n{"text": "x"}\n'),
+        ("csv", b"\nid,text\n1,x\n"),
         ("jsonl", b'{"text": "a line longer than what is looked at' + b"x" * 70_000 + b'"}'),
     ],
 )

@@ -41,6 +41,7 @@ def place(tmp_path, monkeypatch):
         ("results/mine/reprot.pdf", 'Did you mean "results/mine/report.pdf"?'),
         ("results/mine/charts/speed_up.svg", 'Did you mean "results/mine/charts/speedup.svg"?'),
         ("results/index.htm", "scalebench index writes it"),
+        ("results/x/mine/report.pdf", 'Did you mean "mine"? (results/mine/report.pdf)'),
         ("results/mein/report.html", 'Did you mean "mine"? (results/mine/report.html)'),
         ("results/mine/runs/ddp-n1x2/rep0/steps.csv", "plans repeats 1 to 3"),
     ],

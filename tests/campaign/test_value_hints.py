@@ -42,6 +42,7 @@ MEANT = [
     ("execution: {geometry: 4}", 'Write "1x4".'),
     ("execution: {geometry: [1, 2]}", 'Write "1x2".'),
     ("execution: {num_gpus: 2}", 'Did you mean "geometry"?'),
+    ("workload: {corpus: 3.10}", "beginning with a letter or digit. Put it in quotes."),
     ("execution: {geometry: 2 GPUs}", 'Write "1x2".'),
     ("vary: {geometry: 1x2}", "Write [1x2]."),
     ("vary: {geometry: 2}", 'Write ["1x2"].'),

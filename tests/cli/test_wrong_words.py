@@ -136,6 +136,10 @@ def metrics_are_a_list(folder: Path) -> None:
     (folder / "runs/ddp-n1x1/rep1/training_metrics.json").write_text("[]")
 
 
+def report_is_binary(folder: Path) -> None:
+    (folder / "report.html").write_bytes(b"\xff")
+
+
 def manifest_cut(folder: Path) -> None:
     (folder / "manifest.json").write_text('{"files": ')
 
@@ -145,6 +149,7 @@ def manifest_cut(folder: Path) -> None:
     [
         (steps_cut, "steps.csv, line "),
         (column_renamed, "steps.csv has no column loss"),
+        (report_is_binary, "report.html: not readable: it is not UTF-8 text"),
         (metrics_are_a_list, "training_metrics.json: not readable: it is cut off, or not what this version writes"),
         (manifest_cut, "manifest.json: not readable: no JSON, or cut off"),
     ],

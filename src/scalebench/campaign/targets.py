@@ -75,7 +75,9 @@ def _campaign(name: str, path: PurePosixPath) -> LoadedCampaign:
     if len(path.parts) == 2 and (name == "index.html" or nearest_name(name, ["index.html"])):
         raise UserError("no rule makes the list of campaigns, results/index.html; scalebench index writes it")
     meant = nearest_name(name.partition(".")[0], names)
-    rest = path.parts[2:] or ("report.html",)
+    rest = list(path.parts[2:]) or ["report.html"]
+    if meant is None and rest[0] in names and len(rest) > 1:
+        meant, *rest = rest
     hint = f' Did you mean "{meant}"? ({PurePosixPath("results", meant, *rest)})' if meant else ""
     listed = ", ".join(names) or "none"
     raise UserError(f'there is no campaign "{shortened(name)}" in {CAMPAIGNS}.{hint} Campaigns: {listed}')

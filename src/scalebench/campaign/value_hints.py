@@ -153,7 +153,8 @@ def _text(value: Any, options: list[dict]) -> str:
     texts = [o for o in options if o.get("type") == "string" and not {"enum", "const"} & set(o)]
     if not isinstance(value, str):
         fits = any(re.search(option.get("pattern", ""), str(value)) for option in texts)
-        return f' Put it in quotes: "{value}".' if fits else ""
+        written = f': "{value}"' if isinstance(value, int) else ""  # of 3.10 the last digit is gone
+        return f" Put it in quotes{written}." if fits else ""
     text = value.strip()
     lower = text.casefold()
     texts = [option for option in texts if option.get("pattern") not in (PERCENT, GEOMETRY)]  # which have their own

@@ -97,7 +97,8 @@ def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]
     csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
     with _lines(path, "strict", newline="") as lines:
         rows = csv.reader(lines)
-        names = [name.removeprefix("\ufeff") for name in columns or next(rows, [])]
+        first_row = columns or next((row for row in rows if row), [])
+        names = [name.removeprefix("\ufeff") for name in first_row]
         _check_fields("line 1", fields, names)
         places = [names.index(field) for field in fields]
         for row in rows:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scalebench.errors import UserError, damaged, missing, nearest, nearest_path, path_fault
+from scalebench.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scalebench.verify import reports, tables
 from scalebench.verify.manifest import check_manifest
-from scalebench.verify.raw import DAMAGES, Difference, RawRun, damage, read_runs
+from scalebench.verify.raw import DAMAGES, Difference, RawRun, read_runs
 from scalebench.verify.recompute import Quantities, Quantity, cell_quantities, ratio_quantities, run_quantities
 
 REPORT = "scaling_report.json"
@@ -132,7 +132,7 @@ def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Diffe
     except FileNotFoundError as error:
         return [Difference(file, "", f"{Path(error.filename).name} is missing")]
     except DAMAGES as error:
-        return [Difference(file, "", f"not readable: {damage(error)}")]
+        return [Difference(file, "", f"not readable: {first_fault(error)}")]
 
 
 def why(path: Path, identity: str) -> str:
@@ -158,7 +158,7 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
     except FileNotFoundError:
         raise missing(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
-        raise damaged(folder / REPORT, damage(error)) from None
+        raise damaged(folder / REPORT, first_fault(error)) from None
 
 
 def _explained(identity: str, quantity: Quantity, folder: Path) -> str:

@@ -5,8 +5,9 @@ import json
 import os
 from pathlib import Path
 
+from scalebench.errors import first_fault
 from scalebench.files import write_json
-from scalebench.verify.raw import Difference, damage
+from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = "1.0"
@@ -41,7 +42,7 @@ def check_manifest(folder: Path) -> list[Difference]:
     except FileNotFoundError:
         return [Difference(MANIFEST, "", f"is missing; the report writes it: snakemake {folder}/report.html")]
     except (ValueError, KeyError, TypeError) as error:
-        return [Difference(MANIFEST, "", f"not readable: {damage(error)}")]
+        return [Difference(MANIFEST, "", f"not readable: {first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
     differences = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalebench.errors import printable, shortened
+from scalebench.errors import first_fault, printable
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -78,22 +78,10 @@ def read_runs(folder: Path, pattern: str = "runs/*/rep*") -> tuple[list[RawRun],
             differences.append(Difference(relative, "", f"{Path(error.filename).name} is missing"))
             continue
         except DAMAGES as error:
-            differences.append(Difference(relative, "", f"not readable: {damage(error)}"))
+            differences.append(Difference(relative, "", f"not readable: {first_fault(error)}"))
             continue
         differences += _inside(runs[-1], place)
     return runs, differences
-
-
-def damage(error: Exception) -> str:
-    """What is wrong with a file, from the exception that reading it raised."""
-    text = shortened(" ".join(str(error).split()), 120)
-    if isinstance(error, json.JSONDecodeError):
-        return f"no JSON, or cut off ({text})"
-    if isinstance(error, KeyError):
-        return f"it has no {text}"
-    if isinstance(error, IndexError | TypeError | AttributeError):
-        return "it is cut off, or not what this version writes"
-    return text
 
 
 def _read(place: Path, relative: str) -> RawRun:

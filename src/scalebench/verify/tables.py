@@ -114,7 +114,7 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
         expected = dict(zip(header, row, strict=True))
         for heading, entry in zip(headings, _cells(line), strict=True):
             if _plain(expected.get(heading, entry)) != _plain(entry):
-                yield _wrong(file, f"{row[0]}, {heading}", entry, expected[heading])
+                yield Difference(file, f"{row[0]}, {heading}", f"is {entry}, {name}.md has {expected[heading]}")
     if len(rows) != len(lines):
         yield Difference(file, "", f"{len(lines)} rows, {name}.md has {len(rows)}")
 

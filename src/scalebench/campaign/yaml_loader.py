@@ -184,7 +184,8 @@ def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
     above = lines[line - 1] if 0 < line < len(lines) else ""
     if "mapping values" in problem and ":" not in lines[line][:column] and WITHOUT_COLON.fullmatch(above):
         # The line above was read on into this one.
-        line, column, problem = line - 1, len(above) - len(above.lstrip()), "could not find expected ':'"
+        line, column = line - 1, len(above) - len(above.lstrip())
+        problem = "could not find expected ':'"
     where = f", line {line + 1}, column {column + 1}" if mark else ""
     hint = next((f" ({meaning})" for words, meaning in YAML_HINTS.items() if words in problem), "")
     return f"{where}: not valid YAML: {problem}{hint}"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import HANGS
 from workflow_texts import TINY
 
 SCRIPT = Path(__file__).parent / "slurm/cluster"
@@ -37,16 +38,14 @@ class Cluster:
         done = subprocess.run([SCRIPT, verb, self.folder, *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-5000:]
 
-    def command(self, *words: str, limit: float = 60) -> list[str]:
+    def command(self, *words: str) -> list[str]:
         """The words that run a command on the login node; the limit is inside, where signals reach everything."""
-        return [str(SCRIPT), "run", str(self.folder), "timeout", "--kill-after=5", str(limit), *words]
+        return [str(SCRIPT), "run", str(self.folder), "timeout", "--kill-after=5", str(HANGS), *words]
 
-    def run(
-        self, *words: str, cwd: Path | None = None, limit: float = 60, **variables: str
-    ) -> subprocess.CompletedProcess:
+    def run(self, *words: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess:
         """Run a command on the login node and wait for it."""
         return subprocess.run(
-            self.command(*words, limit=limit), cwd=cwd, env=environment() | variables, capture_output=True, text=True
+            self.command(*words), cwd=cwd, env=environment() | variables, capture_output=True, text=True
         )
 
     def crash(self, node: str) -> None:
@@ -89,11 +88,11 @@ class Checkout:
         path.write_text(text)
         return path
 
-    def command(self, *words: str, limit: float = 200) -> list[str]:
-        return self.cluster.command("env", f"PYTHONPATH={self.root / 'src'}", *words, limit=limit)
+    def command(self, *words: str) -> list[str]:
+        return self.cluster.command("env", f"PYTHONPATH={self.root / 'src'}", *words)
 
-    def run(self, *words: str, limit: float = 200) -> subprocess.CompletedProcess:
-        return self.cluster.run("env", f"PYTHONPATH={self.root / 'src'}", *words, cwd=self.root, limit=limit)
+    def run(self, *words: str) -> subprocess.CompletedProcess:
+        return self.cluster.run("env", f"PYTHONPATH={self.root / 'src'}", *words, cwd=self.root)
 
-    def snakemake(self, *words: str, limit: float = 200) -> subprocess.CompletedProcess:
-        return self.run("snakemake", "--profile", "slurm", *words, limit=limit)
+    def snakemake(self, *words: str) -> subprocess.CompletedProcess:
+        return self.run("snakemake", "--profile", "slurm", *words)

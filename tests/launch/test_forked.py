@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from patience import HANGS
 
 from scalebench.launch.forked import connect, socket_path
 from scalebench.launch.local import may_fork
@@ -29,7 +30,7 @@ def cell(**execution):
 def test_forked_ranks_train_as_fresh_ones_do(tokens, tmp_path, strategy):
     runs = []
     for start in ("fresh", "forked"):
-        run_cell(cell(strategy=strategy, start=start), "c", 1, tokens, tmp_path / start, 120)
+        run_cell(cell(strategy=strategy, start=start), "c", 1, tokens, tmp_path / start, HANGS)
         runs.append(read_run(tmp_path / start))
     fresh, forked = runs
     assert [run.metrics.status for run in runs] == ["ok", "ok"]
@@ -64,7 +65,7 @@ def test_a_server_with_more_libraries_is_a_copy_of_one_with_fewer(monkeypatch, t
     monkeypatch.setattr("tempfile.tempdir", None)
     code = "from scalebench.launch.forked import connect; connect([['json'], ['csv']]).close()"
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=os.environ, timeout=60)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=os.environ, timeout=HANGS)
         assert (done.returncode, done.stderr) == (0, b"")
     assert socket_path([["json"]]).exists()
     assert socket_path([["json"], ["csv"]]).exists()

@@ -6,10 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
+from patience import wait_until
 
 from scalebench.launch.stage_client import HEADER
 from scalebench.launch.stage_server import StageServer
@@ -97,7 +97,4 @@ def test_a_server_ends_with_the_workflow_that_started_it():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL
     folder = done.stdout.strip()
-    deadline = time.monotonic() + 300
-    while os.path.exists(folder) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not os.path.exists(folder)
+    wait_until(lambda: not os.path.exists(folder))

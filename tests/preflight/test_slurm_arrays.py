@@ -10,8 +10,10 @@ import pytest
 from scalebench.preflight import slurm_arrays
 
 
-def job(rule: str, name: str, **resources):
-    return SimpleNamespace(rule=SimpleNamespace(name=rule), name=name, resources=resources, is_group=lambda: False)
+def job(rule: str, name: str, attempt: int = 1, **resources):
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule), name=name, attempt=attempt, resources=resources, is_group=lambda: False
+    )
 
 
 JOBS = [
@@ -26,6 +28,14 @@ def test_jobs_that_ask_for_the_same_go_together():
     arrays, single = slurm_arrays.grouped(JOBS, ["train"], largest=3)
     assert [[j.name for j in array] for array in arrays] == [["a0", "a1", "a2"], ["a3", "a4"], ["b0", "b1"]]
     assert [j.name for j in single] == ["p", "c"]
+
+
+def test_what_has_failed_goes_alone():
+    """Each must not get the node on which it failed, and the tasks of an array get the same nodes."""
+    again = [job("train", f"again{n}", attempt=2, nodes=1, gres="gpu:1", tmpdir="/tmp") for n in range(2)]
+    arrays, single = slurm_arrays.grouped([*JOBS[:2], *again], ["train"], largest=3)
+    assert [[j.name for j in array] for array in arrays] == [["a0", "a1"]]
+    assert single == again
 
 
 def test_no_rule_chosen_no_arrays():

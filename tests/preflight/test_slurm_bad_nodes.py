@@ -1,5 +1,6 @@
 """Nodes on which jobs fail twice are left out; nodes that are not to blame are not."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +13,11 @@ from scalebench.record.excluded_nodes import excluded_nodes
 from scalebench.record.host_names import hosts_left_out
 
 
-def job_of(campaign: str | None) -> SimpleNamespace:
-    """A job of Snakemake's, of a campaign or of none."""
-    return SimpleNamespace(wildcards=SimpleNamespace(**({"campaign": campaign} if campaign else {})))
+def job_of(campaign: str | None, makes: str = "runs") -> SimpleNamespace:
+    """A job of Snakemake's, of a campaign or of none, that makes one file."""
+    return SimpleNamespace(
+        wildcards=SimpleNamespace(**({"campaign": campaign} if campaign else {})), output=[f"results/{makes}"]
+    )
 
 
 NOON, LATER = "2026-11-22T12:00:00", "2026-11-22T12:10:00"
@@ -26,16 +29,34 @@ def line(job, params, settings=None, failed_nodes=()) -> str:
 
 
 def completed(text: str) -> str:
-    """A job that ended well, as squeue prints it: `n2`, `n2:7` (what job 7 makes), with a time before it or at noon."""
+    """A job that ended well, as squeue prints it: `n2`, `n2:27` (job 27), with a time before it or after noon."""
     end, _, where = text.rpartition("@")
     node, _, job = where.partition(":")
-    return f"{end or LATER}|{node}|rule_train_wildcards_{job}"
+    return f"{end or LATER}|{node}|{job}"
 
 
-def sent(bad: BadNodes, job: SimpleNamespace, failed_nodes=(), comment: str = "") -> str:
+def sent(bad: BadNodes, job: SimpleNamespace, failed_nodes=()) -> str:
     """The line of a job as it is submitted."""
     submit = bad.submit(line, lambda job: " --gres=gpu:1")
-    return submit(job, {"comment_str": comment}, settings=None, failed_nodes=set(failed_nodes))
+    return submit(job, {}, settings=None, failed_nodes=set(failed_nodes))
+
+
+def queued(results: Path = Path("results")) -> BadNodes:
+    """Jobs 7 to 10 are in the queue, and 27 to 30, which make the same."""
+    reported = []
+    bad = BadNodes(results)
+    tell = bad.submitted(lambda executor, job: reported.append(job.external_jobid))
+    for number in (7, 8, 9, 10, 27, 28, 29, 30):
+        tell(None, SimpleNamespace(external_jobid=str(number), job=job_of("sizes", makes=str(number % 20))))
+    assert len(reported) == 8, "Snakemake is told as well"
+    return bad
+
+
+def after_failures(*jobs: str, state: str = "FAILED") -> BadNodes:
+    """What is known when these jobs have failed."""
+    bad = queued()
+    bad.hear(dict.fromkeys(jobs, state))
+    return bad
 
 
 @pytest.fixture
@@ -49,8 +70,7 @@ def cluster(monkeypatch):
         questions: list[list[str]] = []  # noqa: RUF012
 
     def describe(job, patience):
-        facts = {"EndTime": NOON, "Comment": "rule_train_wildcards_" + job}
-        return facts | {"NodeList": answers.nodes[job]} if job in answers.nodes else {}
+        return {"EndTime": NOON, "NodeList": answers.nodes[job]} if job in answers.nodes else {}
 
     def why_refused(words):
         answers.questions = [*answers.questions, words]
@@ -73,9 +93,8 @@ def cluster(monkeypatch):
 
 @pytest.mark.fault("a node on which every job fails", "left out after two, and named")
 def test_a_node_on_which_two_jobs_failed_is_left_out(cluster, capsys):
-    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "n2:8\nn3"
-    bad = BadNodes()
-    bad.hear({"7": "FAILED"})
+    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "n2:28\nn3"
+    bad = after_failures("7")
     assert bad.excluded == set()
     bad.hear({"7": "FAILED", "8": "FAILED"})
     assert bad.excluded == {"n1"}
@@ -86,33 +105,42 @@ def test_a_node_on_which_two_jobs_failed_is_left_out(cluster, capsys):
 def test_a_job_that_failed_goes_elsewhere_at_once(cluster):
     """The node that failed it is free again before any other, and would get it back."""
     cluster.nodes = {"7": "n1"}
-    bad = BadNodes()
-    bad.hear({"7": "FAILED"})
-    again = "rule_train_wildcards_7"
-    assert sent(bad, job_of("sizes"), {"n4"}, again) == "sbatch --exclude=n1,n4"
+    bad = after_failures("7")
+    again = job_of("sizes", makes="7")
+    assert sent(bad, again, {"n4"}) == "sbatch --exclude=n1,n4"
     assert cluster.questions == [["sbatch", "--exclude=n1,n4", "--gres=gpu:1", "--test-only", "--wrap=true"]]
-    assert sent(bad, job_of("sizes"), {"n4"}, "rule_train_wildcards_8") == "sbatch --exclude=n4", "of another job"
+    assert sent(bad, job_of("sizes", makes="8"), {"n4"}) == "sbatch --exclude=n4", "of another job"
     cluster.refused = "Requested node configuration is not available"
-    assert sent(bad, job_of("sizes"), {"n4"}, again) == "sbatch --exclude=n4", "there is no other node for it"
+    assert sent(bad, again, {"n4"}) == "sbatch --exclude=n4", "there is no other node for it"
     assert bad.excluded == set()
+
+
+def test_a_failure_that_is_heard_of_before_its_number_is_kept(cluster):
+    """The plugin submits in a thread of its own, and may look at the queue before Snakemake is told."""
+    cluster.nodes = {"7": "n1", "40": "n1"}
+    bad = after_failures("40")
+    again = job_of("sizes", makes="late")
+    assert sent(bad, again) == "sbatch --exclude="
+    bad.submitted(lambda executor, job: None)(None, SimpleNamespace(external_jobid="40", job=again))
+    bad.hear({"40": "FAILED"})
+    assert sent(bad, again) == "sbatch --exclude=n1"
 
 
 def test_what_ended_before_the_failures_says_nothing(cluster):
     """The node's file system may be gone since. That other jobs end well elsewhere says nothing, either."""
     cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "2026-11-22T11:59:59@n1 n2"
-    bad = BadNodes()
-    bad.hear({"7": "FAILED", "8": "FAILED"})
+    bad = after_failures("7", "8")
     assert bad.excluded == set()
-    cluster.sound += " n2:7"
+    cluster.sound += " n2:27"
     bad.hear({"7": "FAILED", "8": "FAILED", "9": "COMPLETED"})
     assert bad.excluded == {"n1"}, "judged again when one of the two has ended well elsewhere"
 
 
 def test_the_report_names_the_node(cluster, tmp_path):
     """Two drivers have met it; a third campaign, whose jobs none of them sent, is not told."""
-    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1", "9": "n1", "10": "n1"}, "n2:7 n2:9"
+    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1", "9": "n1", "10": "n1"}, "n2:27 n2:29"
     for jobs in (("7", "8"), ("9", "10")):
-        bad = BadNodes(tmp_path)
+        bad = queued(tmp_path)
         for job in (job_of("sizes"), job_of(None)):
             sent(bad, job)
         assert excluded_nodes(tmp_path / "sizes") == [] or jobs == ("9", "10")
@@ -127,8 +155,8 @@ def test_the_report_names_the_node(cluster, tmp_path):
 
 def test_a_campaign_whose_jobs_are_sent_later_is_told(cluster, tmp_path):
     """The node failed the corpus' jobs, which are of no campaign."""
-    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "n2:7"
-    bad = BadNodes(tmp_path)
+    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "n2:27"
+    bad = queued(tmp_path)
     sent(bad, job_of(None))
     bad.hear({"7": "FAILED", "8": "FAILED"})
     for _ in range(2):
@@ -136,56 +164,27 @@ def test_a_campaign_whose_jobs_are_sent_later_is_told(cluster, tmp_path):
     assert [entry.node for entry in excluded_nodes(tmp_path / "sizes")] == ["n1"]
 
 
-def test_no_record_where_no_node_is_to_blame(cluster, tmp_path):
-    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "n1\nn2"
-    bad = BadNodes(tmp_path)
+@pytest.mark.parametrize(
+    ("nodes", "sound"),
+    [
+        ({"7": "n1", "8": "n1", "9": "n2", "10": "n2"}, ""),
+        ({"7": "n1", "8": "n1"}, "n1\nn2:27"),  # other jobs end well there
+        ({"7": "n1", "8": "n1"}, "n2:29\nn3:30"),  # only other jobs end well elsewhere
+    ],
+)
+@pytest.mark.fault("jobs fail on all nodes", "no node is blamed")
+def test_what_fails_everywhere_is_no_node_s_fault(cluster, tmp_path, nodes, sound):
+    cluster.nodes, cluster.sound = nodes, sound
+    bad = queued(tmp_path)
     sent(bad, job_of("sizes"))
-    bad.hear({"7": "FAILED", "8": "FAILED"})
+    bad.hear(dict.fromkeys(nodes, "FAILED"))
+    assert bad.excluded == set()
     assert excluded_nodes(tmp_path / "sizes") == []
     assert campaign_findings("sizes", [], excluded=[]).findings == []
 
 
-@pytest.mark.fault("jobs fail on all nodes", "no node is blamed")
-def test_what_fails_everywhere_is_no_node_s_fault(cluster):
-    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1", "9": "n2", "10": "n2"}, ""
-    bad = BadNodes()
-    bad.hear(dict.fromkeys(("7", "8", "9", "10"), "FAILED"))
-    assert bad.excluded == set()
-
-
-def test_a_node_on_which_other_jobs_end_well_stays(cluster):
-    cluster.nodes, cluster.sound = {"7": "n1", "8": "n1"}, "n1\nn2:7"
-    bad = BadNodes()
-    bad.hear({"7": "FAILED", "8": "FAILED"})
-    assert bad.excluded == set()
-
-
 def test_slurm_s_own_verdict_needs_no_comparison(cluster):
     cluster.nodes = {"7": "n[1-2]", "8": "n1"}
-    bad = BadNodes()
-    bad.hear({"7": "NODE_FAIL"})
+    bad = after_failures("7", state="NODE_FAIL")
     bad.hear({"8": "NODE_FAIL"})
     assert bad.excluded == {"n1"}, "n2 was in one lost job only"
-
-
-def test_one_failure_heard_of_twice_counts_once(cluster):
-    cluster.nodes = {"7": "n1"}
-    bad = BadNodes()
-    for _ in range(3):
-        bad.hear({"7": "NODE_FAIL"})
-    assert bad.excluded == set()
-
-
-def test_the_profile_s_list_of_nodes_joins_those_that_failed():
-    """A sweep's exclude.txt is read by the plugin's own option, into the set that `submit` adds to."""
-    from snakemake_executor_plugin_slurm import Executor, ExecutorSettings
-
-    assert ExecutorSettings(exclude_failed_nodes="n3,n7").exclude_failed_nodes == "n3,n7"
-    assert "_failed_nodes" in Executor.__post_init__.__code__.co_names
-    assert sent(BadNodes(), job_of("sizes"), {"n3", "n7"}) == "sbatch --exclude=n3,n7"
-
-
-def test_jobs_that_never_had_a_node(cluster):
-    assert slurm.hosts("(null)") == []
-    assert slurm.hosts("") == []
-    assert slurm.hosts("n1,n3") == ["n1", "n3"]

@@ -46,7 +46,8 @@ def plugin(monkeypatch):
 
     monkeypatch.setattr(plugin, "query_job_status", plugin.query_job_status)
     monkeypatch.setattr(plugin, "get_submit_command", plugin.get_submit_command)
-    monkeypatch.setattr(plugin.Executor, "run_jobs", plugin.Executor.run_jobs)
+    for method in ("run_jobs", "report_job_submission"):
+        monkeypatch.setattr(plugin.Executor, method, getattr(plugin.Executor, method))
     return plugin
 
 

@@ -35,7 +35,7 @@ def test_it_is_found_fit(with_accounts):
 def test_a_job_is_followed_to_its_end(with_accounts):
     with_accounts.campaign("kept")
     sacct = ("--slurm-status-command", "sacct", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
-    done = with_accounts.snakemake("results/corpora/prose/bpe-300/tokenizer.json", *sacct, limit=300)
+    done = with_accounts.snakemake("results/corpora/prose/bpe-300/tokenizer.json", *sacct)
     assert done.returncode == 0, done.stderr[-4000:]
     kept = with_accounts.cluster.run("sacct", "--noheader", "--allocations", "--format=partition,state").stdout.split()
     assert kept[-2:] == ["cpu", "COMPLETED"]

@@ -55,7 +55,7 @@ def test_snakemake_does_not_wait_for_ever_without_accounting(checkout):
     """The plugin would, without a word."""
     checkout.campaign("silent")
     target = "results/corpora/prose/bpe-300/tokenizer.json"
-    done = checkout.snakemake("--slurm-status-command", "sacct", target, limit=30)
+    done = checkout.snakemake("--slurm-status-command", "sacct", target)
     assert done.returncode == 2
     assert "nothing was submitted" in done.stderr + done.stdout
     assert "slurm-status-command: squeue" in done.stderr + done.stdout
@@ -87,11 +87,11 @@ def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):
         "--chdir",
         str(checkout.root),
         "--wrap",
-        "sleep 99",
+        "sleep infinity",
     )
     job = checkout.cluster.run(*left, "--output=/dev/null").stdout.strip()
     try:
-        done = checkout.snakemake("results/corpora/prose/bpe-301/tokenizer.json", limit=30)
+        done = checkout.snakemake("results/corpora/prose/bpe-301/tokenizer.json")
     finally:
         checkout.cluster.run("scancel", job)
     assert done.returncode == 2

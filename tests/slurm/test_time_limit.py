@@ -4,10 +4,10 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import psutil
 import pytest
+from patience import wait_until
 from slurm_tools import environment
 from workflow_texts import TINY
 
@@ -38,7 +38,7 @@ def ranks(run: str) -> list[psutil.Process]:
 def test_what_the_time_limit_cut_off_is_made_by_the_next_job(checkout):
     """The second run is held in its window until Slurm, whose limit is lowered meanwhile, ends the job."""
     checkout.campaign("several", SEVERAL)
-    command = checkout.command("snakemake", "--profile", "slurm", "results/several/runs.csv", *QUICK, limit=590)
+    command = checkout.command("snakemake", "--profile", "slurm", "results/several/runs.csv", *QUICK)
     driver = subprocess.Popen(
         command, cwd=checkout.root, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -51,7 +51,7 @@ def test_what_the_time_limit_cut_off_is_made_by_the_next_job(checkout):
             os.kill(process.pid, signal.SIGSTOP)
         checkout.cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")
         wait_until(lambda: not ranks(cut), driver)
-        said, _ = driver.communicate(timeout=400)
+        said, _ = driver.communicate()  # the command has a limit of its own
     finally:
         driver.kill()
     assert driver.returncode == 0, said[-5000:]
@@ -63,11 +63,3 @@ def test_what_the_time_limit_cut_off_is_made_by_the_next_job(checkout):
     ended = (checkout.cluster.folder / "log/jobcomp.log").read_text()
     assert f"JobId={job} " in ended
     assert "JobState=TIMEOUT" in next(line for line in ended.splitlines() if f"JobId={job} " in line)
-
-
-def wait_until(happened, driver: subprocess.Popen, seconds: float = 400) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert driver.poll() is None, driver.stdout.read()[-5000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

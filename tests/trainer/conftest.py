@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign
@@ -41,7 +42,7 @@ def make_cell():
 def run_tiny(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
     """Make a run of a tiny cell, optionally with a faulty program, and read it back."""
 
-    def run(program: str = "scalebench.trainer", limit: float = 120, tokens: Path = tokens, **keys) -> Run:
+    def run(program: str = "scalebench.trainer", limit: float = HANGS, tokens: Path = tokens, **keys) -> Run:
         out = tmp_path_factory.mktemp("run") / "rep1"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(FAULTS), prepend=os.pathsep)

@@ -2,10 +2,12 @@
 
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from scalebench.audit.campaign.all_checks import audit
+from scalebench.launch import supervise
 
 
 def codes(*runs):
@@ -50,9 +52,27 @@ def test_low_precision_that_is_silently_fp32_is_found(run_tiny):
     assert "products ran in float32" in found["precision-differs"].evidence
 
 
+class ClockFrom:
+    """The launcher's clock, which stands still until a file is there: a slow machine comes as far as a fast one."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.began = file, time.monotonic()
+
+    def monotonic(self) -> float:
+        now = time.monotonic()
+        if not self.file.exists():
+            self.began = now
+        return now - self.began
+
+
 @pytest.mark.fault("a rank hangs", "a row `hang`, with the rank and what it was doing")
-def test_a_rank_that_hangs_is_named_with_what_it_was_doing(run_tiny):
-    run = run_tiny("fault_hang", limit=30, execution={"geometry": "1x2"})
+def test_a_rank_that_hangs_is_named_with_what_it_was_doing(run_tiny, monkeypatch, tmp_path):
+    stuck = tmp_path / "stuck"
+    monkeypatch.setenv("STUCK", str(stuck))
+    monkeypatch.setattr(supervise, "time", ClockFrom(stuck))
+    run = run_tiny("fault_hang", limit=20, execution={"geometry": "1x2"})
     failure = run.metrics.failure
     assert (failure.failure_class, failure.rank) == ("hang", 1)
     assert any("stuck_for_ever" in line for line in failure.log_tail)
@@ -81,11 +101,9 @@ def test_ranks_that_see_another_world_are_not_timed(run_tiny):
 )
 def test_a_rank_that_fails(run_tiny, monkeypatch, fault, kind, reason):
     monkeypatch.setenv("FAULT", fault)
-    began = time.monotonic()
     run = run_tiny("fault_crash", execution={"geometry": "1x2"})
-    assert time.monotonic() - began < 100, "the other rank was not waited for"
     assert run.metrics.status == "failed"
-    assert run.metrics.failure.failure_class == kind
+    assert run.metrics.failure.failure_class == kind, "waiting for the other rank, which never ends, is a timeout"
     assert reason in run.metrics.failure.reason
     assert run.metrics.window is None
     assert run.metrics.training_config.seq_len == 32
@@ -128,12 +146,11 @@ def test_tokens_that_are_deleted_in_a_run_change_nothing_in_it(run_tiny, one, to
     assert run.steps["loss"].tolist() == one.steps["loss"].tolist()
 
 
-def test_what_one_machine_cannot_do_is_not_tried(run_tiny):
-    began = time.monotonic()
+def test_what_one_machine_cannot_do_is_not_tried(run_tiny, monkeypatch):
+    monkeypatch.setattr("scalebench.launch.attempt.run_watched", lambda *arguments: pytest.fail("ranks were started"))
     run = run_tiny(execution={"geometry": "2x1"})
     assert run.metrics.status == "not_applicable"
     assert "need a cluster" in run.metrics.failure.reason
-    assert time.monotonic() - began < 100
 
 
 def test_cuda_is_asked_for_where_there_is_none(run_tiny):

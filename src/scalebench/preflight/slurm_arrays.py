@@ -44,7 +44,8 @@ def grouped(jobs: Iterable[Any], rules: Iterable[str], largest: int) -> tuple[li
     alike: dict[tuple, list[Any]] = {}
     single = []
     for job in jobs:
-        if job.is_group() or not ({job.rule.name, "all"} & rules):
+        # The tasks of an array get the same nodes; what has failed must not get its node again.
+        if job.is_group() or job.attempt > 1 or not ({job.rule.name, "all"} & rules):
             single.append(job)
         else:
             alike.setdefault((job.rule.name, _request(job)), []).append(job)

@@ -27,7 +27,7 @@ class FailedJob:
 
     state: str
     ended: str  # as Slurm writes a time: 2026-11-22T13:00:00
-    makes: str  # its comment, the same for the job that is sent in its place
+    makes: str  # its files, the same for the job that is sent in its place
 
 
 class BadNodes:
@@ -46,6 +46,7 @@ class BadNodes:
         self._campaigns: set[str] = set()
         self._failures: dict[str, dict[str, FailedJob]] = {}  # node -> job
         self._failed_on: dict[str, set[str]] = {}  # what a job makes -> nodes
+        self._makes: dict[str, str] = {}  # job -> what it makes
         self._seen: set[str] = set()
 
     @property
@@ -55,11 +56,12 @@ class BadNodes:
 
     def hear(self, states: dict[str, str]) -> None:
         """Take note of the states of jobs; says which nodes are excluded from now on."""
-        for job in [job for job, state in states.items() if state in FAILED_STATES and job not in self._seen]:
+        known = self._makes.keys() - self._seen
+        for job in [job for job, state in states.items() if state in FAILED_STATES and job in known]:
             self._seen.add(job)
             facts = describe(job, patience=(0,))
             for node in hosts(facts.get("NodeList", "")):
-                failed = FailedJob(states[job], facts.get("EndTime", ""), facts.get("Comment", ""))
+                failed = FailedJob(states[job], facts.get("EndTime", ""), self._makes[job])
                 self._failures.setdefault(node, {})[job] = failed
                 self._failed_on.setdefault(failed.makes, set()).add(node)
         suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
@@ -67,8 +69,8 @@ class BadNodes:
             self._judge(suspects)
 
     def _judge(self, suspects: Iterable[str]) -> None:
-        completed = rows("squeue", "--me", "--states=COMPLETED", columns=("%e", "%N", "%k"))
-        ended_well = [(end, hosts(nodes), makes) for end, nodes, makes in completed]
+        completed = rows("squeue", "--me", "--states=COMPLETED", columns=("%e", "%N", "%i"))
+        ended_well = [(end, hosts(nodes), self._makes.get(job)) for end, nodes, job in completed]
         for node in suspects:
             jobs = self._failures[node]
             first = min(job.ended for job in jobs.values())
@@ -99,6 +101,18 @@ class BadNodes:
             names = ", ".join(entry.node for entry in nodes)
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
+    def submitted(self, report: Callable[..., None]) -> Callable[..., None]:
+        """The executor's method that is told of each job in the queue, noting what that makes.
+
+        Slurm's comment does not say it: the tasks of an array all have that of the first.
+        """
+
+        def report_and_note(executor: Any, sent: Any) -> None:
+            self._makes[sent.external_jobid] = _files(sent.job)
+            report(executor, sent)
+
+        return report_and_note
+
     def submit(self, command: Callable[..., str], devices: Callable[[Any], str]) -> Callable[..., str]:
         """The plugin's function that writes the sbatch line, leaving out these nodes as well.
 
@@ -112,7 +126,7 @@ class BadNodes:
                 if self._excluded:  # by jobs of no campaign, or of another one
                     self._note(campaign, list(self._excluded.values()))
             left_out = {*(options.pop("failed_nodes", None) or ()), *self.excluded}
-            failed_on = self._failed_on.get(params.get("comment_str", ""), set()) - left_out
+            failed_on = self._failed_on.get(_files(job), set()) - left_out
             if failed_on:
                 line = command(job, params, settings=settings, failed_nodes=left_out | failed_on, **options)
                 if why_refused([*shlex.split(line + devices(job)), "--test-only", "--wrap=true"]) is None:
@@ -120,3 +134,8 @@ class BadNodes:
             return command(job, params, settings=settings, failed_nodes=left_out, **options)
 
         return without_bad_nodes
+
+
+def _files(job: Any) -> str:
+    """What a job makes."""
+    return " ".join(map(str, job.output))

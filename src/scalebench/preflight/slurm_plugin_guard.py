@@ -58,6 +58,7 @@ def guard(settings: Any) -> None:
     bad_nodes = BadNodes()
     plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue, bad_nodes.hear)
     plugin.get_submit_command = bad_nodes.submit(plugin.get_submit_command, plugin.set_gres_string)
+    plugin.Executor.report_job_submission = bad_nodes.submitted(plugin.Executor.report_job_submission)
     if getattr(settings, "array_jobs", None):
         Arrays(plugin.Executor)
 

@@ -13,7 +13,7 @@ FAULT, RANK = os.environ["FAULT"], int(os.environ["RANK"])
 
 def fail() -> None:
     """Fail as rank 1; the others wait for it, as they would in a collective."""
-    if RANK != 1:
+    while RANK != 1:
         time.sleep(60)
     if FAULT == "exception":
         raise ValueError("the fault of rank 1")
@@ -25,7 +25,8 @@ def fail() -> None:
         torch.zeros(1 << 50)  # a petabyte and more
     if FAULT == "terminated":
         os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(60)  # hang
+    while FAULT == "hang":
+        time.sleep(60)
 
 
 if __name__ == "__main__":

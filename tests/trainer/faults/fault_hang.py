@@ -1,5 +1,6 @@
 """A trainer whose rank 1 stops for ever in its eighth step."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,9 @@ right = Batches.take
 
 
 def stuck_for_ever() -> None:
-    time.sleep(600)
+    Path(os.environ["STUCK"]).touch()
+    while True:
+        time.sleep(60)
 
 
 def take(self, step, micro):

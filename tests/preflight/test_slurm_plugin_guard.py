@@ -76,7 +76,6 @@ def test_a_preempted_job_is_sent_again_unless_slurm_does():
     assert heard([{"7": "PREEMPTED"}], requeue=True) == [{"7": "PREEMPTED"}]
 
 
-@pytest.mark.fault("so little memory that Slurm ends the launcher as well", "the console says what to raise")
 def test_a_job_without_memory_for_its_launcher(capsys):
     ended = {"7": "OUT_OF_MEMORY", "8": "FAILED"}
     assert heard([{"7": "RUNNING"}, ended, ended])[-1] == ended

@@ -22,16 +22,19 @@ def without_files(checkout):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["repeated", "arrays"])
 @pytest.mark.fault(
     "the file system of the repository is not mounted on a node",
     "its jobs go elsewhere; the campaign is complete, and the report names the node",
 )
-def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files):
-    checkout.campaign("repeated", REPEATED)
-    done = checkout.snakemake("results/repeated/report.html", *QUICK)
+def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files, name):
+    checkout.campaign(name, REPEATED)
+    together = ("--slurm-array-jobs", "train") if name == "arrays" else ()
+    done = checkout.snakemake(f"results/{name}/report.html", *QUICK, *together)
     assert done.returncode == 0, done.stderr[-5000:]
     assert f"node {without_files} is excluded from here on" in done.stderr
-    campaign = checkout.root / "results/repeated"
+    campaign = checkout.root / "results" / name
+    assert ("Submitted array job" in done.stderr) == (name == "arrays")
     runs = [json.loads(path.read_text()) for path in campaign.glob("runs/*/rep*/training_metrics.json")]
     assert [(run["status"], run["ranks"][0]["host"]) for run in runs] == [("ok", "n2")] * 3
     assert [entry.node for entry in excluded_nodes(campaign)] == [without_files]

@@ -69,10 +69,7 @@ def test_a_client_that_ends_before_its_request_harms_nobody(server, tmp_path, si
             socket.send_fds(client, [HEADER.pack(size)], [0, 1, 2])
             client.sendall(b"[[")
     assert call(server, *STAGE, cwd=tmp_path).returncode == 2
-    deadline = time.monotonic() + 120
-    while running_stages(server) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not running_stages(server), "nothing waits for the rest for ever"
+    wait_until(lambda: not running_stages(server))  # nothing waits for the rest for ever
     assert (server.folder / "socket").exists()
 
 

@@ -18,6 +18,7 @@ import pytest
 REPORT = "results/tiny/report.html"
 CORPUS = "results/corpora/prose"
 SIZE = "16m"
+NOTES = r"^\.snakemake"  # as it is named in the message
 
 
 class Disk:
@@ -61,14 +62,18 @@ def refused(copy, target: str, free: int, named: str) -> None:
     small.leave(free)
     done = copy.snakemake(target)
     small.make_room()
-    said = done.stdout + done.stderr
-    assert done.returncode == 1, said[-3000:]
-    assert re.search(rf"{re.escape(named)}\S*: the disk is full \([0-9,]+ bytes are free\). Make room", said), said[
-        -3000:
-    ]
-    assert "Traceback" not in said, said[-3000:]
+    ended_for_want_of_room(done, rf"{re.escape(named)}\S*")
     left = [path for path in small.folder.rglob("*") if path.name.endswith(".part") or ".attempt-" in path.name]
     assert left == []
+
+
+def ended_for_want_of_room(done: subprocess.CompletedProcess, named: str) -> None:
+    """Exit code 1 and one message; `named`: what the disk was full for, as a regular expression."""
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said[-3000:]
+    message = rf"{named}: the disk is full \([0-9,]+ bytes are free\). Make room"
+    assert re.search(message, said, re.MULTILINE), said[-3000:]
+    assert "Traceback" not in said, said[-3000:]
 
 
 def losses(root: Path) -> dict[str, list[str]]:
@@ -91,9 +96,8 @@ def test_a_disk_that_fills_up_at_three_sizes(disk, built):
     refused(copy, REPORT, 16_384, f"{CORPUS}/bpe-512/")
     copy.build(f"{CORPUS}/bpe-512/tokens.json")
     for name in ("train.bin", "val.bin", "tokens.json"):
-        assert (copy.root / CORPUS / "bpe-512" / name).read_bytes() == (
-            built.root / CORPUS / "bpe-512" / name
-        ).read_bytes()
+        made, undisturbed = (checkout.root / CORPUS / "bpe-512" / name for checkout in (copy, built))
+        assert made.read_bytes() == undisturbed.read_bytes()
 
     refused(copy, "results/tiny/runs/ddp-n1x2/rep1/training_metrics.json", 16_384, "results/tiny/runs/ddp-n1x2/rep1")
     assert not (copy.root / "results/tiny/runs/ddp-n1x2/rep1/steps.csv").exists(), "nothing of it was published"
@@ -117,7 +121,7 @@ def test_a_disk_that_fills_up_at_three_sizes(disk, built):
 def test_a_disk_that_is_full_for_snakemake_s_own_notes(disk, built):
     copy, small = disk
     small.leave(0)
-    said_without_room(copy.snakemake(REPORT))
+    ended_for_want_of_room(copy.snakemake(REPORT), NOTES)
     assert not (copy.root / "results").exists(), "nothing was begun"
     small.make_room()
 
@@ -130,13 +134,6 @@ def test_a_disk_that_is_full_for_snakemake_s_own_notes(disk, built):
     small.leave(0)
     driver.join()
     small.make_room()
-    said_without_room(ended[0])
+    ended_for_want_of_room(ended[0], NOTES)
     copy.build(REPORT)
     assert losses(copy.root) == losses(built.root)
-
-
-def said_without_room(done: subprocess.CompletedProcess) -> None:
-    said = done.stdout + done.stderr
-    assert done.returncode == 1, said[-3000:]
-    assert re.search(r"^\.snakemake: the disk is full \([0-9,]+ bytes are free\). Make room", said, re.M), said[-3000:]
-    assert "Traceback" not in said, said[-3000:]

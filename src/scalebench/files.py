@@ -126,8 +126,8 @@ def sha256_of(path: Path) -> str:
 
 
 REMEDY = (
-    "results/downloads and results/*/traces/*/raw may be deleted, they are made again when they are needed; or let "
-    "results be a link to a larger disk"
+    "results/downloads and results/*/traces/*/raw, which are made again when they are needed; or let results be a link "
+    "to a larger disk"
 )
 
 
@@ -136,7 +136,7 @@ def full_disk_text(path: Path, remedy: str = REMEDY) -> str:
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return (
         f"{path}: the disk is full ({shutil.disk_usage(place).free:,} bytes are free). Make room, then run the same "
-        f"command again: {remedy}"
+        f"command again. What may be deleted: {remedy}"
     )
 
 

@@ -151,7 +151,7 @@ def _job_of_run(campaign, cell):
 
 
 NOTES = Path(".snakemake")  # what Snakemake remembers of each file
-REMEDY_OF_NOTES = f"the files in {NOTES}/log may be deleted; or move {NOTES} to a larger disk and let it be a link"
+REMEDY_OF_NOTES = f"the files in {NOTES}/log; or move {NOTES} to a larger disk and let it be a link"
 
 
 def say_full_disk():

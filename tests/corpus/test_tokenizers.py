@@ -12,6 +12,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+from patience import HANGS
 from webserver import status
 
 from scalebench.campaign.cells import expand
@@ -191,7 +192,7 @@ def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, cap
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not (cut / "train.bin").exists()
-    assert psutil.wait_procs(children, timeout=120)[1] == [], "nobody is left behind"
+    assert psutil.wait_procs(children, timeout=HANGS)[1] == [], "nobody is left behind"
     done = sorted(int(p.stem) for p in cut.glob("shards/0*.json"))
     damaged = cut / f"shards/{done[0]:06}.train"
     damaged.write_bytes(b"\0" * damaged.stat().st_size)  # as after a power cut

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from forecast.known_link import BACKWARD_S, BYTES, FORWARD_S, LAYERS
+from patience import HANGS
 
 from scalebench.forecast.collective import Group, Network, Table
 from scalebench.forecast.timeline import Layer, Layers, Sharing, step_timeline
@@ -84,7 +85,7 @@ def measured(ranks: int, out: Path) -> dict:
             )
             for rank in range(ranks)
         ]
-        texts = [process.communicate(timeout=120)[0] for process in started]
+        texts = [process.communicate(timeout=HANGS)[0] for process in started]
     assert out.exists(), texts
     return json.loads(out.read_text())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import HANGS
 from simulated_networks import node_pairs
 
 from scalebench.forecast.findings import links_between_nodes_are_equal, nodes_reach_each_other_equally
@@ -133,7 +134,7 @@ def test_table_map_and_list_are_written_and_go_with_the_pairs(tmp_path):
 
 def test_real_ranks_on_four_nodes_measure_every_pair_once(tmp_path):
     program = Path(__file__).parent / "four_nodes.py"
-    subprocess.run([sys.executable, str(program), str(tmp_path)], check=True, timeout=180)
+    subprocess.run([sys.executable, str(program), str(tmp_path)], check=True, timeout=HANGS)
     pairs = [pair for rank in range(4) for pair in json.loads((tmp_path / f"{rank}.json").read_text())]
     names = [f"n{i}" for i in range(1, 5)]
     assert sorted(tuple(pair["nodes"]) for pair in pairs) == list(combinations(names, 2))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from patience import HANGS
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
@@ -90,7 +91,7 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_rank
             out.mkdir()
             run_id = f"20260101T000000Z-{ranks:04x}{len(paths):04x}"
             request = Request.of(
-                cell, folder, out, campaign="matrix", run_id=run_id, time_limit=400, provenance=PROVENANCE
+                cell, folder, out, campaign="matrix", run_id=run_id, time_limit=HANGS, provenance=PROVENANCE
             )
             request.write(out / "request.json")
             paths.append(str(out / "request.json"))

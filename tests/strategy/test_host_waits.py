@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from patience import HANGS
 from torch._dynamo.utils import counters
 
 from scalebench.campaign.cells import expand
@@ -59,7 +60,7 @@ def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_ranks) -
     paths = []
     for cell in expand(Campaign.model_validate(data)):
         path = root / f"{cell.slug}.request.json"
-        Request.of(cell, tokens, root, campaign="waits", run_id="1", time_limit=120, provenance={}).write(path)
+        Request.of(cell, tokens, root, campaign="waits", run_id="1", time_limit=HANGS, provenance={}).write(path)
         paths.append(str(path))
     (root / "list.json").write_text(json.dumps(paths))
     run_ranks("program_host_waits", 1, root / "list.json")

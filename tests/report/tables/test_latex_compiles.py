@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+from patience import HANGS
 
 from scalebench.analysis.waterfall import waterfall_report
 from scalebench.report.read_results import read_inputs
@@ -67,7 +68,7 @@ def test_all_tables_compile_together(results, pdflatex, tmp_path):
     page = tmp_path / "page.tex"
     page.write_text(PAGE % "\n".join(rf"\input{{{path}}}" for path in files), encoding="utf-8")
     words = [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page.tex"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=60)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=HANGS)
     assert done.returncode == 0, re.findall(r"^!.*(?:\n.*){3}", done.stdout, re.MULTILINE) or done.stdout[-500:]
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
     wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]

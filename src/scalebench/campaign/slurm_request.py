@@ -1,4 +1,4 @@
-"""What a cell asks of a cluster: nodes, devices, cores, memory, time. One job per run, whatever its size."""
+"""What is asked of a cluster: nodes, devices, cores, memory, time, for a run or for several in one job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
 
 @dataclass(frozen=True)
 class Job:
-    """The request of one run, in the words of the Slurm plugin."""
+    """A request, in the words of the Slurm plugin."""
 
     nodes: int
     gres: str  # devices on each node; empty on the CPU

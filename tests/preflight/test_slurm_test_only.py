@@ -144,3 +144,9 @@ def test_partitions_that_rules_are_sent_to(tmp_path):
 def test_a_folder_without_a_profile(tmp_path):
     with pytest.raises(UserError, match=r"profile\.v9\+\.yaml is missing there"):
         SnakemakeProfile(tmp_path)
+
+
+def test_a_controller_that_does_not_answer_is_said(monkeypatch):
+    """The driver, which asks before it sends a job elsewhere, must not end of it."""
+    monkeypatch.setattr(slurm_test_only, "ANSWER_S", 0.2)
+    assert slurm_test_only.why_refused(["sleep", "600"]) == "Slurm does not answer within 0.2 s"

@@ -14,6 +14,8 @@ from scalebench.reference.schema import workload_name
 NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
 OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constraint": "constraint", "qos": "qos"}
 
+ANSWER_S = 60.0  # a busy controller takes seconds
+
 
 @dataclass(frozen=True)
 class QueueRequest:
@@ -106,7 +108,10 @@ def describe_request(request: Job) -> str:
 
 def why_refused(line: Sequence[str]) -> str | None:
     """Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        return f"Slurm does not answer within {ANSWER_S:g} s"
     if done.returncode == 0:
         return None
     last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"

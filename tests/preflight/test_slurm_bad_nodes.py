@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import snakemake_executor_plugin_slurm as plugin
 
 from scalebench.analysis.campaign_findings import campaign_findings
 from scalebench.machine import slurm
@@ -113,6 +114,29 @@ def test_a_job_that_failed_goes_elsewhere_at_once(cluster):
     cluster.refused = "Requested node configuration is not available"
     assert sent(bad, again, {"n4"}) == "sbatch --exclude=n4", "there is no other node for it"
     assert bad.excluded == set()
+
+
+class Resources(dict):
+    """What a job asks for, by key and by attribute, as the plugin reads it."""
+
+    __getattr__ = dict.__getitem__
+
+
+@pytest.mark.parametrize(
+    ("number", "makes"),
+    [("12", "sizes/together/rounds-1.json"), ("12_3", "sizes/runs/ddp-n1x1/rep3/training_metrics.json")],
+    ids=["several runs in a job", "task of an array"],
+)
+def test_the_plugin_s_own_line_sends_every_kind_of_job_elsewhere(cluster, number, makes):
+    cluster.nodes = {number: "n1"}
+    job, bad = job_of("sizes", makes), BadNodes()
+    job.resources, job.threads = Resources(mem_mb=1000, runtime=9, nodes=1, gres="gpu:1"), 1
+    params = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), "x")
+    submit = bad.submit(plugin.get_submit_command, plugin.set_gres_string)
+    assert "--exclude" not in submit(job, params)
+    bad.submitted(lambda executor, job: None)(None, SimpleNamespace(external_jobid=number, job=job))
+    bad.hear({number: "FAILED"})
+    assert "--exclude=n1" in submit(job, params).split()
 
 
 def test_a_failure_that_is_heard_of_before_its_number_is_kept(cluster):

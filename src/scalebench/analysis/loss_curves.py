@@ -8,7 +8,7 @@ import pandas as pd
 
 from scalebench.analysis.confidence import Estimate, mean_time
 from scalebench.record.run import MeasuredRun
-from scalebench.record.steps import elapsed, loss_series
+from scalebench.record.steps import elapsed
 
 SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
@@ -54,7 +54,7 @@ def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
 
 def _curves(runs: list[MeasuredRun]) -> list[Curve]:
     """The curves of the runs of one cell, smoothed together: pandas takes as long for one of them."""
-    losses = [loss_series(run.steps) for run in runs]
+    losses = [run.losses for run in runs]
     ends = [elapsed(run.steps) for run in runs]
     table = np.full((max(map(len, losses), default=0), len(runs)), np.nan)
     for column, loss in enumerate(losses):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from scalebench.errors import UserError, first_fault
 from scalebench.files import read_regular
 from scalebench.record.metrics import Failed, Measured, parse_metrics
-from scalebench.record.steps import read_steps, window_steps
+from scalebench.record.steps import loss_series, read_steps, window_steps
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -27,9 +27,9 @@ class DamagedMetrics(UserError):
     """A metrics file that is there and is not of schema 3."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """One run: its folder, its metrics, and its raw series, read when asked for."""
+    """One run: its folder, its metrics, and its raw series, read when asked for. Equal to itself alone."""
 
     folder: Path
     metrics: Measured | Failed
@@ -60,8 +60,18 @@ class Run:
     def window(self) -> dict[str, np.ndarray]:
         return window_steps(self.steps)
 
+    @cached_property
+    def median_step_s(self) -> float:
+        """Of the window."""
+        return float(np.median(self.window["step_time_s"]))
 
-@dataclass(frozen=True)
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Of every step over all ranks, warm-up included."""
+        return loss_series(self.steps)
+
+
+@dataclass(frozen=True, eq=False)
 class MeasuredRun(Run):
     """A run with numbers."""
 

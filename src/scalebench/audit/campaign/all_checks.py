@@ -61,7 +61,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     with_numbers, findings = usable(measured(runs))
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:
-        findings += [finding for check in of_run for run in with_numbers for finding in _alone(check, run)]
+        findings += _of_each(with_numbers)
         findings += [finding for check in of_runs for finding in _together(check, with_numbers)]
         findings += of_all_runs.findings([runs])
     return Findings(
@@ -90,6 +90,18 @@ def usable(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
 
 def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
+
+
+def _of_each(runs: list[MeasuredRun]) -> list[Finding]:
+    """Findings of all checks on single runs, check by check.
+
+    Made run by run: what several checks look up of a run is looked up once (`lru_cache`).
+    """
+    checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
+    for run in runs:
+        for check, found in checks:
+            found += _alone(check, run)
+    return [finding for _, found in checks for finding in found]
 
 
 def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:

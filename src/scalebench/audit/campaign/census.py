@@ -1,6 +1,7 @@
 """Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?"""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from scalebench.audit.campaign.updates import clipping_problems, learning_rate, update_problems
@@ -22,6 +23,7 @@ def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
     return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
 
 
+@lru_cache(maxsize=1)
 def counts_of(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
     workload = run.metrics.config["workload"]

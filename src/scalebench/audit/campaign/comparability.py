@@ -10,7 +10,6 @@ import numpy as np
 from scalebench.audit.registry import Code, Flag, of_runs
 from scalebench.audit.shared_codes import SINGLE_RUN
 from scalebench.record.run import MeasuredRun
-from scalebench.record.steps import loss_series
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
 TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
@@ -43,9 +42,9 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
     for group in same_training(runs):
         reference = group[0]
-        expected = loss_series(reference.steps)[:COMPARED_STEPS]
+        expected = reference.losses[:COMPARED_STEPS]
         for run in group[1:]:
-            losses = loss_series(run.steps)[:COMPARED_STEPS]
+            losses = run.losses[:COMPARED_STEPS]
             loosest = max(loss_tolerance(r) for r in (reference, run))
             n = min(len(losses), len(expected))
             tolerance = tolerances(loosest, n)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import combinations, islice, product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ HOURS_APART = 2.0
 DISTINCT = 10  # values that tell a series from another
 OWN_NOISE, ONE_RATIO = 1e-4, 1e-6  # standard deviations of logarithms of step times: of a run, of two runs' ratio
 REPEAT_FOLDER = re.compile(r"rep(\d+)")
+
+Timed = tuple[MeasuredRun, np.ndarray]  # with the logarithms of its step times
 
 # Checks that look at failed runs as well.
 of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
@@ -41,8 +43,8 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for what, identity in identities.items():
         groups: dict[Any, list[MeasuredRun]] = defaultdict(list)
         for run in runs:
-            if identity(run) is not None:
-                groups[identity(run)].append(run)
+            if (own := identity(run)) is not None:
+                groups[own].append(run)
         for value, group in groups.items():
             names = frozenset(str(run.folder) for run in group)
             if len(group) > 1 and names not in reported:
@@ -64,21 +66,27 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
 
     No two runs come near: each step of each run has a noise of its own.
     """
-    cells: dict[str, list[tuple[MeasuredRun, np.ndarray]]] = defaultdict(list)
+    cells: dict[str, list[Timed]] = defaultdict(list)
     for run in runs:
         times = run.window["step_time_s"]
-        if len(times) >= DISTINCT and (times > 0).all() and np.log(times).std() > OWN_NOISE:
-            cells[run.metrics.cell].append((run, np.log(times)))
+        if len(times) >= DISTINCT and (times > 0).all() and (logs := np.log(times)).std() > OWN_NOISE:
+            cells[run.metrics.cell].append((run, logs))
     for repeats in cells.values():
-        for (first, a), (second, b) in combinations(repeats, 2):
-            if frozenset((str(first.folder), str(second.folder))) in reported or len(a) != len(b):
-                continue
-            if (a - b).std() < ONE_RATIO:
+        for (first, a), (second, b) in _of_one_ratio(repeats):
+            if frozenset((str(first.folder), str(second.folder))) not in reported:
                 ratio = float(np.exp((b - a).mean()))
                 yield Flag(
                     f"all {len(a)} steps of {second.name} took {ratio:.6f} times as long as those of {first.name}",
                     about=[first, second],
                 )
+
+
+def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
+    """Pairs of repeats whose logarithms of step times differ by one constant."""
+    for place, first in enumerate(repeats):
+        later = [other for other in repeats[place + 1 :] if len(other[1]) == len(first[1])]
+        spread = (np.array([logs for _, logs in later]) - first[1]).std(axis=1) if later else ()
+        yield from ((first, other) for other, own in zip(later, spread, strict=True) if own < ONE_RATIO)
 
 
 @of_runs.check(

@@ -55,8 +55,9 @@ def same(recorded: float | None, computed: float | None) -> bool:
 
 def figures(run: MeasuredRun) -> Figures:
     """Name, recorded value and value computed again of everything that can be."""
-    yield from _of_window(run)
-    yield from _of_work(run)
+    rows = run.steps[run.steps["phase"] == "window"]
+    yield from _of_window(run, rows)
+    yield from _of_work(run, rows)
     yield from _of_configuration(run)
     yield from _of_validation(run)
     yield from _of_model(run)
@@ -99,46 +100,46 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     yield from (pair for pair in pairs if pair[1] != pair[3])
 
 
-def _of_window(run: MeasuredRun) -> Figures:
-    window, rows = run.metrics.window, run.steps
-    rows = rows[rows["phase"] == "window"]
-    rows = rows[np.argsort(rows["step"], kind="stable")]
+def _of_window(run: MeasuredRun, rows: np.ndarray) -> Figures:
+    window = run.metrics.window
+    if (np.diff(rows["step"]) < 0).any():
+        rows = rows[np.argsort(rows["step"], kind="stable")]
     first = np.flatnonzero(np.diff(rows["step"], prepend=rows["step"][0] - 1))  # row of each step
-    n = len(first)
+    n, n_devices = len(first), run.n_devices
     times = np.maximum.reduceat(rows["step_time_s"], first)
     waits = np.maximum.reduceat(rows["data_wait_s"], first)
     losses = np.add.reduceat(rows["loss"] * rows["samples"], first) / np.add.reduceat(rows["samples"], first)
-    ordered = np.sort(times)
-    yield "window.step_time_mean_s", window.step_time_mean_s, times.sum() / n
+    ordered = np.sort(times).tolist()  # Python's numbers are compared in a fraction of the time of numpy's
+    losses = losses.tolist()
+    yield "window.step_time_mean_s", window.step_time_mean_s, float(times.sum()) / n
     yield "window.step_time_min_s", window.step_time_min_s, ordered[0]
     yield "window.step_time_max_s", window.step_time_max_s, ordered[-1]
     yield "window.step_time_p50_s", window.step_time_p50_s, _quantile(ordered, 0.50)
     yield "window.step_time_p95_s", window.step_time_p95_s, _quantile(ordered, 0.95) if n >= 20 else None
     yield "window.step_time_p99_s", window.step_time_p99_s, _quantile(ordered, 0.99) if n >= 100 else None
-    yield "window.data_wait_mean_s", window.data_wait_mean_s, waits.sum() / n
-    yield "window.train_loss_mean", window.train_loss_mean, losses.sum() / n
+    yield "window.data_wait_mean_s", window.data_wait_mean_s, float(waits.sum()) / n
+    yield "window.train_loss_mean", window.train_loss_mean, sum(losses) / n
     yield "window.train_loss_first", window.train_loss_first, losses[0]
     yield "window.train_loss_last", window.train_loss_last, losses[-1]
     tokens = int(rows["tokens"].sum())
     yield "window.step_time_n", window.step_time_n, n
     yield "window.tokens", window.tokens, tokens
     yield "window.tokens_per_s", window.tokens_per_s, tokens / window.wall_time_s
-    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, tokens / window.wall_time_s / run.n_devices
+    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, tokens / window.wall_time_s / n_devices
     yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, n
     yield "window.micro_steps", window.micro_steps, n * run.metrics.training_config.accumulation
 
 
-def _quantile(ordered: np.ndarray, share: float) -> float:
+def _quantile(ordered: list[float], share: float) -> float:
     """Linear interpolation between the two nearest ranks, as numpy's default and R's type 7."""
     place = share * (len(ordered) - 1)
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)
-    return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
-def _of_work(run: MeasuredRun) -> Figures:
-    ledger, rows = run.metrics.ledger, run.steps
-    rows = rows[rows["phase"] == "window"]
+def _of_work(run: MeasuredRun, rows: np.ndarray) -> Figures:
+    ledger = run.metrics.ledger
     work = run.metrics.config["work"]
     yield "ledger.samples_consumed", ledger.samples_consumed, int(rows["samples"].sum())
     yield "ledger.samples_planned", ledger.samples_planned, work["global_batch"] * work["steps"]
@@ -146,9 +147,9 @@ def _of_work(run: MeasuredRun) -> Figures:
     if run.metrics.config["workload"]["task"] != "classification":
         planned = work["global_batch"] * work["steps"] * run.metrics.config["workload"]["seq_len"]
         yield "ledger.tokens_planned", ledger.tokens_planned, planned
+    by_rank = np.bincount(rows["rank"], rows["samples"], minlength=len(ledger.samples_by_rank))
     for rank, samples in enumerate(ledger.samples_by_rank):
-        own = int(rows["samples"][rows["rank"] == rank].sum())
-        yield f"ledger.samples_by_rank[{rank}]", samples, own
+        yield f"ledger.samples_by_rank[{rank}]", samples, int(by_rank[rank])
 
 
 def _of_configuration(run: MeasuredRun) -> Figures:

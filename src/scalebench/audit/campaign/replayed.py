@@ -1,6 +1,7 @@
 """Did the run make the steps that an independent replay of its workload made?"""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -8,7 +9,6 @@ from scalebench.audit.campaign.census import SETTINGS_DIFFER
 from scalebench.audit.campaign.updates import gradient_norm
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
-from scalebench.record.steps import loss_series
 from scalebench.reference.schema import Reference, reference_of
 
 # Relative difference from a replay in fp32. Sound fp32 runs of ddp, fsdp and zero1 to zero3, of every size and
@@ -32,6 +32,7 @@ SMALL_LOSS = 1.0  # nats; differences of smaller losses are relative to it
 MODULUS = 2**64
 
 
+@lru_cache(maxsize=1)
 def reference_for(run: MeasuredRun) -> Reference | None:
     """The reference of a run's workload, beside its campaign's runs; None where there is none."""
     return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
@@ -66,7 +67,7 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         return
     precision = run.metrics.training_config.precision
     classes = run.metrics.config["workload"]["task"] == "classification"
-    losses = loss_series(run.steps)
+    losses = run.losses
     n = min(len(losses), len(reference.losses))
     growth = 0.0 if classes else GROWTH[precision]
     tolerance = (OF_CLASSES if classes else TOLERANCE)[precision] + growth * np.arange(n)

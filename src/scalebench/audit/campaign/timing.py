@@ -3,8 +3,6 @@
 import math
 from collections.abc import Iterator
 
-import numpy as np
-
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.audit.shared_codes import RATE_TIMES_TIME
 from scalebench.record.run import MeasuredRun
@@ -73,7 +71,7 @@ def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     losses = run.window["loss"]
     recomputed = {
         "step_time_mean_s": times.mean(),
-        "step_time_p50_s": np.median(times),
+        "step_time_p50_s": run.median_step_s,
         "step_time_min_s": times.min(),
         "step_time_max_s": times.max(),
         "tokens_per_s": run.window["tokens"].sum() / window.wall_time_s,

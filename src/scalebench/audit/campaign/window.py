@@ -24,8 +24,7 @@ PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make 
 )
 def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
     """No step is far longer than the others."""
-    times = run.window["step_time_s"]
-    middle = float(np.median(times))
+    times, middle = run.window["step_time_s"], run.median_step_s
     lost = float(times.max()) - middle
     wall = run.metrics.window.wall_time_s
     if times.max() > STALL * middle and lost > STALL_SHARE * wall:
@@ -52,8 +51,8 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     period = period_of(times)
     if period is None:
         return
-    slow = times > SLOW * np.median(times)
-    lost = float((times[slow] - np.median(times)).sum())
+    slow = times > SLOW * run.median_step_s
+    lost = float((times[slow] - run.median_step_s).sum())
     wall = run.metrics.window.wall_time_s
     if lost > PERIODIC_SHARE * wall:
         yield Flag(
@@ -67,6 +66,8 @@ def period_of(times: np.ndarray) -> int | None:
     Slow is above SLOW times the median, or, where other steps are disturbed as well, nearer to the slowest than to it.
     """
     middle = float(np.median(times))
+    if (times > SLOW * middle).sum() < PERIODIC_STEPS:  # nearly always
+        return None
     for level in (SLOW * middle, max(SLOW * middle, (middle + float(times.max())) / 2)):
         places = np.flatnonzero(times > level)
         if len(places) < PERIODIC_STEPS:

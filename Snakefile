@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from snakemake.cli import parse_args

@@ -32,7 +32,12 @@ def cell_of(wildcards):
 @inspected_once
 def tokens_of(wildcards):
     """The folder of the cell's token files."""
-    return tokens_dir(RESULTS, cell_of(wildcards))
+    return _tokens_of(wildcards.campaign, wildcards.cell)
+
+
+@cache
+def _tokens_of(campaign, cell):
+    return tokens_dir(RESULTS, or_exit(or_exit(load_named, campaign).cell, cell))
 
 
 def enough_repeats(wildcards):

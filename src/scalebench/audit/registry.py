@@ -28,6 +28,7 @@ from scalebench.audit.finding import Concern, Correction, Finding, Severity
 from scalebench.record.run import MeasuredRun, Run
 
 Subject = TypeVar("Subject")
+AT_A_TIME = 50  # runs that all checks on single runs are made of before the next ones; what they share is kept as long
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from scalebench.files import write_atomic
@@ -69,11 +69,14 @@ def _imported(path: Path) -> frozenset[Path]:
     names = set()
     for module, listed, plain in IMPORT.findall(path.read_text()):
         names |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", listed))}
-    files = set()
-    for name in names:
-        base = PACKAGE.joinpath(*name.split(".")[1:])
-        files |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
-    return frozenset(files)
+    return frozenset(file for name in names for file in _files_of(name))
+
+
+@cache
+def _files_of(name: str) -> list[Path]:
+    """The files of a module or package, "scalebench.report.page"; none of what is a name in a module."""
+    base = PACKAGE.joinpath(*name.split(".")[1:])
+    return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
 
 
 def code_sha256(*entries: str) -> str:
@@ -122,6 +125,11 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     return tree
 
 
-@lru_cache
+@cache
 def _package_path(path: str) -> str:
-    return str(Path(path).resolve().relative_to(PACKAGE.resolve()))
+    return str(Path(path).resolve().relative_to(_real_package()))
+
+
+@lru_cache
+def _real_package() -> Path:
+    return PACKAGE.resolve()

@@ -335,7 +335,7 @@ def frontier_file(results: Path, campaign: str, cell: str) -> Path:
 
 
 def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
-    return results / campaign / "runs" / cell / f"rep{repeat}"
+    return results.joinpath(campaign, "runs", cell, f"rep{repeat}")  # in one go: ten thousand are asked for
 
 
 def look_file(results: Path, campaign: str, repeats: int) -> Path:

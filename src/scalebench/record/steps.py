@@ -103,11 +103,14 @@ def loss_series(rows: np.ndarray) -> np.ndarray:
 
 def elapsed(rows: np.ndarray) -> np.ndarray:
     """Seconds since the window began at the end of each of its steps: by each rank's own clock, then the last one's."""
-    window = _timed(rows)
-    steps, place = np.unique(rows["step"][window], return_inverse=True)
-    ranks = rows["rank"][window]
-    times = np.zeros((len(steps), ranks.max() + 1))
-    times[place, ranks] = rows["step_time_s"][window]
+    window = rows[_timed(rows)]
+    ranks, n_ranks = window["rank"], _ranks_in_turn(window["step"])
+    if n_ranks and (ranks.reshape(-1, n_ranks) == np.arange(n_ranks)).all():
+        times = window["step_time_s"].reshape(-1, n_ranks)
+    else:
+        steps, place = np.unique(window["step"], return_inverse=True)
+        times = np.zeros((len(steps), ranks.max() + 1))
+        times[place, ranks] = window["step_time_s"]
     return times.cumsum(axis=0).max(axis=1)
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from scalebench.audit.campaign.updates import clipping_problems, learning_rate, update_problems
-from scalebench.audit.registry import Code, Flag, of_run
+from scalebench.audit.registry import AT_A_TIME, Code, Flag, of_run
 from scalebench.campaign.model_shapes import EncoderShape, ModelShape
 from scalebench.errors import plural
 from scalebench.model.counts import Counts, count, count_encoder
@@ -23,7 +23,7 @@ def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
     return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=AT_A_TIME)
 def counts_of(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
     workload = run.metrics.config["workload"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from scalebench.audit.campaign.census import SETTINGS_DIFFER
 from scalebench.audit.campaign.updates import gradient_norm
-from scalebench.audit.registry import Code, Flag, of_run
+from scalebench.audit.registry import AT_A_TIME, Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
 from scalebench.reference.schema import Reference, reference_of
 
@@ -32,7 +32,7 @@ SMALL_LOSS = 1.0  # nats; differences of smaller losses are relative to it
 MODULUS = 2**64
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=AT_A_TIME)
 def reference_for(run: MeasuredRun) -> Reference | None:
     """The reference of a run's workload, beside its campaign's runs; None where there is none."""
     return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])

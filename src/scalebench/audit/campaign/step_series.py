@@ -32,9 +32,9 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
     warmup, total = work["warmup_steps"], work["warmup_steps"] + work["steps"]
     n_ranks = len(run.metrics.ranks)
     if len(rows) == total * n_ranks:  # as a run writes them: nearly always, and told at once
-        step, rank = np.divmod(np.arange(len(rows)), n_ranks)
-        in_window = rows["phase"] == "window"
-        if (rows["step"] == step).all() and (rows["rank"] == rank).all() and (in_window == (step >= warmup)).all():
+        written, ranks = np.divmod(np.arange(len(rows)), n_ranks)
+        in_window = (rows["phase"] == "window") == (written >= warmup)
+        if (rows["step"] == written).all() and (rows["rank"] == ranks).all() and in_window.all():
             return
     for rank in range(n_ranks):
         own = rows[rows["rank"] == rank]

@@ -13,7 +13,7 @@ from scalebench.errors import UserError
 from scalebench.files import scrub, write_atomic, write_json
 from scalebench.record.retry import forget
 from scalebench.record.run import read_planned, read_run
-from scalebench.record.steps import loss_series, read_steps, window_steps, write_steps
+from scalebench.record.steps import elapsed, loss_series, read_steps, window_steps, write_steps
 
 
 def test_a_run_reads_back_as_it_was_written(tmp_path):
@@ -55,6 +55,16 @@ def test_a_series_is_the_same_read_at_once_or_line_by_line(tmp_path):
     assert np.isnan(read_steps(diverged)["loss"]).any()
 
 
+def test_rows_in_another_order_give_the_same_series(tmp_path):
+    rows = write_run(tmp_path, cells(vary={"geometry": ["1x8"]})[0]).steps
+    rows["step_time_s"] *= np.random.default_rng(1).lognormal(0, 0.1, len(rows))
+    mixed = rows[np.random.default_rng(2).permutation(len(rows))]
+    assert not np.array_equal(rows["step"], mixed["step"])
+    pd.testing.assert_frame_equal(pd.DataFrame(window_steps(mixed)), pd.DataFrame(window_steps(rows)))
+    assert loss_series(mixed) == pytest.approx(loss_series(rows))
+    assert np.array_equal(elapsed(mixed), elapsed(rows))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -63,8 +73,10 @@ def test_a_series_is_the_same_read_at_once_or_line_by_line(tmp_path):
         lambda lines: [*lines[:2], "window,1.5,0,0.1,0.1,7,1,1", *lines[3:]],
         lambda lines: [*lines[:2], "window,1,0,fast,0.1,7,1,1", *lines[3:]],
         lambda lines: [*lines[:2], "window,1,0,0.1,0.1,7,1,inf", *lines[3:]],
+        lambda lines: [*lines[:2], 'window,1,0,"0.1",0.1,7,1,1', *lines[3:]],
+        lambda lines: [*lines[:2], f"window,1,0,0.1,0.1,7,1,1{400 * '0'}", *lines[3:]],
     ],
-    ids=["rank", "columns", "step", "time", "tokens"],
+    ids=["rank", "columns", "step", "time", "tokens", "quoted", "huge"],
 )
 def test_what_is_no_series_is_refused(tmp_path, change):
     lines = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_text().splitlines()

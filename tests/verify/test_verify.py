@@ -1,10 +1,12 @@
 """Every edit of a finished campaign is found; an untouched one has none."""
 
+import itertools
 import json
 import random
 import re
 
 import pytest
+import synthetic
 from report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
@@ -40,7 +42,11 @@ def finished(root):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return finished(tmp_path_factory.mktemp("campaign"))
+    """The same whatever tests ran before, so that the random edits of it are always the same ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        for counter in ("TICKS", "TURNS"):
+            patch.setattr(synthetic, counter, itertools.count())
+        return finished(tmp_path_factory.mktemp("campaign"))
 
 
 def test_nothing_differs_in_an_untouched_campaign(folder):

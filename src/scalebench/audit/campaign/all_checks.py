@@ -100,10 +100,10 @@ def _of_each(runs: list[MeasuredRun]) -> list[Finding]:
     """
     checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
     for first in range(0, len(runs), AT_A_TIME):
-        for check, found in checks:
+        for check, findings in checks:
             for run in runs[first : first + AT_A_TIME]:
-                found += _alone(check, run)
-    return [finding for _, found in checks for finding in found]
+                findings += _alone(check, run)
+    return [finding for _, findings in checks for finding in findings]
 
 
 def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:

@@ -112,6 +112,7 @@ NO_YAML = [
     (HEAD + "work:\n  seed = 3\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
     (HEAD + "work:\n  steps: 3: x\n", "line 3, column 11: not valid YAML: mapping values are not allowed"),
     (HEAD + "'on' 1x2\nrepeats: 3\n", "line 2, column 1: not valid YAML"),
+    ("title: x\rwork: y: z\r", "line 2, column 8: not valid YAML: mapping values"),  # lines of an old Macintosh
     ("[model]\nname = x\n", "line 2, column 1: not valid YAML: what stands here is not of the mapping above"),
     (HEAD + "work: [\n", "a value or a closing bracket is missing"),
     ("```yaml\n" + HEAD + "```\n", "line 1: a fence of Markdown"),
@@ -124,7 +125,7 @@ NO_YAML = [
 
 def refused(tmp_path: Path, repository: Path, text: str) -> str:
     path = tmp_path / "mine.yaml"
-    path.write_text(text)
+    path.write_bytes(text.encode())
     done = scalebench("campaign", "validate", path, cwd=repository)
     assert done.returncode == 2, done
     assert "mine.yaml" in done.stderr

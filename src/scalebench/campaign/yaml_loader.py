@@ -182,7 +182,7 @@ def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
         problem = "what stands here is not of the mapping above"
     line, column = (mark.line, mark.column) if mark else (-1, 0)
     above = lines[line - 1] if 0 < line < len(lines) else ""
-    if "mapping values" in problem and ":" not in lines[line][:column] and WITHOUT_COLON.fullmatch(above):
+    if "mapping values" in problem and WITHOUT_COLON.fullmatch(above) and ":" not in lines[line][:column]:
         # The line above was read on into this one.
         line, column = line - 1, len(above) - len(above.lstrip())
         problem = "could not find expected ':'"

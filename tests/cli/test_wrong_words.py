@@ -181,6 +181,26 @@ def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, t
     assert not (tmp_path / "out").exists()
 
 
+def test_a_record_without_a_part_that_has_no_schema_is_named(place, tmp_path):
+    folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
+    path = folder / "runs/ddp-n1x1/rep1/training_metrics.json"
+    path.write_text(path.read_text().replace('"device_name"', '"device"'))
+    done = scalebench("compare", path.parent, folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "rep1/training_metrics.json is damaged (it has no 'device_name')" in done.stderr
+
+
+def test_a_table_is_not_made_of_words(repository, tmp_path):
+    published = next((repository / "results/published").glob("demo_*"))
+    folder = shutil.copytree(published, tmp_path / "results/demo")
+    assert scalebench("stage", "table", "scaling", folder, cwd=tmp_path).returncode == 0
+    path = folder / "scaling_report.json"
+    path.write_text(path.read_text().replace('"low":', '"lowest":'))
+    done = scalebench("stage", "table", "scaling", folder, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "scaling_report.json is damaged (it has no 'low')" in done.stderr
+
+
 def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     (folder / "scaling_report.json").write_text(json.dumps({}))

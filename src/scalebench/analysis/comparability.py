@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from scalebench.audit.campaign.comparability import provenance
-from scalebench.record.run import MeasuredRun
+from scalebench.errors import damaged, first_fault
+from scalebench.record.run import METRICS, MeasuredRun
 
 PROGRAM = "dtype of "
 # The reduced dtype is none on one device, so it may differ between sizes.
@@ -20,7 +21,10 @@ def cell_provenance(runs: Sequence[MeasuredRun]) -> Provenance:
     """
     values: dict[str, set[str]] = {}
     for run in runs:
-        fields = dict(provenance(run))
+        try:
+            fields = dict(provenance(run))
+        except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
+            raise damaged(run.folder / METRICS, first_fault(error)) from None
         fields["parameters"] = run.metrics.model.parameters
         fields |= {f"{PROGRAM}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
         for field, value in fields.items():

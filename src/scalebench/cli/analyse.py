@@ -124,15 +124,16 @@ def waterfall(args: argparse.Namespace) -> None:
 
 
 def table(args: argparse.Namespace) -> None:
-    from scalebench.report.read_results import read_inputs
+    from scalebench.report.read_results import damage_told, read_inputs
     from scalebench.report.tables.cells import write_tables
     from scalebench.report.tables.scaling import write_series
 
     _, cells, report = read_inputs(args.folder)
-    if args.table == "scaling":
-        write_tables(cells, report, args.folder / "tables")
-    else:
-        write_series(report, args.table, args.folder / "tables")
+    with damage_told(args.folder / "scaling_report.json"):
+        if args.table == "scaling":
+            write_tables(cells, report, args.folder / "tables")
+        else:
+            write_series(report, args.table, args.folder / "tables")
 
 
 def chart(args: argparse.Namespace) -> None:

@@ -88,7 +88,7 @@ def trace_diff(args: argparse.Namespace) -> None:
                 if not files:
                     raise UserError(f"{place}: no trace in this folder; give results/<campaign>/traces/<cell>")
             profiles.append(summarise_files(files, args.ranks, args.steps))
-    rows = diff(*profiles)
+    rows = diff(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
     print(table(rows))
     print(summarise_diff(rows))
 

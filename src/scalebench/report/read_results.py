@@ -2,6 +2,8 @@
 
 import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,15 @@ def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[dict[str, An
 def read_waterfall(folder: Path) -> list[dict[str, Any]]:
     """The entries of waterfall.json. Raises UserError."""
     return read_json(folder / "waterfall.json", "cells")["cells"]
+
+
+@contextmanager
+def damage_told(path: Path) -> Iterator[None]:
+    """While what a file of results holds is written in another form: raises UserError where it holds something else."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise damaged(path, first_fault(error)) from error
 
 
 def read_json(path: Path, *keys: str) -> dict[str, Any]:

@@ -16,13 +16,13 @@ PARTS = {
 NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
 
 
-def diff(a: Profile, b: Profile) -> list[dict[str, Any]]:
+def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
     """Rows of name, a, b, and b - a; milliseconds (calls where the name says so), per optimizer step and rank.
 
     A figure that one of the traces does not have is None, and so is the difference. Raises UserError where the traces
     have no steps: totals of runs of different lengths are not compared.
     """
-    for name, profile in (("A", a), ("B", b)):
+    for name, profile in zip(names, (a, b), strict=True):
         if profile.status != "ok":
             raise UserError(f"{name} is no trace ({profile.reason}); there is nothing to compare")
         if not profile.steps:

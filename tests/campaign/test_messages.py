@@ -52,7 +52,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["line 3", "Several values go under vary: {strategy: [ddp, zero3]}."],
     ),
     "a list of one": ("title: x\nexecution:\n  device: [cpu]\n", ["line 3", "auto; cpu; cuda. Write cpu."]),
-    "unknown corpus": ("title: x\nworkload:\n  corpus: python-doc\n", ['no corpus "python-doc"', '"python-docs"']),
+    "unknown corpus": (
+        "title: x\nworkload:\n  corpus: python-doc\n",
+        ['workload.corpus: there is no corpus "python-doc"', '"python-docs"'],
+    ),
     "not a number": (
         "title: x\nwork:\n  steps: many\n",
         ["line 3", 'work.steps cannot be "many"', "whole number >= 2"],

@@ -1,6 +1,7 @@
 """Wrong commands, paths and files on the command line: one message with what is meant, and nothing is written."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -195,10 +196,10 @@ def test_a_table_is_not_made_of_words(repository, tmp_path):
     folder = shutil.copytree(published, tmp_path / "results/demo")
     assert scalebench("stage", "table", "scaling", folder, cwd=tmp_path).returncode == 0
     path = folder / "scaling_report.json"
-    path.write_text(path.read_text().replace('"low":', '"lowest":'))
+    path.write_text(re.sub('"low": [0-9.]+', '"low": "few"', path.read_text()))
     done = scalebench("stage", "table", "scaling", folder, cwd=tmp_path)
     assert done.returncode == 2
-    assert "scaling_report.json is damaged (it has no 'low')" in done.stderr
+    assert "scaling_report.json is damaged (it is cut off, or not what this version writes)" in done.stderr
 
 
 def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):

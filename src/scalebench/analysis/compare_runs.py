@@ -143,11 +143,12 @@ def _check_fields(vary: list[str], runs: list[MeasuredRun]) -> None:
     known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))
     for name in vary:
         if name not in known and not any(key.startswith(f"{name}.") for key in keys):
-            raise field_error(name, known)
+            raise field_error(name, known, runs[0].folder / METRICS)
 
 
-def field_error(name: str, known: Iterable[str]) -> UserError:
+def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:
     listed = shortened(", ".join(sorted(field for field in known if "." not in field)), 400)
     if "," in name:
         return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')
-    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)} Fields: {listed}')
+    of_place = f" of {place}" if place else ""
+    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)} Fields{of_place}: {listed}')

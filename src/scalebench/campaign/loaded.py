@@ -13,7 +13,7 @@ from scalebench.campaign.question import Question
 from scalebench.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
 from scalebench.campaign.value_hints import valid_name
 from scalebench.campaign.yaml_loader import CAMPAIGNS, CORPORA, has_title, load_campaign, load_corpora, no_campaign
-from scalebench.errors import UserError, nearest
+from scalebench.errors import UserError, nearest, shortened
 from scalebench.files import read_record
 
 RESULTS = Path("results")
@@ -48,7 +48,7 @@ class LoadedCampaign:
             self.question = cells_of_question(self.campaign.question, self.cells)
             self.shared_jobs  # noqa: B018  (too little time for a job is said with the line)
             for corpus in self._corpora:
-                corpus_called(corpus)
+                corpus_called(corpus, "workload.corpus: ")
             for cell in self._all_cells:
                 _check_labels(cell)
         except UserError as error:
@@ -272,12 +272,14 @@ def load_named(name: str) -> LoadedCampaign:
     return LoadedCampaign(path)
 
 
-def corpus_called(name: str) -> Corpus:
-    """The row of the table of corpora. Raises UserError with the nearest name where there is none."""
+def corpus_called(name: str, asked: str = "") -> Corpus:
+    """The row of the table of corpora. Raises UserError with the nearest name, after who `asked`, if there is none."""
     table = _corpora().root
     if name not in table:
         hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
-        raise UserError(f'there is no corpus "{name}" in {CORPORA}.{hint}', key=("workload", "corpus"))
+        raise UserError(
+            f'{asked}there is no corpus "{shortened(name)}" in {CORPORA}.{hint}', key=("workload", "corpus")
+        )
     return table[name]
 
 

@@ -202,6 +202,21 @@ def test_a_table_is_not_made_of_words(repository, tmp_path):
     assert "scaling_report.json is damaged (it is cut off, or not what this version writes)" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [("cell,,task", "a column has no name"), ("cell,task\ncell,task", "the names of its columns stand in it twice")],
+)
+def test_a_table_with_a_wrong_first_line_is_named(repository, tmp_path, line, part):
+    published = next((repository / "results/published").glob("demo_*"))
+    folder = shutil.copytree(published, tmp_path / "results/demo")
+    names, rows = (folder / "cells.csv").read_text().split("\n", 1)
+    first = line.replace("cell,task", names) if "\n" in line else names.replace("cell,task", line, 1)
+    (folder / "cells.csv").write_text(f"{first}\n{rows}")
+    done = scalebench("stage", "table", "scaling", folder, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"cells.csv is damaged ({part})" in done.stderr
+
+
 def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     (folder / "scaling_report.json").write_text(json.dumps({}))

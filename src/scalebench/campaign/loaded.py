@@ -272,13 +272,13 @@ def load_named(name: str) -> LoadedCampaign:
     return LoadedCampaign(path)
 
 
-def corpus_called(name: str, asked: str = "") -> Corpus:
-    """The row of the table of corpora. Raises UserError with the nearest name, after who `asked`, if there is none."""
+def corpus_called(name: str, place: str = "") -> Corpus:
+    """The row of the table of corpora. Raises UserError, after its `place`, with the nearest name."""
     table = _corpora().root
     if name not in table:
         hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
         raise UserError(
-            f'{asked}there is no corpus "{shortened(name)}" in {CORPORA}.{hint}', key=("workload", "corpus")
+            f'{place}there is no corpus "{shortened(name)}" in {CORPORA}.{hint}', key=("workload", "corpus")
         )
     return table[name]
 

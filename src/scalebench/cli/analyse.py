@@ -124,12 +124,12 @@ def waterfall(args: argparse.Namespace) -> None:
 
 
 def table(args: argparse.Namespace) -> None:
-    from scalebench.report.read_results import damage_told, read_inputs
+    from scalebench.report.read_results import reading, read_inputs
     from scalebench.report.tables.cells import write_tables
     from scalebench.report.tables.scaling import write_series
 
     _, cells, report = read_inputs(args.folder)
-    with damage_told(args.folder / "scaling_report.json"):
+    with reading(args.folder / "scaling_report.json"):
         if args.table == "scaling":
             write_tables(cells, report, args.folder / "tables")
         else:

@@ -70,7 +70,7 @@ def read_waterfall(folder: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def damage_told(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """While what a file of results holds is written in another form: raises UserError where it holds something else."""
     try:
         yield
@@ -99,6 +99,11 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         raise damaged(path, " ".join(str(error).split())[:100]) from None
     if not text.endswith("\n"):
         raise damaged(path, "it ends too early")
+    names = [str(name) for name in data.columns]
+    if any(name.startswith("Unnamed: ") for name in names):
+        raise damaged(path, "a column has no name")
+    if (data.iloc[:, 0].astype(str) == names[0]).any():
+        raise damaged(path, "the names of its columns stand in it twice")
     if absent := [name for name in columns if name not in data.columns]:
         raise damaged(path, f"it has no column {', '.join(absent[:5])}")
     return data

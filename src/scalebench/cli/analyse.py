@@ -124,7 +124,7 @@ def waterfall(args: argparse.Namespace) -> None:
 
 
 def table(args: argparse.Namespace) -> None:
-    from scalebench.report.read_results import reading, read_inputs
+    from scalebench.report.read_results import read_inputs, reading
     from scalebench.report.tables.cells import write_tables
     from scalebench.report.tables.scaling import write_series
 

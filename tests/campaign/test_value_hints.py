@@ -105,6 +105,7 @@ NO_YAML = [
     ("title: 'Does it scale?\nrepeats: 3\n", "line 1, column 8: not valid YAML: a quote that begins here has no end"),
     (HEAD + "execution: {strategy: *base}\n", 'text that begins with "*" needs quotes'),
     (HEAD + "work:\n\tsteps: 3\n", "indent with spaces, not tabs"),
+    ("title: | home\n", 'text that begins with "|" or ">" needs quotes'),
     ("title: @home\n", "text that begins with it needs quotes"),
     ("title: 'it's'\n", "a quote within '...' is doubled"),
     (HEAD + "---\n" + HEAD, "a file has one document"),

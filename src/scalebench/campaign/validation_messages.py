@@ -267,7 +267,7 @@ def _one_of_list(value: Any, option: dict, schema: dict) -> str:
         return ""
     items = option.get("items", {})
     inner = _alternatives(items, schema)
-    words = [word.strip() for word in value.split(",")] if isinstance(value, str) else [value]
+    words = [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else [value]
     if isinstance(value, str) and "object" in [one.get("type") for one in inner]:
         properties = {key: node for one in inner for key, node in one.get("properties", {}).items()}
         meant = mapping_hint(value, {key: _choices(node, schema) for key, node in properties.items()})

@@ -49,6 +49,7 @@ YAML_HINTS = {
     "character '\\t'": "indent with spaces, not tabs",
     "that cannot start any token": "text that begins with it needs quotes",
     "expected the node content": "a value or a closing bracket is missing",
+    "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
     "mapping keys are not allowed": 'text that begins with "?" needs quotes',
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
     "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',

@@ -13,14 +13,15 @@ from workflow_texts import TINY
 
 # Looks at the queue every second, and everything is seen at once: no NFS here.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
-BOTH = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "forecast: {launches: 1}\n"
+OWN = TINY.replace("bpe-512", "bpe-400")  # tokens that no other test has made: their jobs are looked at, too
+BOTH = OWN.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "forecast: {launches: 1}\n"
 PAIRED = (
     BOTH.replace("{start: forked}", "{strategy: zero2}").replace("repeats: 1", "repeats: 2")
     + "resources: {time_limit: 5, same_allocation: true, minutes_per_job: 30}\n"  # both repeats are one job
 )
-ENDLESS = TINY.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
+ENDLESS = OWN.replace("  steps: 4", "  steps: 1000000").replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
 SLOW = ENDLESS + "resources: {time_limit: 0.4}\n"
-BROKEN = TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
+BROKEN = OWN.replace("geometry: [1x1, 1x2]", "geometry: [2x1]").replace(
     "  steps: 4", "  steps: 4\n  optimizer: {learning_rate: 1000, weight_decay: 1000, max_grad_norm: 0}"
 )
 GREEDY = (

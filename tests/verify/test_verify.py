@@ -147,6 +147,27 @@ def test_a_forged_run_is_found_even_with_new_hashes(folder):
     assert any("window.tokens_per_sec_global" in p and "steps.csv gives" in p for p in problems)
 
 
+def taken_out(text: str) -> str:
+    return re.sub(r'\n *"charts/[^\n]*', "", text, count=1)
+
+
+def two_swapped(text: str) -> str:
+    return re.sub(r'(\n *"charts/[^\n]*)(\n *"charts/[^\n]*)', r"\2\1", text, count=1)
+
+
+@pytest.mark.parametrize(
+    "edit", [taken_out, two_swapped, lambda text: text.replace('"scalebench": "0"', '"scalebench": "1"')]
+)
+def test_a_manifest_that_was_edited_is_found(folder, edit):
+    path = folder / "manifest.json"
+    before = path.read_text()
+    path.write_text(edit(before))
+    problems = [str(d) for d in verify(folder)[0]]
+    path.write_text(before)
+    assert edit(before) != before, "the edit must be one"
+    assert ["manifest.json" in problem for problem in problems] == [True]
+
+
 @pytest.mark.fault("a run vanishes, or appears later", "`scalebench verify` finds it")
 def test_a_run_that_vanished_or_came_later_is_found(folder):
     run = folder / "runs/ddp-n1x4/rep3"

@@ -4,13 +4,15 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from scalebench.errors import first_fault
 from scalebench.files import write_json
 from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
-SCHEMA_VERSION = "1.0"
+SEAL = "manifest_sha256"  # its last key
+SCHEMA_VERSION = "1.1"
 FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts")
 FILES = (
     "runs.csv",
@@ -30,7 +32,8 @@ FILES = (
 def write_manifest(folder: Path, version: str) -> None:
     """Write manifest.json of a campaign's folder; `version`: of the scalebench that made the report."""
     hashes = {name: _sha256(os.path.join(folder, name)) for name in _files(folder)}
-    write_json(folder / MANIFEST, {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": hashes})
+    manifest = {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": hashes}
+    write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
 
 
 def check_manifest(folder: Path) -> list[Difference]:
@@ -46,6 +49,8 @@ def check_manifest(folder: Path) -> list[Difference]:
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
     differences = []
+    if manifest.pop(SEAL, None) != _seal(manifest):
+        differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
     for name, expected in listed.items():
         file = folder / name
         if not file.is_file():
@@ -71,6 +76,11 @@ def _files(folder: Path) -> list[str]:
         folders[:] = [name for name in folders if name in FOLDERS or (parts and name[0] != "." and name != "raw")]
         paths += [(*parts, name) for name in files if name in FILES or (parts and name[0] != ".")]
     return ["/".join(parts) for parts in sorted(paths) if os.path.isfile(os.path.join(folder, *parts))]
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """One hash over all that it says, in its order: an entry that was taken out is noticed."""
+    return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
 
 
 def _sha256(path: Path | str) -> str:

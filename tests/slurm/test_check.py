@@ -1,6 +1,7 @@
 """`scalebench cluster check`, and what is said before the first job is submitted."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -98,9 +99,11 @@ def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):
     assert f"`scancel {job}`" in done.stdout + done.stderr
 
 
-def test_a_machine_without_slurm(checkout):
+def test_a_machine_without_slurm(checkout, tmp_path):
+    for name in ("bash", "sh", "which"):  # which Snakemake calls
+        (tmp_path / name).symlink_to(shutil.which(name))
     code = (
-        "import os, sys; os.environ['PATH'] = ''; sys.argv[1:] = ['cluster', 'check']; "
+        f"import os, sys; os.environ['PATH'] = {str(tmp_path)!r}; sys.argv[1:] = ['cluster', 'check']; "
         "from scalebench.cli import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, capture_output=True, text=True)

@@ -42,7 +42,7 @@ def test_a_frontier_within_a_limit_of_a_process(tmp_path, tokens):
     )
     limit = 0.8e9
     for attempt in ("first", "second", "third"):
-        found = find_frontier(cell, "frontier", tokens, tmp_path / attempt, limit, 120, compare_speed=False)
+        found = find_frontier(cell, "frontier", tokens, tmp_path / attempt, limit, 900, compare_speed=False)
         assert found.largest is not None
         assert len(found.trials) <= MOST_TRIALS
         assert all(trial.nbytes <= limit for trial in found.trials if trial.fits)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.errors import first_fault
-from scalebench.files import write_json
+from scalebench.files import sha256_of, write_json
 from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
@@ -31,7 +31,7 @@ FILES = (
 
 def write_manifest(folder: Path, version: str) -> None:
     """Write manifest.json of a campaign's folder; `version`: of the scalebench that made the report."""
-    hashes = {name: _sha256(os.path.join(folder, name)) for name in _files(folder)}
+    hashes = {name: sha256_of(folder / name) for name in _files(folder)}
     manifest = {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": hashes}
     write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
 
@@ -55,7 +55,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         file = folder / name
         if not file.is_file():
             differences.append(Difference(name, "", "is missing"))
-        elif (current := _sha256(file)) != expected:
+        elif (current := sha256_of(file)) != expected:
             problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
             differences.append(Difference(name, "sha256", problem))
     for name in sorted(p.relative_to(folder).as_posix() for p in folder.glob("runs/*/rep*/training_metrics.json")):
@@ -81,8 +81,3 @@ def _files(folder: Path) -> list[str]:
 def _seal(manifest: dict[str, Any]) -> str:
     """One hash over all that it says, in its order: an entry that was taken out is noticed."""
     return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
-
-
-def _sha256(path: Path | str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,12 +1,13 @@
 """Gathering documents: what is odd in real text is handled, what cannot be is said."""
 
+import csv
 import json
 
 import ag_news_like
 import pytest
 
 from scalebench.campaign.corpora import Corpus
-from scalebench.corpus import documents, encode
+from scalebench.corpus import documents, encode, forms
 from scalebench.corpus.labels import in_order
 from scalebench.errors import UserError
 
@@ -107,6 +108,53 @@ def labelled(folder, **keys):
 
     found, texts = fetch(folder, **keys)
     return found, texts, pq.read_table(folder / "out/documents.parquet")["label"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('text,y\na,1\n"b\nc",2\nd,3\n"open,4\ne,5\n', 6),
+        ('text\na\n"open\nb', 3),
+        ('y,text\r\n1,"x\r\ny"\r\n2,"open\r\nz\r\n', 4),
+        ('y,text\n1,"a\nb","open\nc\n', 3),
+        ('"text\na\n', 1),
+        ('text\n"', 2),
+    ],
+)
+def test_a_quote_that_is_never_closed_is_named_with_its_line(tmp_path, text, line):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    with pytest.raises(
+        UserError, match=rf"a\.csv cannot be read as csv: line {line}: a quote is opened there and never"
+    ):
+        fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
+
+
+def test_quotes_that_are_closed_are_text(tmp_path):
+    text = 'y,text\n1,"two\nlines"\n2,"he said ""hi"""\n3,a "word" in it\n4,"the last'
+    (tmp_path / "a.csv").write_text(f'{text}"')
+    _, texts = fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
+    assert texts == ["two\nlines", 'he said "hi"', 'a "word" in it', "the last"]
+
+
+def test_a_row_over_several_lines_is_named_with_all_of_them(tmp_path):
+    (tmp_path / "a.csv").write_text('text,y\na,1\n"b,2\nc",3,4\n')
+    with pytest.raises(UserError, match="the row in lines 3 to 4 has 3 fields, not 2"):
+        fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
+
+
+def test_a_field_that_has_no_end_within_the_limit_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(forms, "LARGEST", 1000)
+    (tmp_path / "a.csv").write_text('text\na\n"' + "b\n" * 1000)
+    with pytest.raises(UserError, match="line 3, or a quote that is opened there: field larger than field limit"):
+        fetch(tmp_path, source="csv", files=[str(tmp_path / "a.csv")])
+    csv.field_size_limit(10**9)
+
+
+def test_an_empty_csv_beside_a_whole_one_is_named(tmp_path):
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "b.csv").write_text("text\na\n")
+    with pytest.raises(UserError, match=r"a\.csv cannot be read as csv: it is empty; the first line has the names"):
+        fetch(tmp_path, source="csv", files=[str(tmp_path / "*.csv")])
 
 
 def test_csv_and_parquet_with_labels_give_the_same_documents(tmp_path):

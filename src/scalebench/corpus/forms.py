@@ -2,8 +2,10 @@
 
 import csv
 import io
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ from scalebench.errors import nearest, shortened
 
 ROWS = 100  # of a Parquet file in memory
 LARGEST = 10**9  # bytes of a file that is one document
+END = "\x1eend,of file"  # as a row, two fields
+LINE_END = re.compile("\r\n|\r|\n")
 
 
 class Unreadable(Exception):
@@ -96,16 +100,38 @@ def _text(path: Path, document: str) -> Iterator[str]:
 def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
     csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
     with _lines(path, "strict", newline="") as lines:
-        rows = csv.reader(lines)
-        first_row = columns or next((row for row in rows if row), [])
+        rows = _csv_rows(lines)
+        first_row = columns or next((row for _, row in rows), [])
+        if not first_row:
+            raise Unreadable("cannot be read as csv: it is empty; the first line has the names of its columns")
         names = [name.removeprefix("\ufeff") for name in first_row]
         _check_fields("line 1", fields, names)
         places = [names.index(field) for field in fields]
+        for where, row in rows:
+            if len(row) != len(names):
+                raise Unreadable(f"cannot be read as csv: the row in {where} has {len(row)} fields, not {len(names)}")
+            yield where, [row[place] for place in places]
+
+
+def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The rows that are not blank, with their lines in the file. Raises Unreadable for a quote that is never closed.
+
+    The reader gets one line more than the file has: a quote that is still open takes it in as text.
+    """
+    rows = csv.reader(itertools.chain(lines, [END]))
+    end_row = END.split(",")
+    first = 1
+    try:
         for row in rows:
-            if row and len(row) != len(names):
-                raise Unreadable(f"cannot be read as csv: line {rows.line_num} has {len(row)} fields, not {len(names)}")
-            if row:
-                yield f"line {rows.line_num}", [row[place] for place in places]
+            if row and row[-1].endswith(END):
+                opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
+                raise Unreadable(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
+            last = rows.line_num
+            if row and row != end_row:
+                yield (f"line {last}" if first == last else f"lines {first} to {last}"), row
+            first = last + 1
+    except csv.Error as error:
+        raise Unreadable(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
 
 
 def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:

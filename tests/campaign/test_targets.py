@@ -6,7 +6,17 @@ from scalebench.campaign import loaded
 from scalebench.campaign.targets import check_targets
 from scalebench.errors import UserError
 
-PATTERNS = ["results/{campaign}/report.html", "results/{campaign}/report.pdf", "results/{campaign}/charts/{chart}.svg"]
+PATTERNS = [
+    f"results/{{campaign,[a-z0-9-]*}}/{rest}"
+    for rest in (
+        "report.html",
+        "report.pdf",
+        "charts/{chart}.svg",
+        "tables/{table}.md",
+        "runs/{cell}/rep{rep}/training_metrics.json",
+    )
+]
+CHOICES = {"chart": ["speedup", "memory"], "table": ["scaling", "weak"]}
 
 
 @pytest.fixture
@@ -28,7 +38,8 @@ def place(tmp_path, monkeypatch):
     [
         ("mine", 'Did you mean "results/mine/report.html"?'),
         ("config/campaigns/mine.yaml", 'Did you mean "results/mine/report.html"?'),
-        ("report.html", "Targets are files such as results/NAME/report.html; campaigns: mine"),
+        ("report.html", 'Did you mean "results/mine/report.html"? Campaigns: mine'),
+        ("notes.txt", "Targets are files such as results/NAME/report.html; campaigns: mine"),
         ("result/mine/report.html", 'Did you mean "results/mine/report.html"?'),
         ("{cwd}/results/mine/report.html", 'Did you mean "results/mine/report.html"?'),
         ("mine/charts/speedup.svg", 'Did you mean "results/mine/charts/speedup.svg"?'),
@@ -38,6 +49,16 @@ def place(tmp_path, monkeypatch):
         ("results/mine/report", 'Did you mean "results/mine/report.html"?'),
         ("results/mine.html", 'Did you mean "results/mine/report.html"?'),
         ("results/report.html", "the campaign is missing: results/NAME/report.html"),
+        ("results/tables/scaling.md", 'Did you mean "results/mine/tables/scaling.md"? Campaigns: mine'),
+        ("results/table/scalling.md", 'Did you mean "results/mine/tables/scaling.md"? Campaigns: mine'),
+        ("tables/scaling.md", 'Did you mean "results/mine/tables/scaling.md"? Campaigns: mine'),
+        ("results/charts/speedup.svg", 'Did you mean "results/mine/charts/speedup.svg"?'),
+        (
+            "results/runs/ddp-n1x2/rep1/steps.csv",
+            "is missing: results/NAME/runs/ddp-n1x2/rep1/steps.csv. Campaigns: mine",
+        ),
+        ("results/mine/table/scaling.md", 'Did you mean "results/mine/tables/scaling.md"?'),
+        ("results/other/x/y", 'there is no campaign "other"'),
         ("results/mine/reprot.pdf", 'Did you mean "results/mine/report.pdf"?'),
         ("results/mine/charts/speed_up.svg", 'Did you mean "results/mine/charts/speedup.svg"?'),
         ("results/index.htm", "scalebench index writes it"),
@@ -48,8 +69,17 @@ def place(tmp_path, monkeypatch):
 )
 def test_the_nearest_target_is_said(place, target, part):
     with pytest.raises(UserError) as error:
-        check_targets({target.format(cwd=place): False}, PATTERNS, {"chart": ["speedup", "memory"]})
+        check_targets({target.format(cwd=place): False}, PATTERNS, CHOICES)
     assert part in str(error.value)
+
+
+def test_a_campaign_may_be_named_like_a_folder_of_one(place):
+    """What is there is no slip, and a word that is near to a campaign is that campaign misspelt."""
+    (place / "config/campaigns/mine.yaml").rename(place / "config/campaigns/tables.yaml")
+    with pytest.raises(UserError, match=r"report\.pdf"):
+        check_targets({"results/tables/reprot.pdf": False}, PATTERNS, CHOICES)
+    with pytest.raises(UserError, match=r'Did you mean "tables"\? \(results/tables/report.pdf\)'):
+        check_targets({"results/tabels/report.pdf": False}, PATTERNS, CHOICES)
 
 
 def test_what_a_rule_makes_is_let_through(place):

@@ -24,16 +24,20 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
         if path.parts[:1] != ("results",):
             if has_rule:
                 continue
+            _check_campaign_given(path, path, patterns, choices)
             raise UserError(f'no rule makes "{shortened(target, 200)}".{_elsewhere(path)}')
         name = path.parts[1] if len(path.parts) > 1 else ""
         if not name:
             raise UserError(f'no rule makes "{target}".{_elsewhere(PurePosixPath("results", "x"))}')
         if name in RESERVED:
             continue
+        if not (CAMPAIGNS / f"{name}.yaml").is_file():
+            _check_campaign_given(path, PurePosixPath(*path.parts[1:]), patterns, choices)
         loaded = _campaign(name, path)
         _check_planned(target, loaded)
         if not has_rule:
-            made = _made(loaded, patterns, choices)
+            runs = [f"{folder}/{file}" for folder in loaded.runs(Path("results")) for file in RUN_FILES]
+            made = [*runs, *_made(loaded.name, patterns, {**choices, "comparison": list(loaded.comparisons)})]
             report = f"results/{loaded.name}/report.html"
             below = [file for file in made if file.startswith(f"{target.rstrip('/')}/")]
             meant = (report if report in below else below[0]) if below else nearest_name(target, made) or report
@@ -43,6 +47,33 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
             raise UserError(
                 f'no rule makes "{shortened(target, 200)}". Did you mean "{meant}"?{shortened(listed, 600)}'
             )
+
+
+def _check_campaign_given(
+    target: PurePosixPath, rest: PurePosixPath, patterns: list[str], choices: dict[str, list[str]]
+) -> None:
+    """Raises UserError where `rest`, such as tables/scaling.md, lies in a campaign's folder, and no campaign is named.
+
+    A word that resembles a campaign is taken for a misspelt one.
+    """
+    names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    first = rest.parts[0] if rest.parts else ""
+    of_campaigns = [pattern.partition("}/")[2] for pattern in patterns if pattern.startswith("results/{campaign")]
+    in_folder = {PurePosixPath(pattern).parts[0] for pattern in of_campaigns if pattern}
+    folder = first if first in in_folder else nearest_name(first, in_folder)
+    if not names or folder is None or first in names or nearest_name(first, names):
+        return
+    measured = [name for name in names if Path("results", name).is_dir()] or names
+    campaign = "demo" if "demo" in measured else measured[0]
+    made = [file for file in _made(campaign, patterns, choices) if PurePosixPath(file).parts[2] == folder]
+    place = shortened(PurePosixPath(folder, *rest.parts[1:]), 200)
+    candidate = f"results/{campaign}/{place}"
+    meant = candidate if candidate in made else nearest_name(candidate, made)
+    hint = f' Did you mean "{meant}"?' if meant else ""
+    raise UserError(
+        f'no rule makes "{shortened(target, 200)}": the campaign is missing: results/NAME/{place}.{hint} '
+        f"Campaigns: {', '.join(names)}"
+    )
 
 
 def _elsewhere(path: PurePosixPath) -> str:
@@ -70,8 +101,6 @@ def _campaign(name: str, path: PurePosixPath) -> LoadedCampaign:
     names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
     if len(path.parts) == 2 and PurePosixPath(name).stem in names:
         raise UserError(f'no rule makes "{path}". Did you mean "results/{PurePosixPath(name).stem}/report.html"?')
-    if len(path.parts) == 2 and nearest_name(f"x{name}", ["report.html", "report.pdf", "runs.csv", "cells.csv"]):
-        raise UserError(f"{path}: the campaign is missing: results/NAME/{name}; campaigns: {', '.join(names)}")
     if len(path.parts) == 2 and (name == "index.html" or nearest_name(name, ["index.html"])):
         raise UserError("no rule makes the list of campaigns, results/index.html; scalebench index writes it")
     meant = nearest_name(name.partition(".")[0], names)
@@ -105,10 +134,10 @@ def _check_planned(target: str, loaded: LoadedCampaign) -> None:
             )
 
 
-def _made(loaded: LoadedCampaign, patterns: list[str], choices: dict[str, list[str]]) -> list[str]:
-    """The files that the rules make of a campaign."""
-    known = {**choices, "campaign": [loaded.name], "comparison": list(loaded.comparisons)}
-    made = [f"{folder}/{name}" for folder in loaded.runs(Path("results")) for name in RUN_FILES]
+def _made(campaign: str, patterns: list[str], choices: dict[str, list[str]]) -> list[str]:
+    """The files that the rules make of a campaign beside its runs."""
+    known = {**choices, "campaign": [campaign]}
+    made = []
     for pattern in patterns:
         if not pattern.startswith("results/{campaign"):
             continue

@@ -75,6 +75,7 @@ def trace_diff(args: argparse.Namespace) -> None:
     from scalebench.record.run import CAPTURE
     from scalebench.trace.diff import diff, summarise_diff, table
     from scalebench.trace.profile_schema import PROFILE, read_profile
+    from scalebench.trace.readers.open_trace import traces_in
     from scalebench.trace.summarise import summarise_files
 
     profiles = []
@@ -82,11 +83,7 @@ def trace_diff(args: argparse.Namespace) -> None:
         if (place / CAPTURE).is_file() or place.name == PROFILE or (place / PROFILE).is_file():
             profiles.append(read_profile(place))
         else:
-            files = [place]
-            if place.is_dir():
-                files = sorted(p for p in place.iterdir() if p.is_file() and not p.name.startswith("."))
-                if not files:
-                    raise UserError(f"{place}: no trace in this folder; give results/<campaign>/traces/<cell>")
+            files = traces_in(place) if place.is_dir() else [place]
             profiles.append(summarise_files(files, args.ranks, args.steps))
     rows = diff(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
     print(table(rows))

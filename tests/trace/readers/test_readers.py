@@ -8,7 +8,7 @@ import pytest
 from synthetic_traces import trace, write_sqlite
 
 from scalebench.errors import UserError
-from scalebench.trace.readers.open_trace import read_trace
+from scalebench.trace.readers.open_trace import read_trace, traces_in
 from scalebench.trace.summarise import summarise_files
 
 
@@ -179,6 +179,17 @@ def test_what_is_no_trace_gets_one_clear_message(tmp_path, name):
         summarise_files([tmp_path / name])
     assert str(tmp_path / name) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_traces_are_found_among_other_files(tmp_path):
+    """JSON of something else and notes are no traces; one that is cut off is, and is not passed over."""
+    (tmp_path / "rank0.json").write_text(json.dumps(chrome()))
+    (tmp_path / "settings.json").write_text('{"name": "package"}')
+    (tmp_path / "notes.txt").write_text("Dear reader,\n")
+    assert traces_in(tmp_path) == [tmp_path / "rank0.json"]
+    (tmp_path / "rank1.json").touch()
+    with pytest.raises(UserError, match=r"rank1\.json: the file is empty"):
+        traces_in(tmp_path)
 
 
 def test_an_sqlite_file_of_somebody_else(tmp_path):

@@ -1,5 +1,6 @@
 """Which reader a file needs; every other file gets one clear message."""
 
+import contextlib
 from pathlib import Path
 
 from scalebench.errors import UserError, first_fault, nearest_path, path_fault
@@ -9,7 +10,12 @@ from scalebench.trace.readers.kineto import read_kineto
 from scalebench.trace.readers.nsys_sqlite import read_sqlite
 
 SQLITE = b"SQLite format 3\0"
+CAPTURES = "results/<campaign>/traces/<cell>"
 ALLOWED = "allowed: .sqlite (nsys export), .json or .json.gz of torch's profiler, text or CSV of nsys stats"
+
+
+class NoTrace(UserError):
+    """The file is something else than a trace."""
 
 
 def read_trace(paths: list[Path]) -> Trace:
@@ -28,6 +34,33 @@ def read_trace(paths: list[Path]) -> Trace:
     return joined(traces)
 
 
+def traces_in(folder: Path) -> list[Path]:
+    """The traces in a folder, where other files may lie as well. Raises UserError where there is none."""
+    traces: list[Path] = []
+    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+        with contextlib.suppress(NoTrace):
+            if kind_of(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
+                traces.append(path)
+    if not traces:
+        raise UserError(
+            f"{folder}: no trace in this folder; give {CAPTURES} or files; {ALLOWED}.{_capture_below(folder)}"
+        )
+    return traces
+
+
+def _has_events(path: Path) -> bool:
+    """Whether a JSON file beside others is one of torch's profiler, whose events begin after a few kilobytes."""
+    with path.open("rb") as file:
+        return b'"traceEvents"' in file.read(1 << 20)
+
+
+def _capture_below(folder: Path) -> str:
+    """The first capture of a campaign's results, of their folder of traces, or of the folder of all results."""
+    captures = (p.parent for pattern in ("", "traces/", "*/traces/") for p in folder.glob(f"{pattern}*/{CAPTURE}"))
+    first = next(captures, None)
+    return f' Did you mean "{first}"?' if first else ""
+
+
 def kind_of(path: Path) -> str:
     """sqlite, kineto or text. Raises UserError for anything else."""
     if not path.exists() and not path.is_symlink():
@@ -37,7 +70,7 @@ def kind_of(path: Path) -> str:
     if (path / CAPTURE).is_file():
         raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")
     if path.is_dir():
-        raise UserError(f"{path}: a folder without a capture, which is results/<campaign>/traces/<cell>; {ALLOWED}")
+        raise UserError(f"{path}: a folder without a capture, which is {CAPTURES}; {ALLOWED}.{_capture_below(path)}")
     with path.open("rb") as file:
         head = file.read(4096)
     if not head:
@@ -55,7 +88,7 @@ def kind_of(path: Path) -> str:
     try:
         text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
-        raise UserError(f"{path}: this is no trace; {ALLOWED}") from None
+        raise NoTrace(f"{path}: this is no trace; {ALLOWED}") from None
     if " ** " in text or "Time (%)" in text or text.startswith(("Processing [", "Generating SQLite", "NOTICE:")):
         return "text"
-    raise UserError(f"{path}: this is no trace; {ALLOWED}")
+    raise NoTrace(f"{path}: this is no trace; {ALLOWED}")

@@ -18,7 +18,7 @@ from scalebench.files import write_json
 from scalebench.report.tables.scaling import write_series
 from scalebench.verify.campaign import verify, why
 from scalebench.verify.manifest import write_manifest
-from scalebench.verify.raw import read_runs
+from scalebench.verify.raw import Difference, read_runs
 from scalebench.verify.recompute import cell_quantities, ratio_quantities
 from scalebench.verify.reports import RATE, check_comparison, check_scaling_report
 
@@ -105,6 +105,11 @@ def test_sixty_random_edits_are_all_found(folder):
         path.write_bytes(before)
     assert missed == []
     assert verify(folder)[0] == []
+
+
+def test_a_difference_is_printed_with_plain_spaces_and_without_control_characters():
+    text = str(Difference("tables/scaling.md", "a\x1b[31m", "is 1\u00a0[2,\u00a03]\u202e"))
+    assert text == "tables/scaling.md: a\\x1b[31m: is 1 [2, 3]\\u202e"
 
 
 # File -> what is replaced by what: figures that recomputation must find, without any hash of the result files.

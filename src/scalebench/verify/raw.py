@@ -28,7 +28,8 @@ class Difference:
     problem: str
 
     def __str__(self) -> str:
-        return printable(f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}")
+        text = f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}"
+        return printable(text.replace("\u00a0", " "))  # tables keep an interval on one line with it
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The one exception that means "the input is wrong": it is printed as it stands and the exit code is 2."""
 
 import difflib
+import errno
 import json
 import os
 import re
@@ -140,6 +141,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "kineto": ("torch.profiler",),
 }
 GENERIC = ("name", "type", "kind", "path", "file", "max", "min")  # words that say nothing within a longer name
+EMPTY = "it is empty"
 CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
 
@@ -221,12 +223,29 @@ def path_fault(path: Path) -> str:
     if path.is_file() or path.is_dir():
         return ""
     if path.is_symlink():
-        return f" is a link to {os.readlink(path)}, which leads nowhere"
+        return link_fault(path)
     if not path.exists():
-        return f": no such file or folder.{nearest_path(path)}"
+        cause = _fault_above(path)
+        return f": {cause}" if cause else f": no such file or folder.{nearest_path(path)}"
     kinds = {"is_fifo": "pipe", "is_socket": "socket", "is_char_device": "device", "is_block_device": "device"}
     kind = next((word for name, word in kinds.items() if getattr(path, name)()), "special file")
     return f" is a {kind}, not a regular file"
+
+
+def link_fault(path: Path) -> str:
+    """What is wrong with a link behind which there is nothing: ` is a link that leads back to itself`."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return " is a link that leads back to itself"
+    return f" is a link to {os.readlink(path)}, which leads nowhere"
+
+
+def _fault_above(path: Path) -> str:
+    """Of x/y what x is where it is no folder: `x is a file, not a folder`. Empty where it is one, or not there."""
+    above = next((place for place in path.parents if os.path.lexists(place)), Path())
+    return "" if above.is_dir() else f"{above}{path_fault(above) or ' is a file, not a folder'}"
 
 
 def nearest_path(path: Path) -> str:
@@ -274,6 +293,8 @@ def first_fault(error: Any) -> str:
     """
     if not hasattr(error, "errors"):
         text = shortened(" ".join(str(error).split()), 200)
+        if isinstance(error, json.JSONDecodeError) and not error.doc:
+            return EMPTY
         if isinstance(error, json.JSONDecodeError):
             return f"no JSON, or cut off ({text})"
         if isinstance(error, RecursionError):
@@ -296,6 +317,8 @@ def first_fault(error: Any) -> str:
     if first["type"] == "extra_forbidden":
         return shortened(f"unknown key {place}", 300)
     message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "json_invalid" and not first["input"]:
+        return EMPTY
     if first["type"] == "json_invalid":
         return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
     allowed = message.removeprefix("Input should be ").partition(",")[0]

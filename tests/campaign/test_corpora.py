@@ -123,7 +123,7 @@ def odd_files(folder):
     ("name", "message"),
     [
         ("folder", "is a folder; write"),
-        ("loop", "is a link to loop, which leads nowhere"),
+        ("loop", "is a link that leads back to itself"),
         ("dangling", "is a link to nowhere, which leads nowhere"),
         ("pipe", "is not a regular file"),
         ("gone", "matches no file"),

@@ -14,7 +14,8 @@ vary:
 
 # name -> (file, parts of the message)
 BROKEN: dict[str, tuple[str, list[str]]] = {
-    "empty": ("", ["a mapping is expected", "title"]),
+    "empty": ("", ["broken.yaml is empty: a campaign is expected", "title"]),
+    "nothing but a comment": ("# later\n", ["broken.yaml has no key: a campaign is expected", "title"]),
     "a list": ("- title: x\n", ["a mapping is expected"]),
     "no title": ("repeats: 2\n", ["title is missing", "The question"]),
     "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),
@@ -204,6 +205,7 @@ CORPORA = {
     ),
     "bad name": ("My Corpus: {source: python-docs}", ["line 1", '"My Corpus" cannot be a name']),
     "not a table": ("- mine", ["a mapping is expected"]),
+    "nothing": ("", ["has no key: a table of corpora is expected"]),
 }
 
 

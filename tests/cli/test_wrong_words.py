@@ -1,6 +1,8 @@
 """Wrong commands, paths and files on the command line: one message with what is meant, and nothing is written."""
 
+import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -58,6 +60,13 @@ def place(tmp_path_factory) -> Path:
     (folder / "empty").mkdir()
     (folder / "hidden").mkdir()
     (folder / "hidden/.keep").touch()
+    (folder / "loop").symlink_to("loop")
+    (folder / "lost").symlink_to("../gone.txt")
+    (folder / "nothing.txt").touch()
+    (folder / "nothing.yaml").touch()
+    (folder / "nothing.toml").touch()
+    (folder / "notes.txt").write_text("Dear reader,\n")
+    os.mkfifo(folder / "pipe")
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     return folder
 
@@ -90,6 +99,44 @@ PATHS = [
     (["audit", "results/demo", "--html", "resluts/x.html"], 'no folder "resluts". Did you mean "results"?'),
     (["gate", "results/demo", "--baseline", *["results/demo"] * 3], "results/demo is given twice"),
     (["gate", "--history", *["results/demo"] * 5], "results/demo is given twice"),
+    (["audit", "nothing.txt"], "nothing.txt is empty; a table, a log or a record of results is expected"),
+    (["audit", "nothing.txt", "nothing.yaml"], "nothing.txt, nothing.yaml are empty; a table"),
+    (["audit", "loop"], "loop is a link that leads back to itself"),
+    (["audit", "lost"], "lost is a link to ../gone.txt, which leads nowhere"),
+    (["audit", "pipe"], "pipe is a pipe, not a regular file; what a program prints is read like this: PROGRAM | "),
+    (["audit", "notes.txt/x"], "notes.txt/x: notes.txt is a file, not a folder"),
+    (["audit", "results", "--html", "notes.txt"], "notes.txt is there, and would be lost; allowed: a new name, or one"),
+    (["audit", "results", "--html", "notes.txt/x.html"], "notes.txt is a file; a folder is expected"),
+    (["compare", "nothing.txt", "results/demo"], "nothing.txt is empty; a table, a log or a record of results"),
+    (["compare", "results/demo", "loop"], "loop is a link that leads back to itself"),
+    (["verify", "nothing.txt"], "it is an empty file; give results/<campaign>. Results there: results/demo"),
+    (["verify", "notes.txt"], "there is no folder runs; give results/<campaign>"),
+    (["verify", "loop"], "is a link that leads back to itself; give results/<campaign>. Results there: results/demo"),
+    (["verify", "lost"], "is a link to ../gone.txt, which leads nowhere; give results/<campaign>."),
+    (["verify", "loop/x"], "loop is a link that leads back to itself; give results/<campaign>"),
+    (["index", "loop"], "loop is a link that leads back to itself; give the folder of all results"),
+    (["campaign", "show", "nothing.yaml"], "nothing.yaml is empty: a campaign is expected, with lines such as"),
+    (
+        ["plan", "nothing.toml"],
+        "nothing.toml: is empty, and is no campaign file, which ends with .yaml and has a title",
+    ),
+    (["retry", "loop"], "loop is a link that leads back to itself"),
+    (["campaign", "show", "x.yaml", "--results", "loop"], "loop is a link that leads back to itself"),
+    (
+        ["cluster", "check", "--profile", "notes.txt"],
+        "notes.txt is a file, not the folder of a profile (profiles: slurm",
+    ),
+    (["cluster", "check", "--profile", "loop"], "loop is a link that leads back to itself (profiles: slurm"),
+    (
+        ["trace", "diff", "/", "/"],
+        "/: no trace in this folder; give results/<campaign>/traces/<cell> or files; allowed: ",
+    ),
+    (["trace", "diff", "results/demo", "config"], "in this folder; give results/<campaign>/traces/<cell> or files"),
+    (["trace", "diff", "nothing.txt", "nothing.txt"], "nothing.txt: the file is empty"),
+    (["trace", "diff", "loop", "loop"], "loop is a link that leads back to itself; allowed: .sqlite"),
+    (["trace", "summary", "notes.txt", "--out", "loop"], '"loop" is a link that leads back to itself; give a folder'),
+    (["stage", "write_case_studies", "nothing.txt", "x"], "no key title, claims"),
+    (["stage", "write_case_studies", "pipe", "x"], "pipe is a pipe, not a regular file"),
     (["audit", "https://example.org/x"], "is an address; download it"),
     (["audit", "x" * 300], "has a name of more than 255 bytes"),
     (["plan", "x.yaml", "--price", "2,50"], "Write 2.5."),
@@ -164,6 +211,35 @@ def test_a_damaged_file_is_described_in_words(place, tmp_path, damage, part):
     assert "Error(" not in done.stdout
 
 
+def test_an_empty_file_beside_a_good_one_is_named_and_the_good_one_read(place):
+    done = scalebench("audit", "nothing.txt", "results/demo", cwd=place)
+    assert "read: metrics JSON" in done.stdout
+    assert "nothing.txt: it is empty" in done.stdout
+
+
+def test_nothing_on_standard_input_is_told(place, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    done = scalebench("audit", "-", cwd=place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "standard input is empty; a table, a log or a record of results is expected" in done.stderr
+
+
+def test_a_page_may_be_written_again(place, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("an old page")
+    scalebench("audit", "results/demo", "--html", page, cwd=place)
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_capture_below_a_folder_is_named(tmp_path):
+    cell = tmp_path / "results/demo/traces/ddp-n1x2"
+    cell.mkdir(parents=True)
+    (cell / "capture.json").touch()
+    (tmp_path / "results/demo/cells.json").write_text('{"cells": []}')
+    for words in (("summary", "results/demo"), ("diff", "results/demo", "x"), ("diff", "results", "x")):
+        assert 'Did you mean "results/demo/traces/ddp-n1x2"?' in scalebench("trace", *words, cwd=tmp_path).stderr
+
+
 def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     steps_cut(folder)
@@ -226,7 +302,9 @@ def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
     assert scalebench("why", folder, "cells/ddp-n1x1/tokens_per_s", cwd=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize(("content", "part"), [("{", "no JSON, or cut off (EOF"), ("{}", " is missing")])
+@pytest.mark.parametrize(
+    ("content", "part"), [("", "it is empty"), ("{", "no JSON, or cut off (EOF"), ("{}", " is missing")]
+)
 def test_a_damaged_profile_says_where(tmp_path, content, part):
     (tmp_path / "profile_summary.json").write_text(content)
     done = scalebench("trace", "diff", tmp_path, tmp_path, cwd=tmp_path)

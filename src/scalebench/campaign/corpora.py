@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scalebench.campaign.field import Section, key
-from scalebench.errors import UserError, nearest, nearest_path, shortened
+from scalebench.errors import UserError, link_fault, nearest, nearest_path, shortened
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
@@ -270,7 +270,7 @@ def _not_a_file(path: Path) -> str | None:
     if path.is_dir():
         return f"is a folder; write {path}/*.txt or the like"
     if path.is_symlink():
-        return f"is a link to {os.readlink(path)}, which leads nowhere"
+        return link_fault(path).strip()
     return "is not a regular file" if path.exists() else "matches no file"
 
 

@@ -101,12 +101,11 @@ def no_campaign(path: Path) -> UserError:
         meant = next((file for file in there if file.stem == nearest_stem), Path())
     hint = f' Did you mean "{meant}"?' if meant != Path() else ""
     what = "no such campaign file"
-    if path.exists():
-        what = (
-            "is a folder, not a campaign file"
-            if path.is_dir()
-            else "is no campaign file, which ends with .yaml and has a title"
-        )
+    if path.is_dir():
+        what = "is a folder, not a campaign file"
+    elif path.exists():
+        empty = "is empty, and " if not path.stat().st_size else ""
+        what = f"{empty}is no campaign file, which ends with .yaml and has a title"
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
     return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
 
@@ -131,7 +130,12 @@ def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
         keys = ", ".join(sections_of(_schema(model))) or "names of your choice"
-        raise UserError(f"{path}: a mapping is expected, with lines such as 'key: value'; allowed: {keys}")
+        what = "a mapping"
+        empty = ""
+        if data is None:
+            what = "a campaign" if model is Campaign else "a table of corpora"
+            empty = " has no key" if path.stat().st_size else " is empty"
+        raise UserError(f"{path}{empty}: {what} is expected, with lines such as 'key: value'; allowed: {keys}")
     try:
         return model.model_validate(data), lines
     except ValidationError as error:

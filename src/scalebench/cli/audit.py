@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, command
-from scalebench.cli.values import file_to_write, path, url
-from scalebench.errors import UserError, nearest
+from scalebench.cli.values import file_to_read, file_to_write, path, url
+from scalebench.errors import UserError, nearest, path_fault
 
 if TYPE_CHECKING:
     from scalebench.audit.audit_paths import Audit
 
 # Packages are imported inside the commands, as in analyse.py.
+
+STANDARD_INPUT = Path("-")
 
 
 def audit_results(args: argparse.Namespace) -> None:
@@ -27,6 +29,9 @@ def audit_results(args: argparse.Namespace) -> None:
         for text in texts:
             name, number = _given(key, text)
             given.setdefault(name, {})[key] = number
+    for place in args.paths:
+        if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
+            raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scalebench audit -")
     with _standard_input(args.paths) as paths:
         result = audit_paths(paths, given)
     for name in filter(None, given):
@@ -55,13 +60,16 @@ def _show(args: argparse.Namespace, result: "Audit") -> None:
 @contextmanager
 def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
     """The paths, with "-" as a file that has what stands on standard input."""
-    if Path("-") not in paths:
+    if STANDARD_INPUT not in paths:
         yield paths
         return
+    text = sys.stdin.buffer.read()
+    if not text.strip():
+        raise UserError("standard input is empty; a table, a log or a record of results is expected (docs/audit.md)")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "standard-input.md"
-        file.write_bytes(sys.stdin.buffer.read())
-        yield [file if path == Path("-") else path for path in paths]
+        file.write_bytes(text)
+        yield [file if path == STANDARD_INPUT else path for path in paths]
 
 
 def explain(args: argparse.Namespace) -> None:
@@ -134,9 +142,11 @@ def add(commands: Group) -> None:
 def add_stages(stages: Group) -> None:
     doc = "write the files of a published benchmark from its figures"
     made = command(stages, "write_case_studies", write_case_studies, doc)
-    made.add_argument("source", type=path, help="config/case_studies/<name>.yaml")
+    made.add_argument("source", type=file_to_read, help="config/case_studies/<name>.yaml")
     made.add_argument("folder", type=path, help="where to write; emptied by the rule")
     doc = "the page of five published benchmarks, audited"
     page = command(stages, "audit_case_studies", audit_case_studies, doc)
     page.add_argument("folder", type=path, help="results/case-studies, with the reconstructed files in it")
-    page.add_argument("sources", type=path, nargs="+", help="config/case_studies/*.yaml, in the order of the page")
+    page.add_argument(
+        "sources", type=file_to_read, nargs="+", help="config/case_studies/*.yaml, in the order of the page"
+    )

@@ -13,6 +13,11 @@ from scalebench.errors import nearest_path, path_fault, shortened
 RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
 GIGABITS = re.compile(r"([0-9.]+) ?(?:Gb/s|[Gg]bit/s|[Gg]bps|Gb)")  # eight of them are a gigabyte
+REPLACED = (
+    ".html",
+    ".svg",
+    ".json",
+)  # what is written at the user's request may be written again; nothing else is lost
 LONGEST_NAME = 255  # bytes, of a file or a folder
 MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([kmgt]?i?b?)", re.IGNORECASE)
@@ -76,8 +81,11 @@ def file_to_write(text: str) -> Path:
         raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
     if os.path.lexists(place) and (fault := path_fault(place)):
         raise argparse.ArgumentTypeError(f"{place}{fault}")
-    if not place.parent.is_dir():
-        raise argparse.ArgumentTypeError(f'there is no folder "{place.parent}".{nearest_path(place.parent)}')
+    if place.is_file() and place.suffix not in REPLACED:
+        raise argparse.ArgumentTypeError(
+            f"{place} is there, and would be lost; allowed: a new name, or one that ends in {', '.join(REPLACED)}"
+        )
+    _check_parent(place)
     return place
 
 
@@ -85,10 +93,19 @@ def folder_to_write(text: str) -> Path:
     """A folder to write into, which may still have to be made, in one that is there."""
     place = path(text)
     if os.path.lexists(place) and not place.is_dir():
-        raise argparse.ArgumentTypeError(f'"{place}" is a file; give a folder, which is made where there is none')
-    if not place.parent.is_dir():
-        raise argparse.ArgumentTypeError(f'there is no folder "{place.parent}".{nearest_path(place.parent)}')
+        what = path_fault(place) or " is a file"
+        raise argparse.ArgumentTypeError(f'"{place}"{what}; give a folder, which is made where there is none')
+    _check_parent(place)
     return place
+
+
+def _check_parent(place: Path) -> None:
+    """Raises ArgumentTypeError where the folder is not there that something is to be written into."""
+    parent = place.parent
+    if os.path.lexists(parent) and not parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{parent}{path_fault(parent) or ' is a file; a folder is expected'}")
+    if not parent.is_dir():
+        raise argparse.ArgumentTypeError(f'there is no folder "{parent}".{nearest_path(parent)}')
 
 
 @dataclass(frozen=True)

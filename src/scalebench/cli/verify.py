@@ -1,6 +1,7 @@
 """Figures and their way back to the raw files: `scalebench verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,12 +108,14 @@ def _draw_history(series: "History", out: Path) -> None:
 
 
 def index(args: argparse.Namespace) -> None:
-    from scalebench.errors import UserError, nearest_path
+    from scalebench.errors import UserError, nearest_path, path_fault
     from scalebench.report.index_page import write_index
 
     if not args.results.is_dir():
-        what = "is not a folder" if args.results.exists() else "no such folder"
-        raise UserError(f"{args.results}: {what}; give the folder of all results.{nearest_path(args.results)}")
+        gone = not os.path.lexists(args.results)
+        what = ": no such folder" if gone else path_fault(args.results) or ": is not a folder"
+        hint = nearest_path(args.results) if gone else ""
+        raise UserError(f"{args.results}{what}; give the folder of all results.{hint}")
     if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from scalebench.errors import UserError, shortened
 from scalebench.files import write_atomic
 
 # Of the step logs.
@@ -28,7 +29,13 @@ BATCH = 8  # samples that the loader of the text logs feeds
 
 def write_case_study(source: Path, folder: Path) -> None:
     """All files of one benchmark, and beside them `claims.yaml`: what was claimed about them."""
-    data = yaml.safe_load(source.read_text())
+    try:
+        data = yaml.safe_load(source.read_bytes())
+    except yaml.YAMLError as error:
+        raise UserError(f"{source}: not valid YAML: {shortened(' '.join(str(error).split()), 200)}") from None
+    absent = [key for key in ("title", "claims") if not isinstance(data, dict) or key not in data]
+    if absent:
+        raise UserError(f"{source} is no published benchmark, as config/case_studies has: no key {', '.join(absent)}")
     for kind, writer in WRITERS.items():
         for name, figures in data.get(kind, {}).items():
             writer(folder, name, figures, data)

@@ -110,12 +110,15 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
 
     What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's
     name.
-    Raises UserError where a path does not exist or is the operating system's; all else is evidence or `unread`.
+    Raises UserError where a path does not exist, is the operating system's, or all of them are empty files; all else is
+    evidence or `unread`.
     """
     reading = Reading(Evidence(named_files=set(paths)))
     with contextlib.ExitStack() as unpacked:
         for root in paths:
             walk.check_root(root)
+        walk.check_some_text(paths)
+        for root in paths:
             for path in walk.files_below(
                 root, reading.evidence.unread, lambda f, names: _own_run(reading.evidence, f, names)
             ):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 
 from scalebench.errors import UserError, path_fault
+from scalebench.files import PATH_FAULTS
 from scalebench.importers.reported import Unread, UnreadKind
 from scalebench.importers.text_files import printable
 
@@ -45,14 +46,24 @@ TEST_FILE = re.compile(
 
 
 def check_root(root: Path) -> None:
-    """Raises UserError for what is missing, and for the file system itself: nobody's results are all of `/`."""
-    if not os.path.lexists(root):
+    """Raises UserError for what is missing, links that lead nowhere among it, and for the file system itself: nobody's
+    results are all of `/`.
+    """
+    if not os.path.exists(root):
         raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)
     if resolved == "/" or resolved in SYSTEM or resolved.startswith(tuple(f"{s}/" for s in SYSTEM)):
         raise UserError(
             f"{printable(str(root))}: this is a part of the operating system; name the folder of the results"
         )
+
+
+def check_some_text(roots: list[Path]) -> None:
+    """Raises UserError where all that was named are files without a byte."""
+    if all(root.is_file() and not root.stat().st_size for root in roots):
+        names = ", ".join(printable(str(root)) for root in roots)
+        verb = "is" if len(roots) == 1 else "are"
+        raise UserError(f"{names} {verb} empty; a table, a log or a record of results is expected (docs/audit.md)")
 
 
 def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
@@ -94,7 +105,7 @@ def _not_a_file(path: Path) -> str | None:
         if stat.S_ISLNK(mode):
             mode = path.stat().st_mode
     except OSError as error:
-        return f"a link that cannot be followed: {error.strerror}"
+        return f"a link that cannot be followed: {PATH_FAULTS.get(error.errno or 0, error.strerror)}"
     if stat.S_ISREG(mode):
         return None
     if stat.S_ISDIR(mode):

@@ -8,7 +8,7 @@ from typing import Any
 from scalebench.campaign.site import Site
 from scalebench.campaign.validation_messages import dotted
 from scalebench.campaign.yaml_loader import read_yaml
-from scalebench.errors import UserError, edits, nearest_path, shortened
+from scalebench.errors import UserError, edits, path_fault, shortened
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
 
@@ -19,9 +19,11 @@ class SnakemakeProfile:
     def __init__(self, folder: Path) -> None:
         settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
         if not settings_files:
-            what = f"{NAMES[0]} is missing there." if folder.is_dir() else f"no such folder.{nearest_path(folder)}"
+            what = f": {NAMES[0]} is missing there"
+            if not folder.is_dir():
+                what = path_fault(folder) or " is a file, not the folder of a profile"
             profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
-            raise UserError(f"there is no profile in {folder}: {what} Profiles: slurm, {', '.join(profiles)}")
+            raise UserError(f"{folder}{what} (profiles: slurm, {', '.join(profiles)})")
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)
         if not isinstance(data, Mapping | None):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,18 @@ def folder_of(path: Path) -> Path:
     """The campaign's folder of a report or of the folder itself. Raises UserError."""
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
-        if fault := path_fault(path):
-            what = fault.partition(".")[0].removeprefix(":").strip()
-        else:
-            what = f"there is no {folder}/runs"
+        what = _not_results(path, folder)
         raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{_campaign_hint(path)}")
     return folder
+
+
+def _not_results(path: Path, folder: Path) -> str:
+    """Why neither a path nor the folder around it are results."""
+    if fault := path_fault(path):
+        return fault.removesuffix(nearest_path(path)).strip(" :.")
+    if path.is_file() and not path.stat().st_size:
+        return "it is an empty file"
+    return f"there is no folder {folder / 'runs'}"
 
 
 def _campaign_hint(path: Path) -> str:
@@ -33,7 +40,7 @@ def _campaign_hint(path: Path) -> str:
     around += [Path("results", path.stem)] if Path("results", path.stem, "runs").is_dir() else []
     if around:
         return f' Did you mean "{around[0]}"?'
-    if not path.exists():
+    if not os.path.lexists(path):
         return nearest_path(path)
     within = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
     there = sorted(str(runs.parent) for runs in within.glob("*/runs"))

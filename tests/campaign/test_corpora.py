@@ -9,6 +9,7 @@ import pytest
 from command_line import scalebench
 
 from scalebench.campaign.corpora import Corpus
+from scalebench.campaign.yaml_loader import load_corpora
 from scalebench.corpus.check import check_corpus
 from scalebench.errors import UserError
 
@@ -133,6 +134,21 @@ def test_what_is_no_file_is_named(tmp_path, name, message):
     odd_files(tmp_path)
     with pytest.raises(UserError, match=message):
         check_corpus("mine", Corpus(source="text", files=[str(tmp_path / name)]))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "folder is a folder; a file is expected"),
+        ("loop", "loop is a link that leads back to itself"),
+        ("pipe", "pipe is a pipe, not a regular file"),
+        ("gone", "gone: no such file; scalebench works in the folder of the Snakefile"),
+    ],
+)
+def test_a_table_that_is_no_file_is_named(tmp_path, name, message):
+    odd_files(tmp_path)
+    with pytest.raises(UserError, match=message):
+        load_corpora(tmp_path / name)
 
 
 def test_a_search_of_the_whole_machine_is_refused():

@@ -1,5 +1,7 @@
 """Targets on Snakemake's command line that no rule makes: the nearest file that one makes."""
 
+import os
+
 import pytest
 
 from scalebench.campaign import loaded
@@ -80,6 +82,44 @@ def test_a_campaign_may_be_named_like_a_folder_of_one(place):
         check_targets({"results/tables/reprot.pdf": False}, PATTERNS, CHOICES)
     with pytest.raises(UserError, match=r'Did you mean "tables"\? \(results/tables/report.pdf\)'):
         check_targets({"results/tabels/report.pdf": False}, PATTERNS, CHOICES)
+
+
+def odd_results(folder, kind):
+    {
+        "file": lambda: (folder / "results").touch(),
+        "circle": lambda: (folder / "results").symlink_to("results"),
+        "lost": lambda: (folder / "results").symlink_to("/disk/that/is/not/mounted"),
+    }[kind]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("file", "results is a file; the folder of all results is expected there"),
+        ("circle", "results is a link that leads back to itself; the folder"),
+        ("lost", "results is a link to /disk/that/is/not/mounted, which leads nowhere; the folder"),
+    ],
+)
+def test_results_that_are_no_folder_are_named(place, kind, part):
+    odd_results(place, kind)
+    with pytest.raises(UserError, match=part):
+        check_targets({"results/mine/report.html": True}, PATTERNS, CHOICES)
+
+
+@pytest.mark.parametrize(
+    ("make", "part"),
+    [
+        (lambda file: file.symlink_to("odd.yaml"), "odd.yaml is a link that leads back to itself"),
+        (lambda file: os.mkfifo(file), "odd.yaml is a pipe, not a regular file"),
+        (lambda file: file.mkdir(), "odd.yaml: is a folder, not a campaign file"),
+    ],
+)
+def test_a_campaign_that_is_no_file_is_named(place, make, part):
+    make(place / "config/campaigns/odd.yaml")
+    with pytest.raises(UserError, match=part):
+        check_targets({"results/odd/report.html": False}, PATTERNS, CHOICES)
+    with pytest.raises(UserError, match=r"Campaigns: mine$"):
+        check_targets({"results/other/report.html": False}, PATTERNS, CHOICES)
 
 
 def test_what_a_rule_makes_is_let_through(place):

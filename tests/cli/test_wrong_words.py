@@ -71,6 +71,7 @@ def place(tmp_path_factory) -> Path:
     return folder
 
 
+STEPS = "results/demo/runs/ddp-n1x1/rep1/steps.csv"
 PATHS = [
     (["audit", "resluts/demo"], 'no such file or folder. Did you mean "results/demo"?'),
     (["audit", "nowhere"], "no such file or folder. In .: config, empty"),
@@ -137,6 +138,9 @@ PATHS = [
     (["trace", "summary", "notes.txt", "--out", "loop"], '"loop" is a link that leads back to itself; give a folder'),
     (["stage", "write_case_studies", "nothing.txt", "x"], "no key title, claims"),
     (["stage", "write_case_studies", "pipe", "x"], "pipe is a pipe, not a regular file"),
+    (["audit", STEPS], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
+    (["compare", STEPS, "results/demo"], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
+    (["audit", "config/corpora.yaml"], "no benchmark result among 1 file"),
     (["audit", "https://example.org/x"], "is an address; download it"),
     (["audit", "x" * 300], "has a name of more than 255 bytes"),
     (["plan", "x.yaml", "--price", "2,50"], "Write 2.5."),
@@ -211,6 +215,15 @@ def test_a_damaged_file_is_described_in_words(place, tmp_path, damage, part):
     assert "Error(" not in done.stdout
 
 
+@pytest.mark.parametrize("words", [("plan", "x.yaml"), ("stale",), ("doctor", "--no-ranks")])
+def test_results_that_are_no_folder_are_told_before_anything_is_done(tmp_path, words):
+    (tmp_path / "results").symlink_to("results")
+    done = scalebench(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "results" in done.stderr
+    assert "is a link that leads back to itself" in done.stderr
+
+
 def test_an_empty_file_beside_a_good_one_is_named_and_the_good_one_read(place):
     done = scalebench("audit", "nothing.txt", "results/demo", cwd=place)
     assert "read: metrics JSON" in done.stdout
@@ -238,6 +251,9 @@ def test_a_capture_below_a_folder_is_named(tmp_path):
     (tmp_path / "results/demo/cells.json").write_text('{"cells": []}')
     for words in (("summary", "results/demo"), ("diff", "results/demo", "x"), ("diff", "results", "x")):
         assert 'Did you mean "results/demo/traces/ddp-n1x2"?' in scalebench("trace", *words, cwd=tmp_path).stderr
+    (cell / "timeline.csv").write_text("step,rank\n")
+    done = scalebench("trace", "summary", cell / "timeline.csv", cwd=tmp_path)
+    assert "timeline.csv is a part of a capture; give its folder, " in done.stderr
 
 
 def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
@@ -254,7 +270,7 @@ def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, t
     out = ("--out", tmp_path / "out")
     done = scalebench(*words, *out, cwd=repository)
     assert done.returncode == 2
-    assert "tokens.json: no such file" in done.stderr
+    assert "tokens.json: no such file; --tokens is a folder such as results/corpora/python-docs/" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -43,14 +43,18 @@ def test_what_is_not_read_is_listed_with_its_kind(tmp_path):
     (tmp_path / "big.csv").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n")
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "circle").symlink_to("circle")
     os.mkfifo(tmp_path / "pipe")
-    assert kinds(gather([tmp_path])) == {
+    evidence = gather([tmp_path])
+    assert {"a link that leads back to itself"} == {file.reason for file in evidence.unread if file.name == "circle"}
+    assert kinds(evidence) == {
         "plot.png": "picture",
         "paper.pdf": "PDF",
         "model.pt": "binary",
         "big.csv": "Git LFS pointer",
         "nowhere": "special",
         "loop": "special",
+        "circle": "special",
         "pipe": "special",
     }
 

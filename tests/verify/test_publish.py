@@ -49,6 +49,13 @@ def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
         publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
 
 
+def test_results_are_not_packed_into_themselves(folder):
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(UserError, match="is in the results that are packed; give a folder outside"):
+        publish(folder, folder / "packed", Publication(("Jane Doe",)), "0")
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_an_anonymous_publication_names_no_host_and_still_verifies(folder, tmp_path):
     out = publish(folder, tmp_path, Publication(("Jane Doe",), anonymous=True), "0")
     assert verify(out)[0] == []

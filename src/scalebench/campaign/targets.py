@@ -1,11 +1,12 @@
 """Targets on Snakemake's command line: those that no rule makes are answered with the nearest one that is made."""
 
+import os
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from scalebench.campaign.loaded import RESERVED, LoadedCampaign, load_named
-from scalebench.campaign.yaml_loader import CAMPAIGNS
-from scalebench.errors import UserError, nearest, nearest_name, shortened
+from scalebench.campaign.loaded import RESERVED, RESULTS, LoadedCampaign, load_named
+from scalebench.campaign.yaml_loader import CAMPAIGNS, no_campaign
+from scalebench.errors import UserError, nearest, nearest_name, path_fault, shortened
 
 RUN_FILES = ("training_metrics.json", "steps.csv", "launcher_metadata.json")
 RUN = re.compile(r"results/[^/]+/runs/(?P<cell>[^/]+)/rep(?P<rep>[^/]+)(?:/.*)?")
@@ -19,6 +20,8 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
     `targets`: target -> whether a rule has such an output. `patterns`: the outputs of all rules, with wildcards.
     `choices`: wildcard -> the values that it can have, where they are few (charts, tables).
     """
+    if os.path.lexists(RESULTS) and not RESULTS.is_dir():
+        raise UserError(f"{RESULTS}{path_fault(RESULTS) or ' is a file'}; the folder of all results is expected there")
     for target, has_rule in targets.items():
         path = PurePosixPath(target)
         if path.parts[:1] != ("results",):
@@ -31,12 +34,15 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
             raise UserError(f'no rule makes "{target}".{_elsewhere(PurePosixPath("results", "x"))}')
         if name in RESERVED:
             continue
-        if not (CAMPAIGNS / f"{name}.yaml").is_file():
+        file = CAMPAIGNS / f"{name}.yaml"
+        if os.path.lexists(file) and not file.is_file():
+            raise no_campaign(file)
+        if not file.is_file():
             _check_campaign_given(path, PurePosixPath(*path.parts[1:]), patterns, choices)
         loaded = _campaign(name, path)
         _check_planned(target, loaded)
         if not has_rule:
-            runs = [f"{folder}/{file}" for folder in loaded.runs(Path("results")) for file in RUN_FILES]
+            runs = [f"{folder}/{file}" for folder in loaded.runs(RESULTS) for file in RUN_FILES]
             made = [*runs, *_made(loaded.name, patterns, {**choices, "comparison": list(loaded.comparisons)})]
             report = f"results/{loaded.name}/report.html"
             below = [file for file in made if file.startswith(f"{target.rstrip('/')}/")]
@@ -49,6 +55,10 @@ def check_targets(targets: dict[str, bool], patterns: list[str], choices: dict[s
             )
 
 
+def _campaigns() -> list[str]:
+    return [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml")) if file.is_file()]
+
+
 def _check_campaign_given(
     target: PurePosixPath, rest: PurePosixPath, patterns: list[str], choices: dict[str, list[str]]
 ) -> None:
@@ -56,14 +66,14 @@ def _check_campaign_given(
 
     A word that resembles a campaign is taken for a misspelt one.
     """
-    names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    names = _campaigns()
     first = rest.parts[0] if rest.parts else ""
     of_campaigns = [pattern.partition("}/")[2] for pattern in patterns if pattern.startswith("results/{campaign")]
     in_folder = {PurePosixPath(pattern).parts[0] for pattern in of_campaigns if pattern}
     folder = first if first in in_folder else nearest_name(first, in_folder)
     if not names or folder is None or first in names or nearest_name(first, names):
         return
-    measured = [name for name in names if Path("results", name).is_dir()] or names
+    measured = [name for name in names if (RESULTS / name).is_dir()] or names
     campaign = "demo" if "demo" in measured else measured[0]
     made = [file for file in _made(campaign, patterns, choices) if PurePosixPath(file).parts[2] == folder]
     place = shortened(PurePosixPath(folder, *rest.parts[1:]), 200)
@@ -78,7 +88,7 @@ def _check_campaign_given(
 
 def _elsewhere(path: PurePosixPath) -> str:
     """What is meant by a target that is not below results/: the report of a campaign, or the same path there."""
-    names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    names = _campaigns()
     parts = path.parts
     campaign = nearest_name(path.stem, names) if path.stem not in names else path.stem
     if "results" in parts[:-1]:
@@ -98,7 +108,7 @@ def _campaign(name: str, path: PurePosixPath) -> LoadedCampaign:
     """The campaign of a target. Raises UserError with the target that is meant, if there is no such campaign."""
     if (CAMPAIGNS / f"{name}.yaml").is_file():
         return load_named(name)
-    names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+    names = _campaigns()
     if len(path.parts) == 2 and PurePosixPath(name).stem in names:
         raise UserError(f'no rule makes "{path}". Did you mean "results/{PurePosixPath(name).stem}/report.html"?')
     if len(path.parts) == 2 and (name == "index.html" or nearest_name(name, ["index.html"])):
@@ -119,7 +129,7 @@ def _check_planned(target: str, loaded: LoadedCampaign) -> None:
         if loaded.shared_jobs:
             raise UserError(
                 f"{target}: runs of {loaded.path} are made several in a job (resources); ask for all of them, "
-                f"results/{loaded.name}/runs.csv, or for one job: {next(iter(loaded.records(Path('results'), 1)))}"
+                f"results/{loaded.name}/runs.csv, or for one job: {next(iter(loaded.records(RESULTS, 1)))}"
             )
         rep, repeats = match["rep"], loaded.campaign.most_repeats
         if not rep.isdecimal() or not 1 <= int(rep[:9]) <= repeats:

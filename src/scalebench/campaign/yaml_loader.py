@@ -69,6 +69,8 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
 
 def load_corpora(path: Path) -> CorpusTable:
     """Read and check the table of corpora. Raises UserError."""
+    if os.path.lexists(path) and not path.is_file():
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     if not path.is_file():
         raise UserError(
             f"{path}: no such file; scalebench works in the folder of the Snakefile, and this is {Path.cwd()}"
@@ -94,7 +96,9 @@ def no_campaign(path: Path) -> UserError:
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
     beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
     folder = path if path.is_dir() else beside
-    there = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(CAMPAIGNS.glob("*.yaml"))
+    there = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
+        filter(Path.is_file, CAMPAIGNS.glob("*.yaml"))
+    )
     meant = CAMPAIGNS / f"{path.stem}.yaml"
     if not meant.is_file() or meant == path:
         nearest_stem = nearest_name(path.stem, [file.stem for file in there])

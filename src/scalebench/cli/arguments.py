@@ -204,7 +204,7 @@ def results_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         type=results_folder,
-        default=RESULTS,
+        default=str(RESULTS),  # as text, so that it is checked like one that is given
         metavar="DIR",
         help="folder of all results (default: results)",
     )

@@ -35,7 +35,7 @@ def add(commands: Group) -> None:
         "scalebench doctor\nscalebench doctor --no-ranks   # without starting ranks: ten seconds",
     )
     text = "folder of all results, which is made where there is none (default: results)"
-    sub.add_argument("--results", type=folder_to_write, default=RESULTS, metavar="DIR", help=text)
+    sub.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=text)
     sub.add_argument(
         "--out", type=file_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
     )

@@ -33,6 +33,9 @@ def trace_capture(args: argparse.Namespace) -> None:
     tokens = args.tokens or tokens_dir(args.results, cell)
     out = args.out or args.results / loaded.name / "traces" / cell.slug
     try:
+        if args.tokens and not (args.tokens / "tokens.json").is_file():
+            usual = tokens_dir(args.results, cell)
+            raise UserError(f"{args.tokens}/tokens.json: no such file; --tokens is a folder such as {usual}")
         with stoppable("this trace will be repeated"):
             result = capture(cell, loaded.name, tokens, out, settings, loaded.campaign.resources.time_limit * 60)
     except UserError as error:

@@ -61,7 +61,7 @@ def folder(text: str) -> Path:
 
 def results_folder(text: str) -> Path:
     """The folder of all results; the usual one need not be there yet."""
-    return path(text) if path(text) == RESULTS else folder(text)
+    return RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
 
 
 def file_to_read(text: str) -> Path:

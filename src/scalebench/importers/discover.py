@@ -125,6 +125,8 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
         complete_runs(reading, given or {})
         settle(reading)
+    if not reading.evidence.anything:  # settings count as files only where they are all that was found
+        reading.evidence.ignored += [name for _, name, _ in reading.configurations]
     return reading.evidence
 
 
@@ -217,6 +219,8 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
                 raise Unreadable("it is not a metrics file of any known schema")
+            if own_series and path in evidence.named_files:
+                raise Unreadable(f"the series of a run; name the run's folder, {path.parent}", "not a result")
             evidence.ignored.append(name)
 
 

@@ -1,13 +1,13 @@
 """Which files below a folder are looked into, and which are not: sources, tests, pictures, models, devices."""
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 
-from scalebench.errors import UserError, path_fault
-from scalebench.files import PATH_FAULTS
+from scalebench.errors import UserError, link_fault, path_fault
 from scalebench.importers.reported import Unread, UnreadKind
 from scalebench.importers.text_files import printable
 
@@ -105,7 +105,9 @@ def _not_a_file(path: Path) -> str | None:
         if stat.S_ISLNK(mode):
             mode = path.stat().st_mode
     except OSError as error:
-        return f"a link that cannot be followed: {PATH_FAULTS.get(error.errno or 0, error.strerror)}"
+        if error.errno in (errno.ELOOP, errno.ENOENT) and path.is_symlink():
+            return link_fault(path).removeprefix(" is ")
+        return f"a link that cannot be followed: {error.strerror}"
     if stat.S_ISREG(mode):
         return None
     if stat.S_ISDIR(mode):

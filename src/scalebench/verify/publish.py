@@ -42,6 +42,8 @@ class Publication:
 def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
     """Write `root`/<campaign>_<device>_<date>/ and return it. Raises UserError where the campaign does not verify."""
     folder = folder_of(results)
+    if root.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify(folder)
     if differences:
         raise UserError(f"{folder} does not verify ({len(differences)} differences); see: scalebench verify {folder}")

@@ -102,6 +102,8 @@ def _steps(path: Path) -> tuple[list[Step], list[Step], list[float]]:
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
         heading = next(lines, [])
+        if not heading:
+            raise ValueError(f"{path.name} is empty")
         if absent := [name for name in COLUMNS if name not in heading]:
             raise ValueError(f"{path.name} has no column {', '.join(absent)}")
         places = [heading.index(name) for name in COLUMNS]

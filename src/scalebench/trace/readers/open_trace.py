@@ -75,6 +75,8 @@ def kind_of(path: Path) -> str:
         head = file.read(4096)
     if not head:
         raise UserError(f"{path}: the file is empty, so the capture or the export was cut off; {ALLOWED}")
+    if (path.parent / CAPTURE).is_file():
+        raise UserError(f"{path} is a part of a capture; give its folder, {path.parent}")
     if path.suffix in (".nsys-rep", ".qdrep"):
         raise UserError(f"{path}: a report of Nsight Systems; export it first: nsys export --type sqlite {path.name}")
     if path.suffix == ".qdstrm":

@@ -146,7 +146,7 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
         "text": ["", "  "],
         "results_folder": ["resluts", "README.md", "", "pipe", "circle", "x" * 300],
         "folder": ["resluts", "README.md", "", "pipe", "circle"],
-        "file_to_write": ["nowhere/x.html", "results", "pipe", "", "resluts/x.html"],
+        "file_to_write": ["nowhere/x.html", "results", "pipe", "", "resluts/x.html", "README.md"],
         "folder_to_write": ["README.md", "nowhere/at", "", "pipe"],
         "file_to_read": ["nowhere.json", "results", "pipe", "", "REDME.md"],
     }.get(kind, ["", "no-such-thing", "\x1b[31m"])

@@ -71,7 +71,8 @@ def place(tmp_path_factory) -> Path:
     return folder
 
 
-STEPS = "results/demo/runs/ddp-n1x1/rep1/steps.csv"
+RUN = "results/demo/runs/ddp-n1x1/rep1"
+STEPS = f"{RUN}/steps.csv"
 PATHS = [
     (["audit", "resluts/demo"], 'no such file or folder. Did you mean "results/demo"?'),
     (["audit", "nowhere"], "no such file or folder. In .: config, empty"),
@@ -107,6 +108,11 @@ PATHS = [
     (["audit", "pipe"], "pipe is a pipe, not a regular file; what a program prints is read like this: PROGRAM | "),
     (["audit", "notes.txt/x"], "notes.txt/x: notes.txt is a file, not a folder"),
     (["audit", "results", "--html", "notes.txt"], "notes.txt is there, and would be lost; allowed: a new name, or one"),
+    (["audit", "results", "--html", f"{RUN}/training_metrics.json"], "and would be lost; allowed: a new name, or one"),
+    (
+        ["doctor", "--out", STEPS],
+        "steps.csv is there, and would be lost; allowed: a new name, or one that ends in .json",
+    ),
     (["audit", "results", "--html", "notes.txt/x.html"], "notes.txt is a file; a folder is expected"),
     (["compare", "nothing.txt", "results/demo"], "nothing.txt is empty; a table, a log or a record of results"),
     (["compare", "results/demo", "loop"], "loop is a link that leads back to itself"),

@@ -3,7 +3,7 @@
 import argparse
 
 from scalebench.cli.arguments import Group, command
-from scalebench.cli.values import RESULTS, file_to_write, folder_to_write
+from scalebench.cli.values import RESULTS, folder_to_write, record_to_write
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -37,7 +37,7 @@ def add(commands: Group) -> None:
     text = "folder of all results, which is made where there is none (default: results)"
     sub.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=text)
     sub.add_argument(
-        "--out", type=file_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
+        "--out", type=record_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
     )
     sub.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
 

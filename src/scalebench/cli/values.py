@@ -13,11 +13,6 @@ from scalebench.errors import nearest_path, path_fault, shortened
 RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
 GIGABITS = re.compile(r"([0-9.]+) ?(?:Gb/s|[Gg]bit/s|[Gg]bps|Gb)")  # eight of them are a gigabyte
-REPLACED = (
-    ".html",
-    ".svg",
-    ".json",
-)  # what is written at the user's request may be written again; nothing else is lost
 LONGEST_NAME = 255  # bytes, of a file or a folder
 MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([kmgt]?i?b?)", re.IGNORECASE)
@@ -74,19 +69,28 @@ def file_to_read(text: str) -> Path:
     return place
 
 
-def file_to_write(text: str) -> Path:
-    """A file to write: no folder, and in a folder that is there, so that a typo makes none."""
+def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> Path:
+    """A file to write: no folder, and in a folder that is there, so that a typo makes none.
+
+    One that is there is replaced only if its name ends as what is written does: others may be the only copy.
+    """
     place = path(text)
     if place.is_dir():
         raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
     if os.path.lexists(place) and (fault := path_fault(place)):
         raise argparse.ArgumentTypeError(f"{place}{fault}")
-    if place.is_file() and place.suffix not in REPLACED:
+    if place.is_file() and place.suffix not in replaced:
+        endings = " or ".join(replaced)
         raise argparse.ArgumentTypeError(
-            f"{place} is there, and would be lost; allowed: a new name, or one that ends in {', '.join(REPLACED)}"
+            f"{place} is there, and would be lost; allowed: a new name, or one that ends in {endings}"
         )
     _check_parent(place)
     return place
+
+
+def record_to_write(text: str) -> Path:
+    """A JSON file to write."""
+    return file_to_write(text, (".json",))
 
 
 def folder_to_write(text: str) -> Path:

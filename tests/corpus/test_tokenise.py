@@ -94,6 +94,20 @@ def test_vocabulary_and_dtype(build, sentences):
     assert found["train"]["bytes"] == 2 * found["train"]["tokens"] == (out / "train.bin").stat().st_size
 
 
+def test_documents_that_are_cut_off_or_gone_are_named_with_the_way_out(build, sentences, tmp_path):
+    out, _ = build(sentences)
+    store = tmp_path / "t/documents.parquet"
+    for data in (b"", store.read_bytes()[:-20]):
+        store.write_bytes(data)
+        with pytest.raises(UserError, match=r"documents\.parquet is damaged .* rebuild it with: rm "):
+            tokenise.tokenise(tmp_path / "t", out / "tokenizer.json", out)
+        with pytest.raises(UserError, match=r"documents\.parquet is damaged"):
+            list(encode.read(store))
+    store.unlink()
+    with pytest.raises(UserError, match=r"documents\.parquet: no such file; build it with"):
+        list(encode.read(store))
+
+
 def test_above_65536_entries_tokens_are_uint32(tmp_path, sentences):
     """No test corpus supports 65,537 merges, so the tokenizer is made by hand; the rest is the real path."""
     (tmp_path / "in.txt").write_text("\n".join(sentences))

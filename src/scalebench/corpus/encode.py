@@ -12,30 +12,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import tiktoken
 
 from scalebench.corpus import tokenizer
+from scalebench.errors import damaged, missing, shortened
 from scalebench.files import whole_file, write_json
 
 SPLITS = ("train", "val")
 _load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
 
 
+def opened(path: Path) -> pq.ParquetFile:
+    """The documents of a corpus. Raises UserError where they are missing or cut off."""
+    if not path.is_file():
+        raise missing(path)
+    try:
+        return pq.ParquetFile(path)
+    except pa.ArrowException as error:
+        raise damaged(path, shortened(str(error), 200)) from None
+
+
 def documents_by_group(path: Path) -> list[int]:
     """Number of documents in each row group."""
-    metadata = pq.ParquetFile(path).metadata
+    metadata = opened(path).metadata
     return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
 
 def groups(path: Path) -> int:
     """Number of row groups."""
-    return pq.ParquetFile(path).num_row_groups
+    return opened(path).num_row_groups
 
 
 def read(path: Path) -> Iterator[str]:
     """All documents, one after the other."""
-    with pq.ParquetFile(path) as file:
+    with opened(path) as file:
         for index in range(file.num_row_groups):
             yield from file.read_row_group(index, use_threads=False).column("text").to_pylist()
 
@@ -62,7 +74,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     end = np.array([encoding.n_vocab - 1], dtype=dtype)
     with ExitStack() as stack:
         parts = {split: _Part(stack, shard.file(folder, split)) for split in SPLITS}
-        file = stack.enter_context(pq.ParquetFile(store))
+        file = stack.enter_context(opened(store))
         for index in shard.groups:  # a row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
             held = shard.held_out[first : first + len(texts)]

@@ -44,7 +44,7 @@ def main(seeds: int = 50, repeats: int = 10) -> int:
         loaded, results = LoadedCampaign(path), Path("results")
         for i, (_, cell, k) in enumerate(loaded.planned(results)):
             write_run(
-                run_dir(results, loaded.name, cell.slug, k).parents[1], cell, k, 0.1 / cell.batch.n_devices**0.9, i
+                run_dir(results, loaded.name, cell.slug, k).parents[1], cell, k, 0.5 / cell.batch.n_devices**0.9, i
             )
         seconds = conclude(loaded, path)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -13,8 +13,9 @@ from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
 from scalebench.corpus.plan import SamplePlan, digest, held_out
 from scalebench.files import sha256_of, write_json
-from scalebench.model.counts import count
+from scalebench.model.counts import block_parameters, count
 from scalebench.model.memory import state_bytes
+from scalebench.model.traffic import KINDS, step_traffic
 from scalebench.record.metrics import (
     Energy,
     Failed,
@@ -163,6 +164,17 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
     }
 
 
+def collectives_of(cell: Cell, parameters: int, of_blocks: int) -> dict[str, dict[str, Any]]:
+    """As many bytes of each kind as the strategy moves at least; every cell has an allreduce."""
+    execution, accumulation = cell.execution, cell.batch.accumulation
+    moved = step_traffic(execution.strategy, execution.precision, accumulation, parameters, of_blocks)
+    return {
+        KINDS[kind][0]: {"calls": 2, "bytes": round(least), "dtypes": ["float32"]}
+        for kind, (least, _) in moved.items()
+        if least or kind == "reduced"
+    }
+
+
 def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Measured:
     work, batch, seq_len = cell.work, cell.batch, cell.workload.seq_len
     by_step = window_steps(as_rows(frame))
@@ -234,7 +246,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             state_bytes_predicted=predicted,
             max_rss_bytes=700_000_000,
         ),
-        collectives={"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}},
+        collectives=collectives_of(cell, parameters, shape.layers * block_parameters(shape)),
         dtypes={"products": "float32", "float32_matmul": "highest"},
         ranks=[
             {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r], "cpu_load": 0.9}

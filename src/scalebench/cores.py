@@ -1,8 +1,57 @@
-"""The cores that this process may use."""
+"""The cores that this process may use, and work in a second process on one of them."""
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+Result = TypeVar("Result")
+MANY_RUNS = 1000  # a second process is worth its start where a stage looks at more
 
 
 def available_cores() -> int:
     """Logical CPUs that this process may use: its affinity where the system has one, else those of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+@contextmanager
+def beside(work: Callable[[], Result]) -> Iterator[Callable[[], Result]]:
+    """Do `work` in a forked process during the block; gives a function that waits for its result.
+
+        with beside(lambda: checked(runs[half:])) as rest:
+            findings = checked(runs[:half]) + rest()
+
+    The other process has all that this one has read, and only the result is sent back, which must be picklable. With
+    one core, or where the other process failed or was killed, `work` is done here when its result is asked for: an
+    error is raised here, once. The process ends with the block, however that ends.
+    """
+    if available_cores() < 2:
+        yield work
+        return
+    context = get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(work, sender), daemon=True)
+    process.start()
+    sender.close()  # so that the end of the other process is the end of the pipe
+
+    def result() -> Result:
+        try:
+            return receiver.recv()
+        except EOFError:
+            return work()
+
+    try:
+        yield result
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
+
+
+def _send(work: Callable[[], Result], sender: Connection) -> None:
+    """In the other process. What fails here is done, and reported, by the first one."""
+    with contextlib.suppress(Exception, KeyboardInterrupt):
+        sender.send(work())

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from scalebench import __version__
 from scalebench.cli.arguments import Group, command, on_campaign, results_option
 from scalebench.cli.values import count, file_to_read, file_to_write, folder, path
+from scalebench.cores import MANY_RUNS
 
 if TYPE_CHECKING:
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
-
-MANY = 1000  # runs
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -253,10 +252,12 @@ def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     planned = loaded.planned(args.results, repeats)
-    if len(planned) > MANY:  # records are no garbage, and the collector would go through all of them again and again
+    if (
+        len(planned) > MANY_RUNS
+    ):  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
     runs = [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
-    if len(planned) > MANY:
+    if len(planned) > MANY_RUNS:
         gc.freeze()
         gc.enable()
     return loaded, runs

@@ -1,6 +1,7 @@
 """All checks on our own runs, and running them. Importing a module of checks registers them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeGuard
 
 from scalebench.audit.campaign import (  # noqa: F401
@@ -30,10 +31,11 @@ from scalebench.audit.campaign.scaling import Series, of_series
 from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import AT_A_TIME, Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
+from scalebench.cores import MANY_RUNS, beside
 from scalebench.errors import UserError
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
-from scalebench.record.run import STEPS, MeasuredRun, Run, measured
+from scalebench.record.run import STEPS, MeasuredRun, Run, measured, read_series
 from scalebench.record.unreadable import UNREADABLE
 
 CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
@@ -58,10 +60,9 @@ def check_names(*registers: Iterable) -> list[str]:
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
-    with_numbers, findings = usable(measured(runs))
+    with_numbers, findings = _of_each(measured(runs))
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:
-        findings += _of_each(with_numbers)
         findings += [finding for check in of_runs for finding in _together(check, with_numbers)]
         findings += of_all_runs.findings([runs])
     return Findings(
@@ -72,38 +73,63 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     )
 
 
-def usable(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
-    """The runs whose series can be read, and a finding for each of the others: one odd record silences no other."""
-    sound, findings = [], []
-    for run in runs:
-        try:
-            complete = len(run.window["step"]) > 0
-            problem = "" if complete else f"{STEPS} has no step of the window"
-        except (UserError, *ODD) as error:
-            problem = str(error) or type(error).__name__
-        if problem:
-            findings.append(_unusable(run, problem))
-        else:
-            sound.append(run)
-    return sound, findings
+def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
+    """The runs whose series can be read, and what is found in single runs: many are shared with a second process."""
+    if len(runs) <= MANY_RUNS:
+        alone = _look_at(runs)
+    else:
+        first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+        with beside(lambda: (_look_at(second), [run.series for run in second])) as other:
+            own = _look_at(first)
+            rest, series = other()
+        for run, read in zip(second, series, strict=True):
+            run.take_series(read)
+        alone = own.joined_by(rest)
+    sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
+    odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
+    return sound, odd + [finding for findings in alone.findings for finding in findings]
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check."""
+
+    problems: list[str]
+    findings: list[list[Finding]]
+
+    def joined_by(self, others: "_Alone") -> "_Alone":
+        """With what other runs show, check by check."""
+        findings = [own + more for own, more in zip(self.findings, others.findings, strict=True)]
+        return _Alone(self.problems + others.problems, findings)
+
+
+def _look_at(runs: list[MeasuredRun]) -> _Alone:
+    """What the runs show one by one: an odd record silences no other.
+
+    Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
+    stays with one check for a while, which takes half of the time of run by run.
+    """
+    read_series(runs)
+    problems = [_problem(run) for run in runs]
+    sound = [run for run, problem in zip(runs, problems, strict=True) if not problem]
+    checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
+    for first in range(0, len(sound), AT_A_TIME):
+        for check, findings in checks:
+            for run in sound[first : first + AT_A_TIME]:
+                findings += _alone(check, run)
+    return _Alone(problems, [findings for _, findings in checks])
+
+
+def _problem(run: MeasuredRun) -> str:
+    """Why the series of a run cannot be used; "" if it can."""
+    try:
+        return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
+    except (UserError, *ODD) as error:
+        return str(error) or type(error).__name__
 
 
 def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
-
-
-def _of_each(runs: list[MeasuredRun]) -> list[Finding]:
-    """Findings of all checks on single runs, check by check.
-
-    Made for some runs at a time: what several checks look up of a run is looked up once, and the processor stays with
-    one check for a while, which takes half of the time of run by run.
-    """
-    checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
-    for first in range(0, len(runs), AT_A_TIME):
-        for check, findings in checks:
-            for run in runs[first : first + AT_A_TIME]:
-                findings += _alone(check, run)
-    return [finding for _, findings in checks for finding in findings]
 
 
 def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:

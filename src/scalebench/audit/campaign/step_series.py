@@ -7,6 +7,7 @@ import numpy as np
 from scalebench.audit.campaign.cpu_time import computing_s, cores_used
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
+from scalebench.record.steps import median
 
 # Of the median, or of the processor time of a step: 0.5 was the shortest of 230 sound runs on machines of their own.
 SHORT = 0.1
@@ -85,7 +86,7 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
     times = run.window["step_time_s"]
     place = shift_of(times)
     if place is not None:
-        before, after = float(np.median(times[:place])), float(np.median(times[place:]))
+        before, after = median(times[:place]), median(times[place:])
         yield Flag(
             f"the median step took {1e3 * before:.3g} ms before step {int(run.window['step'][place])} and "
             f"{1e3 * after:.3g} ms from it on ({after / before:.2f} times){_cause(run)}"
@@ -110,7 +111,9 @@ def shift_of(times: np.ndarray) -> int | None:
     left = np.arange(1, n)
     gain = (sums - left * logs.mean()) ** 2 / (left * (n - left))
     place = int(gain[SIDE - 1 : n - SIDE].argmax()) + SIDE
-    sides = np.sort(times[:place]), np.sort(times[place:])
-    (low, lower), (high, upper) = sorted(((float(np.median(side)), side) for side in sides), key=lambda pair: pair[0])
+    lower, upper = sorted((times[:place], times[place:]), key=median)
+    if not median(upper) >= SHIFT * median(lower):
+        return None
+    lower, upper = np.sort(lower), np.sort(upper)
     apart = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
-    return place if apart and high >= SHIFT * low else None
+    return place if apart else None

@@ -6,6 +6,7 @@ import numpy as np
 
 from scalebench.audit.registry import Code, Flag, of_run
 from scalebench.record.run import MeasuredRun
+from scalebench.record.steps import median
 
 STALL, STALL_SHARE = 10.0, 0.05  # times the median; of the window
 SLOW = 1.3  # times the median: a step that something was added to
@@ -65,7 +66,7 @@ def period_of(times: np.ndarray) -> int | None:
 
     Slow is above SLOW times the median, or, where other steps are disturbed as well, nearer to the slowest than to it.
     """
-    middle = float(np.median(times))
+    middle = median(times)
     if (times > SLOW * middle).sum() < PERIODIC_STEPS:  # nearly always
         return None
     for level in (SLOW * middle, max(SLOW * middle, (middle + float(times.max())) / 2)):

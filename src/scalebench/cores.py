@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 Result = TypeVar("Result")
-MANY_RUNS = 1000  # a second process is worth its start where a stage looks at more
+MANY_RUNS = 1000  # from as many on a second process is worth its start
 
 
 def available_cores() -> int:
@@ -18,17 +18,17 @@ def available_cores() -> int:
 
 
 @contextmanager
-def beside(work: Callable[[], Result]) -> Iterator[Callable[[], Result]]:
+def beside(work: Callable[[], Result], runs: int) -> Iterator[Callable[[], Result]]:
     """Do `work` in a forked process during the block; gives a function that waits for its result.
 
-        with beside(lambda: checked(runs[half:])) as rest:
+        with beside(lambda: checked(runs[half:]), len(runs)) as rest:
             findings = checked(runs[:half]) + rest()
 
     The other process has all that this one has read, and only the result is sent back, which must be picklable. With
-    one core, or where the other process failed or was killed, `work` is done here when its result is asked for: an
-    error is raised here, once. The process ends with the block, however that ends.
+    one core, few `runs`, or where the other process failed or was killed, `work` is done here when its result is asked
+    for: an error is raised here, once. The process ends with the block, however that ends.
     """
-    if available_cores() < 2:
+    if available_cores() < 2 or runs < MANY_RUNS:
         yield work
         return
     context = get_context("fork")

@@ -14,6 +14,7 @@ from scalebench.cores import MANY_RUNS
 if TYPE_CHECKING:
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
+    from scalebench.record.run import Run
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -46,26 +47,40 @@ def findings(args: argparse.Namespace) -> None:
 
 
 def analyse(args: argparse.Namespace) -> None:
-    from scalebench.analysis.loss_curves import curves_of, losses_table, times_to_loss
-    from scalebench.analysis.run_tables import cells_table, measured_by_cell
     from scalebench.analysis.scaling import scaling_report
-    from scalebench.files import write_atomic, write_json
+    from scalebench.cores import beside
+    from scalebench.files import write_json
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
     all_findings = _findings(folder)
+    campaign = loaded.campaign
+
+    def report() -> dict[str, Any]:
+        return scaling_report(
+            *(loaded.name, campaign.title, runs, all_findings),
+            margin=campaign.margin,
+            question=loaded.question,
+            repeat_until=campaign.repeat_until,
+        )
+
+    with beside(report, len(runs)) as scaling:
+        _write_tables(folder, runs, all_findings, campaign.target_loss)
+        write_json(folder / "scaling_report.json", scaling())
+
+
+def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
+    """cells.csv and losses.csv."""
+    from scalebench.analysis.loss_curves import curves_of, losses_table, times_to_loss
+    from scalebench.analysis.run_tables import cells_table, measured_by_cell
+    from scalebench.files import write_atomic
+    from scalebench.record.run import measured, read_series
+
+    read_series(measured(runs))
     curves = curves_of(measured_by_cell(runs))
-    cells = cells_table(runs, all_findings, times_to_loss(curves, loaded.campaign.target_loss))
+    cells = cells_table(runs, all_findings, times_to_loss(curves, target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
     write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
-    campaign = loaded.campaign
-    report = scaling_report(
-        *(loaded.name, campaign.title, runs, all_findings),
-        margin=campaign.margin,
-        question=loaded.question,
-        repeat_until=campaign.repeat_until,
-    )
-    write_json(folder / "scaling_report.json", report)
 
 
 def look(args: argparse.Namespace) -> None:
@@ -257,7 +272,7 @@ def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
     ):  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
     runs = [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
-    if len(planned) > MANY_RUNS:
+    if len(planned) >= MANY_RUNS:
         gc.freeze()
         gc.enable()
     return loaded, runs

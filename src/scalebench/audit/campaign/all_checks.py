@@ -31,7 +31,7 @@ from scalebench.audit.campaign.scaling import Series, of_series
 from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import AT_A_TIME, Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
-from scalebench.cores import MANY_RUNS, beside
+from scalebench.cores import beside
 from scalebench.errors import UserError
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
@@ -75,16 +75,13 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
     """The runs whose series can be read, and what is found in single runs: many are shared with a second process."""
-    if len(runs) <= MANY_RUNS:
-        alone = _look_at(runs)
-    else:
-        first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
-        with beside(lambda: (_look_at(second), [run.series for run in second])) as other:
-            own = _look_at(first)
-            rest, series = other()
-        for run, read in zip(second, series, strict=True):
-            run.take_series(read)
-        alone = own.joined_by(rest)
+    first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+    with beside(lambda: (_look_at(second), [run.series for run in second]), len(runs)) as other:
+        own = _look_at(first)
+        rest, series = other()
+    for run, read in zip(second, series, strict=True):
+        run.take_series(read)
+    alone = own.joined_by(rest)
     sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
     odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
     return sound, odd + [finding for findings in alone.findings for finding in findings]

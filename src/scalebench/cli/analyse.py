@@ -170,13 +170,17 @@ def loss_chart(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
+    from scalebench.cores import beside
+    from scalebench.files import sha256_of
     from scalebench.report.page import write_page
     from scalebench.report.sentences.answer import conclude
-    from scalebench.verify.manifest import write_manifest
+    from scalebench.verify.manifest import hashes_of, write_manifest
 
     folder, inputs = _page_inputs(args)
-    write_page(inputs, folder / "report.html")
-    write_manifest(folder, __version__)
+    page = folder / "report.html"
+    with beside(lambda: hashes_of(folder), len(inputs.runs)) as hashes:
+        write_page(inputs, page)
+        write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 
 

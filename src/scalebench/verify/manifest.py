@@ -29,10 +29,15 @@ FILES = (
 )
 
 
-def write_manifest(folder: Path, version: str) -> None:
+def hashes_of(folder: Path) -> dict[str, str]:
+    """The sha256 of each file of a campaign's folder, by its name in it."""
+    return {name: sha256_of(folder / name) for name in _files(folder)}
+
+
+def write_manifest(folder: Path, version: str, hashes: dict[str, str]) -> None:
     """Write manifest.json of a campaign's folder; `version`: of the scalebench that made the report."""
-    hashes = {name: sha256_of(folder / name) for name in _files(folder)}
-    manifest = {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": hashes}
+    files = dict(sorted(hashes.items(), key=lambda item: item[0].split("/")))
+    manifest = {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": files}
     write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
@@ -43,15 +44,14 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for group in same_training(runs):
         reference = group[0]
         expected = reference.losses[:COMPARED_STEPS]
+        scale = np.maximum(np.abs(expected), SMALL_LOSS)
         for run in group[1:]:
             losses = run.losses[:COMPARED_STEPS]
-            loosest = max(loss_tolerance(r) for r in (reference, run))
             n = min(len(losses), len(expected))
-            tolerance = tolerances(loosest, n)
-            scale = np.maximum(np.abs(expected[:n]), SMALL_LOSS)
-            difference = np.nan_to_num(np.abs(losses[:n] - expected[:n]) / scale)
+            tolerance = tolerances(max(loss_tolerance(r) for r in (reference, run)), n)
+            difference = np.abs(losses[:n] - expected[:n]) / scale[:n]  # NaN, after a loss that is no number, is none
             if len(losses) != len(expected) or (difference > tolerance).any():
-                step = int((difference / tolerance).argmax())
+                step = int(np.nan_to_num(difference / tolerance).argmax())
                 yield Flag(
                     f"at step {step} the loss is {losses[step]:.6g} in {run.name} and {expected[step]:.6g} in "
                     f"{reference.name}, {difference[step]:.1e} apart; {tolerance[step]:.0e} is allowed",
@@ -116,6 +116,7 @@ def repeated_enough(runs: list[MeasuredRun]) -> Iterator[Flag]:
         yield Flag("n=1: there is no interval", about=alone, advice=advice)
 
 
+@lru_cache(maxsize=64)  # of all runs of a campaign a few are different
 def tolerances(loosest: float, steps: int) -> np.ndarray:
     """Allowed relative difference of each step: that of the replay for as long as one takes, growing to `loosest`."""
     growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2

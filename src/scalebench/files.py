@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -89,9 +90,21 @@ def write_json(path: Path, data: Any) -> None:
 
 def read_regular(path: Path) -> bytes:
     """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end."""
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
-    return path.read_bytes()
+    try:
+        with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read()
+    except IsADirectoryError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a socket
+            raise
+    raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a pipe that nobody writes to at once, as it does a file."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:

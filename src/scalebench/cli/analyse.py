@@ -271,12 +271,11 @@ def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     planned = loaded.planned(args.results, repeats)
-    if (
-        len(planned) > MANY_RUNS
-    ):  # records are no garbage, and the collector would go through all of them again and again
+    many = len(planned) >= MANY_RUNS
+    if many:  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
     runs = [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
-    if len(planned) >= MANY_RUNS:
+    if many:
         gc.freeze()
         gc.enable()
     return loaded, runs

@@ -123,6 +123,7 @@ rule report:
             "report/page.py",
             "report/read_results.py",
             "report/templates/report.html.j2",
+            "report/templates/run_rows.html.j2",
             "report/templates/macros.html.j2",
             "report/templates/base.css",
             "report/templates/report.css",

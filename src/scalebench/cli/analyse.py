@@ -14,7 +14,10 @@ from scalebench.cores import MANY_RUNS
 if TYPE_CHECKING:
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
+    from scalebench.campaign.cells import Cell
+    from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.run import Run
+    from scalebench.report.page_inputs import PageInputs
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -56,17 +59,18 @@ def analyse(args: argparse.Namespace) -> None:
     all_findings = _findings(folder)
     campaign = loaded.campaign
 
-    def report() -> dict[str, Any]:
-        return scaling_report(
+    def write_report() -> None:
+        report = scaling_report(
             *(loaded.name, campaign.title, runs, all_findings),
             margin=campaign.margin,
             question=loaded.question,
             repeat_until=campaign.repeat_until,
         )
+        write_json(folder / "scaling_report.json", report)
 
-    with beside(report, len(runs)) as scaling:
+    with beside(write_report, len(runs)) as scaling:
         _write_tables(folder, runs, all_findings, campaign.target_loss)
-        write_json(folder / "scaling_report.json", scaling())
+        scaling()
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
@@ -176,9 +180,11 @@ def report(args: argparse.Namespace) -> None:
     from scalebench.report.sentences.answer import conclude
     from scalebench.verify.manifest import hashes_of, write_manifest
 
-    folder, inputs = _page_inputs(args)
+    loaded, planned = _planned(args)
+    folder = args.results / loaded.name
     page = folder / "report.html"
-    with beside(lambda: hashes_of(folder), len(inputs.runs)) as hashes:
+    with beside(lambda: hashes_of(folder), len(planned)) as hashes:
+        inputs = _page_inputs(args, loaded, _read(loaded, planned))
         write_page(inputs, page)
         write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
@@ -187,22 +193,21 @@ def report(args: argparse.Namespace) -> None:
 def pdf(args: argparse.Namespace) -> None:
     from scalebench.report.paper import write_paper
 
-    folder, inputs = _page_inputs(args)
-    write_paper(inputs, folder / "report.pdf")
+    loaded, runs = _runs(args)
+    write_paper(_page_inputs(args, loaded, runs), args.results / loaded.name / "report.pdf")
 
 
-def _page_inputs(args: argparse.Namespace) -> tuple:
+def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", runs: "list[Run]") -> "PageInputs":
     from scalebench.preflight.doctor import DOCTOR, read_report
     from scalebench.report.chart_catalog import charts_of
     from scalebench.report.page_inputs import PageInputs
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
     from scalebench.trace.profile_schema import PROFILE, read_profile
 
-    loaded, runs = _runs(args)
     folder = args.results / loaded.name
     runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
-    return folder, PageInputs(
+    return PageInputs(
         runs=runs,
         runs_table=runs_table,
         cells=cells,
@@ -265,12 +270,24 @@ def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: l
     print(f"{args.html}: the comparison as a page", file=sys.stderr)
 
 
-def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
+def _runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, list[Run]]":
+    """The campaign and all of its runs, or the first `repeats` of each cell."""
+    loaded, planned = _planned(args, repeats)
+    return loaded, _read(loaded, planned)
+
+
+def _planned(
+    args: argparse.Namespace, repeats: int | None = None
+) -> "tuple[LoadedCampaign, list[tuple[Path, Cell, int]]]":
     from scalebench.campaign.loaded import LoadedCampaign
-    from scalebench.record.unreadable import planned_run
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    planned = loaded.planned(args.results, repeats)
+    return loaded, loaded.planned(args.results, repeats)
+
+
+def _read(loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "list[Run]":
+    from scalebench.record.unreadable import planned_run
+
     many = len(planned) >= MANY_RUNS
     if many:  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
@@ -278,7 +295,7 @@ def _runs(args: argparse.Namespace, repeats: int | None = None) -> tuple:
     if many:
         gc.freeze()
         gc.enable()
-    return loaded, runs
+    return runs
 
 
 def _forecast(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from scalebench.audit.finding import Correction, Finding
+from scalebench.cores import beside
 from scalebench.errors import plural
 from scalebench.files import write_atomic
 from scalebench.record.metrics import Failure
@@ -76,6 +77,16 @@ class FindingGroup:
 
 def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`; links in it are relative to its folder."""
+    groups = _grouped(inputs.findings.findings)
+    severity_of = {group.code: group.severity for group in reversed(groups)}
+    with beside(lambda: _run_rows(inputs, severity_of, out.parent), len(inputs.runs)) as run_rows:
+        template = environment(number=number).get_template("report.html.j2")
+        page = template.render(_context(inputs, groups, severity_of), run_rows=run_rows)
+    write_atomic(out, inputs.without_hosts(page))
+
+
+def _context(inputs: PageInputs, groups: list[FindingGroup], severity_of: dict[str, str]) -> dict[str, Any]:
+    """What the template is filled with, but for the rows of runs."""
     report, comparisons = inputs.report, list(inputs.comparisons)
     conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
@@ -85,10 +96,8 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     footnotes = [finding for finding in findings if finding.severity != "note"]
     check = machine_check(inputs.doctor, inputs.runs)
     trust = trust_in(inputs.findings, report, len(lost), comparisons)
-    groups = _grouped(findings)
-    severity_of = {group.code: group.severity for group in reversed(groups)}
     drawings = _charts(inputs)
-    context = {
+    return {
         "report": report,
         "verdict": conclusion.verdict,
         "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
@@ -124,16 +133,22 @@ def write_page(inputs: PageInputs, out: Path) -> None:
         "failed": _failed(inputs.runs),
         "terms": terms(inputs),
         "columns": columns(tables.values()),
-        "runs": records(inputs.runs_table),
-        "codes_of_run": _codes_of_run(findings),
-        "base": f"{out.parent}/",
         "lost": lost,
         "environment": [*environment_facts(inputs.runs), *(check.facts if check else [])],
         "machine_check": check,
         "protocol": protocol(inputs.runs),
     }
-    page = environment(number=number).get_template("report.html.j2").render(context)
-    write_atomic(out, inputs.without_hosts(page))
+
+
+def _run_rows(inputs: PageInputs, severity_of: dict[str, str], folder: Path) -> Markup:
+    """The rows of the table of runs. `folder`: of the page, to which their links are relative."""
+    context = {
+        "runs": records(inputs.runs_table),
+        "codes_of_run": _codes_of_run(inputs.findings.findings),
+        "severity_of": severity_of,
+        "base": f"{folder}/",
+    }
+    return Markup(environment(number=number).get_template("run_rows.html.j2").render(context))
 
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:

@@ -93,11 +93,11 @@ def _no_number(word: str) -> float:
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     """A table with these columns. Raises UserError."""
     try:
-        text = _existing(path).read_text(encoding="utf-8")
-        data = pd.read_csv(io.StringIO(text), dtype={"failures": str, "findings": str})
+        content = _existing(path).read_bytes()
+        data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except ValueError as error:  # of pandas and of the encoding
         raise damaged(path, " ".join(str(error).split())[:100]) from None
-    if not text.endswith("\n"):
+    if not content.endswith(b"\n"):
         raise damaged(path, "it ends too early")
     names = [str(name) for name in data.columns]
     if any(name.startswith("Unnamed: ") for name in names):

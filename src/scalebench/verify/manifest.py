@@ -34,9 +34,12 @@ def hashes_of(folder: Path) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in _files(folder)}
 
 
-def write_manifest(folder: Path, version: str, hashes: dict[str, str]) -> None:
-    """Write manifest.json of a campaign's folder; `version`: of the scalebench that made the report."""
-    files = dict(sorted(hashes.items(), key=lambda item: item[0].split("/")))
+def write_manifest(folder: Path, version: str, hashes: dict[str, str] | None = None) -> None:
+    """Write manifest.json of a campaign's folder.
+
+    `version`: of the scalebench that made the report; `hashes`: of all files, where they are known.
+    """
+    files = dict(sorted((hashes or hashes_of(folder)).items(), key=lambda item: item[0].split("/")))
     manifest = {"schema_version": SCHEMA_VERSION, "scalebench": version, "files": files}
     write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
 

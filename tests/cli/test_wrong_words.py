@@ -86,6 +86,7 @@ PATHS = [
     (["index", "nowhere"], "nowhere: no such folder"),
     (["index", "picture.png"], "picture.png: is not a folder"),
     (["index", "results/demo"], "no folder there has a report.html; give the folder of all results"),
+    (["compare", "/", "results/demo"], "/: this is a part of the operating system; name the folder of the results"),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "is no campaign file, which ends with .yaml and has a title"),

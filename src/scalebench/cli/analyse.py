@@ -232,8 +232,12 @@ def compare(args: argparse.Namespace) -> None:
 
     from scalebench.analysis.compare_external import compare_external
     from scalebench.analysis.compare_runs import all_own, compare_results
+    from scalebench.importers.walk import check_root
     from scalebench.report.sentences.ratios import compared_sentence
 
+    for place in (args.a, args.b):
+        if place.exists():  # whoever reads it has a hint for what does not
+            check_root(place)
     if all_own(args.a, args.b):
         compared, alone = compare_results(args.a, args.b, args.vary)
     else:

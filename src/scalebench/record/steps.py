@@ -165,10 +165,11 @@ class _ByStep:
         new = np.ones(len(step), bool)
         new[1:] = (step[1:] != step[:-1]) | (run[1:] != run[:-1])
         if (step[1:] >= step[:-1])[run[1:] == run[:-1]].all():
-            self.steps, self.place, of_step = step[new], new.cumsum() - 1, run[new]
+            self.place = new.cumsum() - 1
+            keys = np.stack([run, step])[:, new]
         else:
             keys, self.place = np.unique(np.stack([run, step]), axis=1, return_inverse=True)
-            of_step, self.steps = keys
+        of_step, self.steps = keys
         self.ends = np.searchsorted(of_step, np.arange(len(runs)), side="right")
 
     def sum(self, name: str, weight: str | None = None) -> np.ndarray:

@@ -19,7 +19,7 @@ STAGE = ["stage", "table", "scaling", "results/none"]
 
 @pytest.fixture(scope="module")
 def server():
-    server = StageServer(libraries=["json"], stages=["table"])
+    server = StageServer(early=["json"], late=["ast"], stages=["table"])
     yield server
     server.close()
 
@@ -73,8 +73,24 @@ def test_a_client_that_ends_before_its_request_harms_nobody(server, tmp_path, si
     assert (server.folder / "socket").exists()
 
 
+def test_nothing_is_imported_before_the_first_stage_and_all_before_it_ends(tmp_path, monkeypatch):
+    for name in ("early", "late"):
+        (tmp_path / f"{name}_library.py").write_text(f"open({str(tmp_path / name)!r}, 'w').close()\n")
+    places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
+    server = StageServer(early=["early_library"], late=["json", "late_library"], stages=["table"])
+    try:
+        assert call(server, "--version").returncode == 0
+        assert not (tmp_path / "early").exists()
+        assert call(server, *STAGE, cwd=tmp_path).returncode == 2
+        assert (tmp_path / "late").exists()
+        assert call(server, *STAGE, cwd=tmp_path).returncode == 2
+    finally:
+        server.close()
+
+
 def test_without_its_server_a_stage_is_made_all_the_same(tmp_path):
-    server = StageServer(libraries=[], stages=["table"])
+    server = StageServer(early=[], late=[], stages=["table"])
     command = (server.folder / "scalebench").read_text()
     server.close()
     assert not server.folder.exists()

@@ -81,7 +81,7 @@ def server():
 @pytest.fixture(scope="package")
 def stages():
     torch = ("torch", "transformers.models.gpt2.modeling_gpt2")
-    server = StageServer((*stage_server.LIBRARIES, *torch), (*stage_server.STAGES, "reference"))
+    server = StageServer((*stage_server.EARLY, *torch), stages=(*stage_server.STAGES, "reference"))
     yield server
     server.close()
 

@@ -1,11 +1,12 @@
 """Short stages of a workflow in processes forked from one that has imported their libraries.
 
-`python -P -m scalebench.launch.stage_server SOCKET_FD LIBRARIES`, libraries as a JSON list; it ends with its standard
-input.
+`python -P -m scalebench.launch.stage_server SOCKET_FD EARLY LATE FOLDER`: libraries as JSON lists; it ends with its
+standard input, and FOLDER with it.
 
 A chart is drawn in a fifth of the time that importing pandas and matplotlib takes, and a report has two dozen of them.
-Nothing is imported before the first stage is asked for, so that nothing happens beside a measured run; and nothing of
-scalebench before a fork, so that each stage reads the code as it is then. What measures is never made here.
+Nothing is imported before the first stage is asked for, and no stage ends before all is, so that nothing happens beside
+a measured run; and nothing of scalebench before a fork, so that each stage reads the code as it is then. What measures
+is never made here.
 """
 
 import _thread
@@ -31,13 +32,22 @@ from scalebench.launch.stage_client import HEADER
 
 # The folder of the server that stages are asked of, for workflows inside of others.
 VARIABLE = "SCALEBENCH_STAGE_SERVER"
-LIBRARIES = (
-    *("numpy", "pandas", "scipy.optimize", "scipy.special", "scipy.stats", "matplotlib.figure", "matplotlib.ticker"),
-    *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "jinja2", "ruamel.yaml", "tabulate"),
-    *("psutil", "yaml", "statistics"),
-    # What these libraries import when they are used for the first time: a third of the time of a small stage.
+# What stages import, and what these libraries import when they are used for the first time: a third of the time of a
+# small stage. EARLY: reading and checking runs, the first stages of a campaign.
+EARLY = (
+    *("numpy", "pandas", "scipy.special", "ruamel.yaml", "yaml", "psutil", "statistics"),
     *("pydantic.type_adapter", "pydantic.root_model", "pydantic.json_schema", "pydantic.plugin._schema_validator"),
-    *("pyarrow.pandas_compat", "pandas.io.formats.csvs", "pandas.io.formats.style", "pandas.core.methods.to_dict"),
+    *("pyarrow.pandas_compat", "pyarrow.csv", "pandas.io.formats.csvs"),
+)
+LATE = (
+    *("scipy.optimize", "scipy.stats", "matplotlib.figure", "matplotlib.ticker", "matplotlib.backends.backend_agg"),
+    *(
+        "matplotlib.backends.backend_svg",
+        "jinja2",
+        "tabulate",
+        "pandas.io.formats.style",
+        "pandas.core.methods.to_dict",
+    ),
     *("PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.JpegImagePlugin", "PIL.PpmImagePlugin"),
 )
 STAGES = (
@@ -52,8 +62,13 @@ class StageServer:
     It ends, and `folder` with it, when the process that started it ends.
     """
 
-    def __init__(self, libraries: Sequence[str] = LIBRARIES, stages: Sequence[str] = STAGES) -> None:
-        """Raises OSError where no socket can be made in the folder for temporary files."""
+    def __init__(
+        self, early: Sequence[str] = EARLY, late: Sequence[str] = LATE, stages: Sequence[str] = STAGES
+    ) -> None:
+        """`early`: libraries that are imported before the first stage; `late`: while it runs.
+
+        Raises OSError where no socket can be made in the folder for temporary files.
+        """
         self.folder = Path(tempfile.mkdtemp(prefix="scalebench-"))
         address = str(self.folder / "socket")
         client = [sys.executable, "-IS", str(Path(__file__).with_name("stage_client.py")), address]
@@ -68,7 +83,7 @@ class StageServer:
             except OSError:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 raise
-            words = [str(listener.fileno()), json.dumps(list(libraries)), str(self.folder)]
+            words = [str(listener.fileno()), json.dumps(list(early)), json.dumps(list(late)), str(self.folder)]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "scalebench.launch.stage_server", *words],
                 # One thread of the libraries for linear algebra: a process with more cannot be forked safely.
@@ -84,35 +99,74 @@ class StageServer:
         self._process.wait()
 
 
-def serve(listener: socket.socket, libraries: Sequence[str]) -> None:
+def serve(listener: socket.socket, early: Sequence[str], late: Sequence[str]) -> None:
     """Fork a stage for each connection to `listener`, until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # stages get it themselves; the server ends with the workflow
-    imported = False
+    imports = _Imports(early, late)
     while True:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        ready, _, _ = select.select([listener, sys.stdin], [], [], 0 if imports.are_due else None)
         with contextlib.suppress(ChildProcessError):  # a stage tells its client how it ended
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         if sys.stdin in ready:
             return
-        if not imported:
-            for library in libraries:
-                importlib.import_module(library)
-            gc.collect()
-            gc.freeze()  # a stage's collector need not look at, and thereby copy, what it shares with the server
-            imported = True
+        if listener not in ready:
+            imports.go_on()
+            continue
+        imports.begin()
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
             try:
-                _become_stage(connection)
+                _become_stage(connection, imports)
             finally:  # its client is gone, or its folder; a stage must not go on as the server and clean up for it
                 os._exit(1)
         connection.close()
 
 
-def _become_stage(connection: socket.socket) -> None:
+class _Imports:
+    """The libraries of the server: those of the first stages at once, the others one by one while these run."""
+
+    def __init__(self, early: Sequence[str], late: Sequence[str]) -> None:
+        self._early, self._late = list(early), list(late)
+        self._begun = False
+        self._end, self._pending = os.pipe()  # nobody writes: all is imported when the server has closed its end
+
+    @property
+    def are_due(self) -> bool:
+        return self._begun and bool(self._late)
+
+    def begin(self) -> None:
+        """Import what the first stage needs."""
+        if not self._begun:
+            self._begun = True
+            self._import(self._early)
+
+    def go_on(self) -> None:
+        """Import one of the others."""
+        self._import([self._late.pop(0)])
+
+    def _import(self, libraries: Sequence[str]) -> None:
+        for library in libraries:
+            importlib.import_module(library)
+        if not self._late:
+            os.close(self._pending)
+        gc.collect()
+        gc.freeze()  # a stage's collector need not look at, and thereby copy, what it shares with the server
+
+    def forked(self) -> None:
+        """In a stage: the server alone holds its end of the pipe."""
+        if self._late:
+            os.close(self._pending)
+
+    def wait(self) -> None:
+        """In a stage, until the server has imported all."""
+        os.read(self._end, 1)
+
+
+def _become_stage(connection: socket.socket, imports: _Imports) -> None:
     """In the child: run the command that the client asks for, as a process of its own would. Never returns."""
+    imports.forked()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     words, folder, environment = _receive(connection)
     sys.stdin = os.fdopen(0, closefd=False)
@@ -139,6 +193,7 @@ def _become_stage(connection: socket.socket) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
+    imports.wait()
     with contextlib.suppress(OSError):  # a client that was killed needs no answer
         connection.sendall(bytes([code]))
     os._exit(code)
@@ -170,6 +225,6 @@ def _end_with(connection: socket.socket, over: threading.Event) -> None:
 
 if __name__ == "__main__":
     try:
-        serve(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]))
+        serve(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), json.loads(sys.argv[3]))
     finally:
-        shutil.rmtree(sys.argv[3], ignore_errors=True)
+        shutil.rmtree(sys.argv[4], ignore_errors=True)

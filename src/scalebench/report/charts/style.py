@@ -11,11 +11,13 @@ import matplotlib
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from scalebench.files import write_atomic
+from scalebench.files import whole_file, write_atomic
 from scalebench.report.number_format import is_useless, number
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
@@ -33,6 +35,7 @@ TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a
 LONG_ENTRY = 16  # characters of a legend's entry: of longer ones, two stand side by side, not three
 SMALL = 9  # points, the smallest text
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
+DOTS_PER_INCH = 150  # of the PNG
 MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
 
 
@@ -245,10 +248,27 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
             columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
             figure.set_figheight(height * panels + 0.25 * -(-len(handles) // columns))
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
-        drawing = io.StringIO()
-        figure.savefig(drawing, format="svg", transparent=True, metadata={"Date": None})
-        write_atomic(path.with_suffix(".svg"), _with_titles(drawing.getvalue()))
-        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+        _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each."""
+    figure.set_dpi(DOTS_PER_INCH)
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    grounds = [figure.patch, *(axes.patch for axes in figure.axes)]
+    drawing = io.StringIO()
+    for ground in grounds:  # the page's own shines through
+        ground.set_visible(False)
+    FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
+    write_atomic(path.with_suffix(".svg"), _with_titles(drawing.getvalue()))
+    for ground in grounds:
+        ground.set_visible(True)
+    figure.set_dpi(DOTS_PER_INCH)  # that of SVG is 72
+    with whole_file(path.with_suffix(".png")) as part:
+        FigureCanvasAgg(figure).print_png(part, metadata={"Software": None})
 
 
 def _with_titles(svg: str) -> str:

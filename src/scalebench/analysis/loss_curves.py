@@ -53,32 +53,18 @@ def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
 
 
 def _curves(runs: list[MeasuredRun]) -> list[Curve]:
-    """The curves of the runs of one cell, smoothed together."""
+    """The curves of the runs of one cell, smoothed together: pandas takes as long for one of them."""
     losses = [run.losses for run in runs]
     ends = [elapsed(run.steps) for run in runs]
     table = np.full((max(map(len, losses), default=0), len(runs)), np.nan)
     for column, loss in enumerate(losses):
         table[: len(loss), column] = loss
     smooth = max(LEAST, round(SMOOTHED * max(map(len, ends), default=0)))
-    smoothed = _smoothed(table, smooth)
+    smoothed = pd.DataFrame(table).rolling(smooth, min_periods=1).mean().to_numpy()
     return [
         _curve(_kind(run), loss, smoothed[: len(loss), column], seconds)
         for column, (run, loss, seconds) in enumerate(zip(runs, losses, ends, strict=True))
     ]
-
-
-def _smoothed(table: np.ndarray, width: int) -> np.ndarray:
-    """Of each column the mean of the last `width` values that are numbers; NaN where none is."""
-    known = np.isfinite(table)
-    sums, counts = (_last(values, width) for values in (np.where(known, table, 0.0), known.astype(float)))
-    return np.divide(sums, counts, out=np.full(table.shape, np.nan), where=counts > 0)
-
-
-def _last(values: np.ndarray, width: int) -> np.ndarray:
-    """Of each column the sum of the last `width` values, of as many as there are at the beginning."""
-    sums = values.cumsum(axis=0)
-    sums[width:] -= sums[:-width].copy()
-    return sums
 
 
 def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from synthetic import as_rows, cells, rewrite, steps_frame, write_failure, write_run
 
+import scalebench.record.run as run_module
+import scalebench.record.steps as steps_module
 from scalebench.errors import UserError
 from scalebench.files import scrub, write_atomic, write_json
 from scalebench.record.retry import forget
@@ -84,7 +86,10 @@ def test_what_is_no_series_is_refused(tmp_path, change):
         read_steps("\n".join([*change(lines), ""]).encode())
 
 
-def test_series_that_are_read_together_are_those_of_each_run(tmp_path):
+@pytest.mark.parametrize(("bytes_together", "block"), [(1 << 20, 1 << 26), (3000, 1 << 26), (1 << 20, 500)])
+def test_series_that_are_read_together_are_those_of_each_run(tmp_path, monkeypatch, bytes_together, block):
+    monkeypatch.setattr(run_module, "TOGETHER", bytes_together)
+    monkeypatch.setattr(steps_module, "BLOCK", block)
     together = [write_run(tmp_path, cell, k) for cell in cells() for k in (1, 2, 3)]
     together[1] = rewrite(together[1], change_steps=lambda frame: frame[::-1])  # in another order
     read_series(together)

@@ -21,6 +21,7 @@ COLUMNS: tuple[str, ...] = ROW.names or ()
 FORMATS = {"U": "%s", "i": "%d", "f": "%.9g"}  # digits enough to compute what the metrics say
 PHASES = ("warmup", "window")
 HEADER = f"{','.join(COLUMNS)}\n".encode()
+BLOCK = 1 << 26  # bytes that are parsed at once
 WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands below the header
 
 
@@ -55,11 +56,12 @@ def _as_written(contents: Sequence[bytes]) -> list[np.ndarray]:
         raise ValueError("not as written")
     table = csv.read_csv(
         py_buffer(body),
-        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=len(body) + 1),
+        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(body) + 1)),
         convert_options=csv.ConvertOptions(
             column_types={name: kinds[ROW[name].kind] for name in COLUMNS}, null_values=[]
         ),
-    ).combine_chunks()
+    )
+    table = table.unify_dictionaries().combine_chunks()
     ends = np.cumsum([b.count(b"\n") for b in bodies])
     phase = table["phase"].chunk(0)
     if len(table) != ends[-1] or not set(phase.dictionary.to_pylist()) <= set(PHASES):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -31,9 +32,10 @@ ALARM = "#B00020"
 DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
 BESIDE = 0.045  # distance of series that share a number of devices, in parts of the axis' doubling
 WIDTH = 5.2  # inches: on a phone as wide as the screen, and its text of the size that it is drawn in
-TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a chart
+TITLE_WIDTH, LABEL_WIDTH, LABEL_HEIGHT = 52, 38, 30  # characters that have room above, below and beside a chart
 LONG_ENTRY = 16  # characters of a legend's entry: of longer ones, two stand side by side, not three
 SMALL = 9  # points, the smallest text
+MARGIN = 1.05  # the least room above the largest value
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
 DOTS_PER_INCH = 150  # of the PNG
 MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
@@ -182,10 +184,8 @@ def device_axis(axes: Axes, devices: list[int]) -> None:
 
 
 def headroom(axes: Axes, values: list[float]) -> None:
-    """End the value axis a little above `values`, however long an interval is."""
-    axes.set_ylim(bottom=0)
-    if axes.get_ylim()[1] > HEADROOM * max(values):
-        axes.set_ylim(0, HEADROOM * max(values))
+    """End the value axis a little above `values`, so that their marks are whole, however long an interval is."""
+    axes.set_ylim(0, float(np.clip(axes.get_ylim()[1], MARGIN * max(values), HEADROOM * max(values))))
 
 
 def mark_clipped(axes: Axes, x: list[float], points: list[dict], key: str, shade: str) -> None:
@@ -243,6 +243,7 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
             only.set_title("")
         for each in figure.axes:
             each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH))
+            each.set_ylabel(textwrap.fill(each.get_ylabel(), LABEL_HEIGHT))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
             columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))

@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic import as_rows, cells, rewrite, steps_frame, write_failure, write_run
+from synthetic import as_rows, cells, steps_frame, write_failure, write_run
 
-import scalebench.record.run as run_module
-import scalebench.record.steps as steps_module
 from scalebench.errors import UserError
 from scalebench.files import scrub, write_atomic, write_json
 from scalebench.record.retry import forget
-from scalebench.record.run import read_planned, read_run, read_series
+from scalebench.record.run import read_planned, read_run
 from scalebench.record.steps import elapsed, loss_series, read_steps, window_steps, write_steps
 
 
@@ -46,15 +44,8 @@ def test_step_times_are_maxima_over_ranks_and_losses_means(tmp_path):
 def test_steps_keep_their_digits(tmp_path):
     frame = steps_frame(cells()[1], 0.1, np.random.default_rng(1), spread=0.02)
     write_steps(as_rows(frame), tmp_path / "steps.csv")
-    again = pd.DataFrame(read_steps((tmp_path / "steps.csv").read_bytes()))
+    again = pd.DataFrame(read_steps((tmp_path / "steps.csv").read_text()))
     pd.testing.assert_frame_equal(again, frame[list(again)], rtol=1e-8, check_dtype=False)
-
-
-def test_a_series_is_the_same_read_at_once_or_line_by_line(tmp_path):
-    content = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_bytes()
-    assert np.array_equal(read_steps(content), read_steps(content.replace(b"\n", b"\r\n")))
-    diverged = content.replace(content.splitlines()[5].split(b",")[5], b"nan")
-    assert np.isnan(read_steps(diverged)["loss"]).any()
 
 
 def test_rows_in_another_order_give_the_same_series(tmp_path):
@@ -65,51 +56,6 @@ def test_rows_in_another_order_give_the_same_series(tmp_path):
     pd.testing.assert_frame_equal(pd.DataFrame(window_steps(mixed)), pd.DataFrame(window_steps(rows)))
     assert loss_series(mixed) == pytest.approx(loss_series(rows))
     assert np.array_equal(elapsed(mixed), elapsed(rows))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda lines: [*lines[:4], "window,1,x,0.1,0.1,7,1,1"],
-        lambda lines: [*lines[:2], lines[2].rpartition(",")[0], f"{lines[3]},1", *lines[4:]],
-        lambda lines: [*lines[:2], "window,1.5,0,0.1,0.1,7,1,1", *lines[3:]],
-        lambda lines: [*lines[:2], "window,1,0,fast,0.1,7,1,1", *lines[3:]],
-        lambda lines: [*lines[:2], "window,1,0,0.1,0.1,7,1,inf", *lines[3:]],
-        lambda lines: [*lines[:2], 'window,1,0,"0.1",0.1,7,1,1', *lines[3:]],
-        lambda lines: [*lines[:2], f"window,1,0,0.1,0.1,7,1,1{400 * '0'}", *lines[3:]],
-    ],
-    ids=["rank", "columns", "step", "time", "tokens", "quoted", "huge"],
-)
-def test_what_is_no_series_is_refused(tmp_path, change):
-    lines = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_text().splitlines()
-    with pytest.raises(ValueError, match=r"could not convert|invalid|columns|usecols"):
-        read_steps("\n".join([*change(lines), ""]).encode())
-
-
-@pytest.mark.parametrize(("bytes_together", "block"), [(1 << 20, 1 << 26), (3000, 1 << 26), (1 << 20, 500)])
-def test_series_that_are_read_together_are_those_of_each_run(tmp_path, monkeypatch, bytes_together, block):
-    monkeypatch.setattr(run_module, "TOGETHER", bytes_together)
-    monkeypatch.setattr(steps_module, "BLOCK", block)
-    together = [write_run(tmp_path, cell, k) for cell in cells() for k in (1, 2, 3)]
-    together[1] = rewrite(together[1], change_steps=lambda frame: frame[::-1])  # in another order
-    read_series(together)
-    for run in together:
-        alone = read_run(run.folder)
-        assert set(run.series) == {"steps", "window", "losses"}
-        assert np.array_equal(run.steps, alone.steps)
-        assert np.array_equal(run.losses, alone.losses)
-        assert all(np.array_equal(run.window[name], alone.window[name]) for name in alone.window)
-
-
-def test_a_series_that_cannot_be_read_disturbs_no_other(tmp_path):
-    runs = [write_run(tmp_path, cell, k) for cell in cells() for k in (1, 2)]
-    steps = runs[2].folder / "steps.csv"
-    steps.write_text(steps.read_text().replace("window,9", "window,8"))
-    (runs[3].folder / "steps.csv").unlink()
-    read_series(runs)
-    assert [bool(run.series) for run in runs] == [True, True, False, False]
-    with pytest.raises(UserError, match="sha256"):
-        _ = runs[2].steps
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
     from scalebench.analysis.loss_curves import curves_of, losses_table, times_to_loss
     from scalebench.analysis.run_tables import cells_table, measured_by_cell
     from scalebench.files import write_atomic
-    from scalebench.record.run import measured, read_series
+    from scalebench.record.run import measured
+    from scalebench.record.series import read_series
 
     read_series(measured(runs))
     curves = curves_of(measured_by_cell(runs))

@@ -1,6 +1,5 @@
 """Reading a run folder."""
 
-import contextlib
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from scalebench.errors import UserError, first_fault
 from scalebench.files import read_regular
 from scalebench.record.metrics import Failed, Measured, parse_metrics
-from scalebench.record.steps import loss_series, losses_of, median, read_many, read_steps, window_steps, windows_of
+from scalebench.record.steps import loss_series, median, read_steps, window_steps
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -23,7 +22,6 @@ COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
 SERIES = ("steps", "window", "median_step_s", "losses")  # what a run keeps once it is asked for
-TOGETHER = 1 << 20  # bytes of series that are parsed at once
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
@@ -50,7 +48,7 @@ class Run:
     @cached_property
     def steps(self) -> np.ndarray:
         """The raw series. Raises UserError where the file is not the one that the metrics were written with."""
-        return read_steps(self.steps_file())
+        return read_steps(self.steps_file().decode())
 
     def steps_file(self) -> bytes:
         """What stands in the file of the raw series. Raises UserError as `steps`."""
@@ -103,29 +101,6 @@ class MeasuredRun(Run):
 def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
     """Those of `runs` that have numbers, in their order."""
     return [run for run in runs if isinstance(run, MeasuredRun)]
-
-
-def read_series(runs: Iterable[MeasuredRun]) -> None:
-    """Read the raw series of many runs together, in a third of the time of one by one.
-
-    A run whose series cannot be read is left alone: it raises its error when its series is asked for.
-    """
-    contents: dict[MeasuredRun, bytes] = {}
-    for run in runs:
-        with contextlib.suppress(UserError, OSError):
-            contents[run] = run.steps_file()
-        if sum(map(len, contents.values())) > TOGETHER:
-            _parse_series(contents)
-            contents.clear()
-    _parse_series(contents)
-
-
-def _parse_series(contents: dict[MeasuredRun, bytes]) -> None:
-    """Give each run what stands in its file; none where one of them cannot be parsed."""
-    with contextlib.suppress(ValueError):
-        steps = read_many(list(contents.values()))
-        for run, *series in zip(contents, steps, windows_of(steps), losses_of(steps), strict=True):
-            run.take_series(dict(zip(("steps", "window", "losses"), series, strict=True)))
 
 
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:

@@ -20,9 +20,6 @@ ROW = np.dtype(
 COLUMNS: tuple[str, ...] = ROW.names or ()
 FORMATS = {"U": "%s", "i": "%d", "f": "%.9g"}  # digits enough to compute what the metrics say
 PHASES = ("warmup", "window")
-HEADER = f"{','.join(COLUMNS)}\n".encode()
-BLOCK = 1 << 26  # bytes that are parsed at once
-WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands below the header
 
 
 def write_steps(rows: np.ndarray, path: Path) -> None:
@@ -31,49 +28,11 @@ def write_steps(rows: np.ndarray, path: Path) -> None:
     np.savetxt(path, rows, fmt=formats, delimiter=",", header=",".join(COLUMNS), comments="")
 
 
-def read_steps(content: bytes) -> np.ndarray:
-    """The rows of a steps.csv, an array of ROW. Raises ValueError where columns are missing or not numbers."""
-    return read_many([content])[0]
+def read_steps(text: str) -> np.ndarray:
+    """The rows of a steps.csv, an array of ROW. Raises ValueError where columns are missing or not numbers.
 
-
-def read_many(contents: Sequence[bytes]) -> list[np.ndarray]:
-    """As `read_steps`, of some files together: a report reads ten thousand of them."""
-    try:
-        return _as_written(contents)
-    except ValueError:
-        return [_line_by_line(content.decode()) for content in contents]
-
-
-def _as_written(contents: Sequence[bytes]) -> list[np.ndarray]:
-    """The rows of files of exactly the form that `write_steps` gives them; ValueError where one has another."""
-    from pyarrow import csv, dictionary, float64, int32, int64, py_buffer, string  # no rank has to load it
-
-    kinds = {"U": dictionary(int32(), string()), "i": int64(), "f": float64()}
-    bodies = [content.removeprefix(HEADER) for content in contents]
-    body = b"".join(bodies)
-    whole = all(len(b) + len(HEADER) == len(c) and b[-1:] == b"\n" for b, c in zip(bodies, contents, strict=True))
-    if not whole or body.translate(None, WRITTEN):
-        raise ValueError("not as written")
-    table = csv.read_csv(
-        py_buffer(body),
-        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(body) + 1)),
-        convert_options=csv.ConvertOptions(
-            column_types={name: kinds[ROW[name].kind] for name in COLUMNS}, null_values=[]
-        ),
-    )
-    table = table.unify_dictionaries().combine_chunks()
-    ends = np.cumsum([b.count(b"\n") for b in bodies])
-    phase = table["phase"].chunk(0)
-    if len(table) != ends[-1] or not set(phase.dictionary.to_pylist()) <= set(PHASES):
-        raise ValueError("not as written")
-    rows = np.empty(len(table), ROW)
-    rows["phase"] = np.array(phase.dictionary.to_pylist())[phase.indices.to_numpy()]
-    for name in COLUMNS[1:]:
-        rows[name] = table[name].to_numpy()
-    return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _line_by_line(text: str) -> np.ndarray:
+    Those of many runs: series.py.
+    """
     header, *lines = text.splitlines()
     names = header.split(",")
     places = [names.index(name) for name in COLUMNS]

@@ -35,7 +35,8 @@ from scalebench.cores import beside
 from scalebench.errors import UserError
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
-from scalebench.record.run import STEPS, MeasuredRun, Run, measured, read_series
+from scalebench.record.run import STEPS, MeasuredRun, Run, measured
+from scalebench.record.series import read_series
 from scalebench.record.unreadable import UNREADABLE
 
 CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)

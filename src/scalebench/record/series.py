@@ -1,0 +1,67 @@
+"""The raw series of many runs, read together in a fifth of the time of one by one: a report reads ten thousand."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from scalebench.errors import UserError
+from scalebench.record.run import MeasuredRun
+from scalebench.record.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
+
+TOGETHER = 1 << 20  # bytes of files that are parsed at once
+BLOCK = 1 << 26  # bytes of which pyarrow makes a chunk
+HEADER = f"{','.join(COLUMNS)}\n".encode()
+WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands below the header
+KINDS = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
+
+
+def read_series(runs: Iterable[MeasuredRun]) -> None:
+    """Give each run its raw series.
+
+    A run whose file cannot be read, and those parsed together with one of another form, are left alone: each reads its
+    own when it is asked for it, and raises what is wrong with it.
+    """
+    contents: dict[MeasuredRun, bytes] = {}
+    for run in runs:
+        with contextlib.suppress(UserError, OSError):
+            contents[run] = run.steps_file()
+        if sum(map(len, contents.values())) > TOGETHER:
+            _parse(contents)
+            contents.clear()
+    _parse(contents)
+
+
+def _parse(contents: dict[MeasuredRun, bytes]) -> None:
+    with contextlib.suppress(ValueError):
+        steps = parsed(list(contents.values()))
+        for run, *series in zip(contents, steps, windows_of(steps), losses_of(steps), strict=True):
+            run.take_series(dict(zip(("steps", "window", "losses"), series, strict=True)))
+
+
+def parsed(contents: Sequence[bytes]) -> list[np.ndarray]:
+    """The rows of files of exactly the form that `write_steps` gives them; ValueError where one has another."""
+    bodies = [content.removeprefix(HEADER) for content in contents]
+    body = b"".join(bodies)
+    whole = all(len(b) + len(HEADER) == len(c) and b[-1:] == b"\n" for b, c in zip(bodies, contents, strict=True))
+    if not whole or body.translate(None, WRITTEN):
+        raise ValueError("not as written")
+    table = csv.read_csv(
+        pa.py_buffer(body),
+        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(body) + 1)),
+        convert_options=csv.ConvertOptions(
+            column_types={name: KINDS[ROW[name].kind] for name in COLUMNS}, null_values=[]
+        ),
+    )
+    table = table.unify_dictionaries().combine_chunks()
+    ends = np.cumsum([b.count(b"\n") for b in bodies])
+    phase = table["phase"].chunk(0)
+    if len(table) != ends[-1] or not set(phase.dictionary.to_pylist()) <= set(PHASES):
+        raise ValueError("not as written")
+    rows = np.empty(len(table), ROW)
+    rows["phase"] = np.array(phase.dictionary.to_pylist())[phase.indices.to_numpy()]
+    for name in COLUMNS[1:]:
+        rows[name] = table[name].to_numpy()
+    return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]

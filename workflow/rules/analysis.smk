@@ -70,7 +70,9 @@ rule analyse:
     input:
         runs="results/{campaign}/runs.csv",  # with the checksum of every run
         findings="results/{campaign}/findings.json",
-        code=sources("analysis/run_tables.py", "analysis/scaling.py", "record/unreadable.py", "cores.py"),
+        code=sources(
+            "analysis/run_tables.py", "analysis/scaling.py", "record/series.py", "record/unreadable.py", "cores.py"
+        ),
     output:
         cells="results/{campaign}/cells.csv",
         losses="results/{campaign}/losses.csv",

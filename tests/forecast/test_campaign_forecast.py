@@ -5,10 +5,10 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from synthetic import write_run
+from synthetic import rewrite, write_run
 
 from scalebench.audit.finding import Finding, Findings
-from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.campaign.loaded import LoadedCampaign, run_dir
 from scalebench.cli import main
 from scalebench.errors import UserError
 from scalebench.forecast.campaign_forecast import Evidence, make_forecasts, outcomes, read_measured
@@ -22,7 +22,7 @@ from scalebench.forecast.sweep_file import Calls, Launch, Sweep
 from scalebench.forecast.text import forecasts_text, plan_text, spent_text
 from scalebench.forecast.tracked_memory import Tracked
 from scalebench.model.counts import count
-from scalebench.record.run import METRICS
+from scalebench.record.run import METRICS, read_run
 from scalebench.report.tables.forecast import forecast_human
 
 WEAK = """
@@ -355,15 +355,22 @@ def test_a_wrong_key_is_named(tmp_path, forecast, message):
     assert message in str(refused.value)
 
 
+def exchange_as_ddp(data) -> None:
+    parameters = data["model"]["parameters"]
+    data["collectives"] = {"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}}
+
+
 def test_commands_forecast_and_plan(tmp_path, monkeypatch, capsys):
     made = loaded(tmp_path)
     make_runs(made, tmp_path / "results")
+    for repeat in (1, 2):
+        rewrite(read_run(run_dir(tmp_path / "results", made.name, "fsdp-n1x2", repeat)), exchange_as_ddp)
     for command in ("forecast", "plan"):
         monkeypatch.setattr("sys.argv", ["scalebench", command, str(made.path), "--results", str(tmp_path / "results")])
         main()
     text = capsys.readouterr().out
     assert "leave-largest-out, 1 series" in text
-    assert "fsdp-n1x4: no forecast (invalid-calibration)" in text  # these runs move bytes as ddp does
+    assert "fsdp-n1x4: no forecast (invalid-calibration)" in text
     assert "device hours in all" in text
     (written,) = (tmp_path / "results" / "weak" / "forecasts").glob("*.json")
     assert json.loads(written.read_text())["entries"]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import random
 import re
 
@@ -256,3 +257,14 @@ def test_hover_texts_of_either_version_are_understood(tip):
     match = RATE.match(tip)
     assert match.groups() == ("ddp-n1x2", "15,679", "14,130", "17,397")
     assert RATE.match("ddp-n1x1: 9,671 tokens/s").groups() == ("ddp-n1x1", "9,671", None, None)
+
+
+@pytest.mark.parametrize("ask", [verify, lambda folder: why(folder, "cells/ddp-n1x2/speedup")], ids=["verify", "why"])
+def test_a_pipe_among_the_results_is_named_and_not_waited_for(folder, ask):
+    pipe = folder / "pipe.json"
+    os.mkfifo(pipe)
+    try:
+        with pytest.raises(UserError, match=r"pipe.json is a pipe"):
+            ask(folder)
+    finally:
+        pipe.unlink()

@@ -61,12 +61,17 @@ def _ratios(folder: Path, runs: list[RawRun], quantities: Quantities) -> Quantit
     return ratio_quantities(quantities, runs, report)
 
 
+def _check_no_pipe(folder: Path) -> None:
+    """Raises UserError for a pipe or socket in the folder: reading it would wait for ever."""
+    for place in folder.rglob("*"):
+        if place.is_fifo() or place.is_socket():
+            raise UserError(f"{place}{path_fault(place)}")
+
+
 def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:
     """What differs from the raw files; how many runs were read, how many figures recomputed. Raises UserError."""
     folder = folder_of(path)
-    for place in folder.rglob("*"):
-        if place.is_fifo() or place.is_socket():  # reading it would wait for ever
-            raise UserError(f"{place}{path_fault(place)}")
+    _check_no_pipe(folder)
     runs, differences = read_runs(folder)
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
@@ -145,6 +150,7 @@ def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Diffe
 def why(path: Path, identity: str) -> str:
     """Where one figure comes from: value, n, interval, formula, files with their hashes. Raises UserError."""
     folder = folder_of(path)
+    _check_no_pipe(folder)
     runs, _ = read_runs(folder)
     quantities = quantities_of(folder, runs)
     if identity not in quantities:

@@ -6,11 +6,12 @@ from typing import Any
 from scalebench.analysis.ab_comparison import Pair, runs_of
 from scalebench.analysis.measured_cells import measured_cells
 from scalebench.analysis.scaling import scaling_series
-from scalebench.audit.campaign.all_checks import audit_campaign
+from scalebench.audit.campaign.all_checks import audit, audit_campaign
 from scalebench.audit.campaign.arms import Arms
 from scalebench.audit.campaign.traces import traced_cells
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import by_severity
+from scalebench.cores import beside
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.run import Run, measured
 from scalebench.trace.profile_schema import Profile
@@ -24,11 +25,12 @@ def campaign_findings(
     excluded: Sequence[ExcludedNode] = (),
 ) -> Findings:
     """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
-    pairs = {name: runs_of(of_name) for name, of_name in (comparisons or {}).items()}
-    series = scaling_series(measured_cells(runs))
-    traced = traced_cells(profiles, measured(runs))
-    arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
-    return audit_campaign(campaign, runs, series, traced, pairs, arms, excluded)
+    with beside(lambda: scaling_series(measured_cells(runs)), len(runs)) as series:
+        pairs = {name: runs_of(of_name) for name, of_name in (comparisons or {}).items()}
+        traced = traced_cells(profiles, measured(runs))
+        arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
+        own = audit(campaign, runs)
+        return audit_campaign(own, series(), traced, pairs, arms, excluded)
 
 
 def _arms(name: str, pairs: list[Pair]) -> Arms:

@@ -1,10 +1,12 @@
 """Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.indexers import BaseIndexer
 
 from scalebench.analysis.confidence import Estimate, mean_time
 from scalebench.record.run import MeasuredRun
@@ -49,22 +51,42 @@ class Curve:
 
 def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's measured runs."""
-    return {cell: _curves(runs) for cell, runs in groups.items()}
+    runs = [run for of_cell in groups.values() for run in of_cell]
+    losses, ends = [run.losses for run in runs], [elapsed(run.steps) for run in runs]
+    steps = iter([len(of_run) for of_run in ends])
+    # Runs of a cell are smoothed alike, even those that lack steps.
+    longest = [max(next(steps) for _ in of_cell) for of_cell in groups.values() if of_cell]
+    smooth = np.repeat(longest, [len(of_cell) for of_cell in groups.values() if of_cell])
+    smoothed = _smoothed(losses, np.maximum(LEAST, np.round(SMOOTHED * smooth).astype(int)))
+    curves = map(_curve, map(_kind, runs), losses, smoothed, ends)
+    return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
 
 
-def _curves(runs: list[MeasuredRun]) -> list[Curve]:
-    """The curves of the runs of one cell, smoothed together: pandas takes as long for one of them."""
-    losses = [run.losses for run in runs]
-    ends = [elapsed(run.steps) for run in runs]
-    table = np.full((max(map(len, losses), default=0), len(runs)), np.nan)
-    for column, loss in enumerate(losses):
-        table[: len(loss), column] = loss
-    smooth = max(LEAST, round(SMOOTHED * max(map(len, ends), default=0)))
-    smoothed = pd.DataFrame(table).rolling(smooth, min_periods=1).mean().to_numpy()
-    return [
-        _curve(_kind(run), loss, smoothed[: len(loss), column], seconds)
-        for column, (run, loss, seconds) in enumerate(zip(runs, losses, ends, strict=True))
-    ]
+class _LastSteps(BaseIndexer):
+    """Windows of pandas that begin at `begins`, and end with their own step."""
+
+    begins: np.ndarray
+
+    def get_window_bounds(  # pandas asks for all of these names
+        self,
+        num_values: int = 0,
+        min_periods: int | None = None,
+        center: bool | None = None,
+        closed: str | None = None,
+        step: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.begins, np.arange(1, num_values + 1)
+
+
+def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
+    """Means of the last `steps` of each series, all in one go: pandas takes as long for a single one."""
+    lengths = [len(values) for values in series]
+    bounds = np.cumsum([0, *lengths])
+    place = np.arange(bounds[-1])
+    begins = np.maximum(np.repeat(bounds[:-1], lengths), place - np.repeat(steps, lengths) + 1)
+    values = pd.Series(np.concatenate([np.empty(0), *series]))
+    means = values.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
+    return [means[start:end] for start, end in pairwise(bounds)]
 
 
 def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:

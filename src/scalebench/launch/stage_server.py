@@ -7,6 +7,9 @@ A chart is drawn in a fifth of the time that importing pandas and matplotlib tak
 Nothing is imported before the first stage is asked for, and no stage ends before all is, so that nothing happens beside
 a measured run; and nothing of scalebench before a fork, so that each stage reads the code as it is then. What measures
 is never made here.
+
+Where Python may write no bytecode, as in most containers, each stage would compile scalebench anew, a tenth of the time
+of a chart: the server then keeps it in FOLDER.
 """
 
 import _thread
@@ -41,14 +44,14 @@ EARLY = (
 )
 LATE = (
     *("scipy.optimize", "scipy.stats", "matplotlib.figure", "matplotlib.ticker", "matplotlib.backends.backend_agg"),
+    *("matplotlib.backends.backend_svg", "jinja2", "tabulate", "pandas.io.formats.style"),
     *(
-        "matplotlib.backends.backend_svg",
-        "jinja2",
-        "tabulate",
-        "pandas.io.formats.style",
         "pandas.core.methods.to_dict",
+        "PIL.BmpImagePlugin",
+        "PIL.GifImagePlugin",
+        "PIL.JpegImagePlugin",
+        "PIL.PpmImagePlugin",
     ),
-    *("PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.JpegImagePlugin", "PIL.PpmImagePlugin"),
 )
 STAGES = (
     *("collect", "findings", "look", "analyse", "waterfall", "table", "chart", "loss_chart", "report", "comparison"),
@@ -99,8 +102,8 @@ class StageServer:
         self._process.wait()
 
 
-def serve(listener: socket.socket, early: Sequence[str], late: Sequence[str]) -> None:
-    """Fork a stage for each connection to `listener`, until standard input ends."""
+def serve(listener: socket.socket, early: Sequence[str], late: Sequence[str], folder: Path) -> None:
+    """Fork a stage for each connection to `listener`, until standard input ends. `folder`: of the server."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # stages get it themselves; the server ends with the workflow
     imports = _Imports(early, late)
     while True:
@@ -117,6 +120,8 @@ def serve(listener: socket.socket, early: Sequence[str], late: Sequence[str]) ->
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
+            if sys.dont_write_bytecode and sys.pycache_prefix is None:
+                sys.dont_write_bytecode, sys.pycache_prefix = False, str(folder / "bytecode")
             try:
                 _become_stage(connection, imports)
             finally:  # its client is gone, or its folder; a stage must not go on as the server and clean up for it
@@ -225,6 +230,8 @@ def _end_with(connection: socket.socket, over: threading.Event) -> None:
 
 if __name__ == "__main__":
     try:
-        serve(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), json.loads(sys.argv[3]))
+        serve(
+            socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), json.loads(sys.argv[3]), Path(sys.argv[4])
+        )
     finally:
         shutil.rmtree(sys.argv[4], ignore_errors=True)

@@ -21,7 +21,8 @@ LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
-SERIES = ("steps", "window", "median_step_s", "losses")  # what a run keeps once it is asked for
+# What is asked of the raw series of many runs at once: a small part of them.
+COMPARED = ("step_times", "median_step_s", "losses", "waits")
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
@@ -67,22 +68,32 @@ class Run:
         return window_steps(self.steps)
 
     @cached_property
+    def step_times(self) -> np.ndarray:
+        """Seconds of each step of the window."""
+        return self.window["step_time_s"]
+
+    @cached_property
     def median_step_s(self) -> float:
         """Of the window."""
-        return median(self.window["step_time_s"])
+        return median(self.step_times)
 
     @cached_property
     def losses(self) -> np.ndarray:
         """Of every step over all ranks, warm-up included."""
         return loss_series(self.steps)
 
+    @cached_property
+    def waits(self) -> np.ndarray:
+        """Seconds that each rank waited for data, in each step, warm-up included."""
+        return np.ascontiguousarray(self.steps["data_wait_s"])
+
     @property
-    def series(self) -> dict[str, Any]:
-        """What has been read of the raw series so far."""
-        return {name: value for name, value in vars(self).items() if name in SERIES}
+    def compared(self) -> dict[str, Any]:
+        """What is compared with other runs. Raises as `steps`."""
+        return {name: getattr(self, name) for name in COMPARED}
 
     def take_series(self, series: dict[str, Any]) -> None:
-        """Keep what was read together with other runs, or in another process (`series` there)."""
+        """Keep what was read together with other runs, or in another process (`compared` there)."""
         vars(self).update(series)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from scalebench.audit.campaign import (  # noqa: F401
     census,
@@ -77,11 +77,11 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
     """The runs whose series can be read, and what is found in single runs: many are shared with a second process."""
     first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
-    with beside(lambda: (_look_at(second), [run.series for run in second]), len(runs)) as other:
+    with beside(lambda: _look_at(second), len(runs)) as other:
         own = _look_at(first)
-        rest, series = other()
-    for run, read in zip(second, series, strict=True):
-        run.take_series(read)
+        rest = other()
+    for run, compared in zip(second, rest.compared, strict=True):
+        run.take_series(compared)
     alone = own.joined_by(rest)
     sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
     odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
@@ -90,15 +90,19 @@ def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]
 
 @dataclass(frozen=True)
 class _Alone:
-    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check."""
+    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check.
+
+    `compared`: of each run that can be read, what is compared with others.
+    """
 
     problems: list[str]
     findings: list[list[Finding]]
+    compared: list[dict[str, Any]]
 
     def joined_by(self, others: "_Alone") -> "_Alone":
         """With what other runs show, check by check."""
         findings = [own + more for own, more in zip(self.findings, others.findings, strict=True)]
-        return _Alone(self.problems + others.problems, findings)
+        return _Alone(self.problems + others.problems, findings, self.compared + others.compared)
 
 
 def _look_at(runs: list[MeasuredRun]) -> _Alone:
@@ -115,7 +119,8 @@ def _look_at(runs: list[MeasuredRun]) -> _Alone:
         for check, findings in checks:
             for run in sound[first : first + AT_A_TIME]:
                 findings += _alone(check, run)
-    return _Alone(problems, [findings for _, findings in checks])
+    compared = [{} if problem else run.compared for run, problem in zip(runs, problems, strict=True)]
+    return _Alone(problems, [findings for _, findings in checks], compared)
 
 
 def _problem(run: MeasuredRun) -> str:
@@ -168,8 +173,7 @@ def _unusable(run: Run, problem: str) -> Finding:
 
 
 def audit_campaign(
-    campaign: str,
-    runs: Sequence[Run],
+    own: Findings,
     series: Sequence[Series] = (),
     traces: Sequence[TracedCell] = (),
     pairs: dict[str, list[Run]] | None = None,
@@ -178,19 +182,18 @@ def audit_campaign(
 ) -> Findings:
     """All findings of a campaign: findings.json.
 
-    `pairs`: the runs of each A/B comparison by its name; `arms`: which of them are its pairs; `excluded`: nodes that
-    the driver left out.
+    `own`: those about its runs (`audit`); `pairs`: the runs of each A/B comparison by its name; `arms`: which of them
+    are its pairs; `excluded`: nodes that the driver left out.
 
     `checks` names those that had something to look at.
     """
     of_pairs = [
         finding.model_copy(update={"concerns": "comparison", "cells": [name]})
         for name, pair_runs in (pairs or {}).items()
-        for finding in audit(campaign, pair_runs).findings
+        for finding in audit(own.campaign, pair_runs).findings
         # Both arms of a pair run once by design, and pairs of A and A have no B of their number.
         if finding.code not in ("single-run", "repeat-missing")
     ]
-    own = audit(campaign, runs)
     return own.model_copy(
         update={
             "checks": [

@@ -55,10 +55,9 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 def _waits(run: MeasuredRun) -> str | None:
     """Digest of all waits for data; None where they are too alike to tell runs apart."""
-    waits = run.steps["data_wait_s"]
-    if len(np.unique(waits)) < DISTINCT:
+    if len(np.unique(run.waits)) < DISTINCT:
         return None
-    return hashlib.sha256(waits.tobytes()).hexdigest()
+    return hashlib.sha256(run.waits.tobytes()).hexdigest()
 
 
 def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
@@ -68,7 +67,7 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
     """
     cells: dict[str, list[Timed]] = defaultdict(list)
     for run in runs:
-        times = run.window["step_time_s"]
+        times = run.step_times
         if len(times) >= DISTINCT and (times > 0).all() and (logs := np.log(times)).std() > OWN_NOISE:
             cells[run.metrics.cell].append((run, logs))
     for repeats in cells.values():

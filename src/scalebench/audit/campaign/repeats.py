@@ -152,7 +152,7 @@ def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[
 )
 def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
     """Step times within the window are not correlated."""
-    times = run.window["step_time_s"]
+    times = run.step_times
     if len(times) < FEWEST_STEPS:
         return
     correlation = lag_one(np.clip(times, *np.quantile(times, (0.05, 0.95))))

@@ -22,6 +22,7 @@ from scalebench.report.charts.style import (
     interval_text,
     line,
     mark_clipped,
+    of_runs,
     places,
     rows,
     series_styles,
@@ -47,13 +48,14 @@ def throughput(
         empty(axes, "no measured runs")
         return
     every, title = fastest_series(report["series"], cells)
+    rates = of_runs(runs, "tokens_per_s")
     key, drawn = "tokens_per_sec_global", []
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = list(series["runs"].values())
         at = line(axes, place, look, series["name"], points, key)
         drawn.append((at, points, look["color"]))
         for point, x in zip(points, at, strict=True):
-            values = runs.loc[(runs["cell"] == point["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
+            values = rates[point["cell"]]
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
     first = [next(iter(s["runs"].values())) for s in every]
@@ -96,8 +98,9 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
         empty(axes, "no measured runs")
         return
     most = max(HEADROOM * cells["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
+    rates = of_runs(runs, "tokens_per_s")
     for i, row in enumerate(cells.to_dict("records")):
-        _ranked(axes, i, row, runs, most)
+        _ranked(axes, i, row, rates[row["cell"]], most)
     letters = {entry["cell"]: entry["letters"] for group in report["ranking"] for entry in group["cells"]}
     labels = [f"{cell}  {letters[cell]}" if letters.get(cell) else cell for cell in cells["cell"]]
     rows(axes, cells, labels, report)
@@ -107,9 +110,8 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     thousands(axes.xaxis)
 
 
-def _ranked(axes: Axes, i: int, row: dict[str, Any], runs: pd.DataFrame, most: float) -> None:
-    """One bar with its interval and runs; an interval that leaves the chart at `most` ends in an arrow."""
-    values = runs.loc[(runs["cell"] == row["cell"]) & (runs["status"] == "ok"), "tokens_per_s"]
+def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
+    """One bar with its interval and runs (`values`); an interval that leaves the chart at `most` ends in an arrow."""
     (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar(colour(row["strategy"])))
     interval = {"value": row["tokens_per_s"], "low": None, "high": None, "n": int(row["n"])}
     if pd.notna(row["tokens_per_s_low"]):

@@ -1,10 +1,12 @@
 """What a ratio with its interval supports, in one sentence: the only place that says "cannot be told apart"."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scalebench.analysis.compare_runs import Compared
 from scalebench.errors import plural
 from scalebench.report.number_format import is_useless, number
+
+if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
+    from scalebench.analysis.compare_runs import Compared
 
 
 def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
@@ -38,7 +40,7 @@ def ratio_sentence(
     return f"{subject} is slower than {base}: {number(value)}x its {unit} ({interval})."
 
 
-def compared_sentence(compared: Compared) -> str:
+def compared_sentence(compared: "Compared") -> str:
     """What `scalebench compare` prints of two results."""
     if compared.why or compared.ratio is None:
         text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."

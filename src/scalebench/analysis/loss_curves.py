@@ -10,7 +10,6 @@ from pandas.api.indexers import BaseIndexer
 
 from scalebench.analysis.confidence import Estimate, mean_time
 from scalebench.record.run import MeasuredRun
-from scalebench.record.steps import elapsed
 
 SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
@@ -52,7 +51,7 @@ class Curve:
 def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's measured runs."""
     runs = [run for of_cell in groups.values() for run in of_cell]
-    losses, ends = [run.losses for run in runs], [elapsed(run.steps) for run in runs]
+    losses, ends = [run.losses for run in runs], [run.elapsed for run in runs]
     steps = iter([len(of_run) for of_run in ends])
     # Runs of a cell are smoothed alike, even those that lack steps.
     longest = [max(next(steps) for _ in of_cell) for of_cell in groups.values() if of_cell]

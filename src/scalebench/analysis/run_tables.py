@@ -74,7 +74,7 @@ MEASURED: dict[str, Callable[[Measured], Any]] = {
 LARGEST = ("state_bytes", "state_bytes_predicted", "max_rss_bytes", "max_cuda_mem_allocated_bytes")
 
 
-def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
+def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
     """One row a run, failed ones included; each row names the file that it came from and the file's sha256."""
     rows = []
     for run in runs:
@@ -181,7 +181,7 @@ def _cell_row(
 
 def _step_quantiles(repeats: Sequence[MeasuredRun]) -> dict[str, float | None]:
     """Quantiles over all steps of all runs; p95 needs 20."""
-    steps = np.concatenate([run.window["step_time_s"] for run in repeats]) if repeats else np.empty(0)
+    steps = np.concatenate([run.step_times for run in repeats]) if repeats else np.empty(0)
     percents = (5, 25, 50, 75, 95)
     quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
     return {

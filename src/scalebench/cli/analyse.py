@@ -12,6 +12,8 @@ from scalebench.cli.values import count, file_to_read, file_to_write, folder, pa
 from scalebench.cores import MANY_RUNS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
     from scalebench.campaign.cells import Cell
@@ -26,8 +28,9 @@ def collect(args: argparse.Namespace) -> None:
     from scalebench.analysis.run_tables import runs_table
     from scalebench.files import write_atomic
 
-    loaded, runs = _runs(args)
-    write_atomic(args.results / loaded.name / "runs.csv", runs_table(runs).to_csv(index=False))
+    loaded, planned = _planned(args)
+    table = runs_table(_each(loaded, planned))
+    write_atomic(args.results / loaded.name / "runs.csv", table.to_csv(index=False))
 
 
 def findings(args: argparse.Namespace) -> None:
@@ -79,9 +82,9 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
     from scalebench.analysis.run_tables import cells_table, measured_by_cell
     from scalebench.files import write_atomic
     from scalebench.record.run import measured
-    from scalebench.record.series import read_series
+    from scalebench.record.series import read_curves
 
-    read_series(measured(runs))
+    read_curves(measured(runs))
     curves = curves_of(measured_by_cell(runs))
     cells = cells_table(runs, all_findings, times_to_loss(curves, target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
@@ -290,13 +293,18 @@ def _planned(
     return loaded, loaded.planned(args.results, repeats)
 
 
-def _read(loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "list[Run]":
+def _each(loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "Iterator[Run]":
+    """The runs one by one: whoever keeps ten thousand needs 280 MB."""
     from scalebench.record.unreadable import planned_run
 
+    return (planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned)
+
+
+def _read(loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "list[Run]":
     many = len(planned) >= MANY_RUNS
     if many:  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
-    runs = [planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned]
+    runs = list(_each(loaded, planned))
     if many:
         gc.freeze()
         gc.enable()

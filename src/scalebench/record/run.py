@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from scalebench.errors import UserError, first_fault
 from scalebench.files import read_regular
 from scalebench.record.metrics import Failed, Measured, parse_metrics
-from scalebench.record.steps import loss_series, median, read_steps, window_steps
+from scalebench.record.steps import elapsed, loss_series, median, read_steps, window_steps
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -21,8 +21,9 @@ LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
-# What is asked of the raw series of many runs at once: a small part of them.
+# What is asked of the raw series of many runs at once, small parts of them: by checks, and by tables.
 COMPARED = ("step_times", "median_step_s", "losses", "waits")
+CURVES = ("step_times", "losses", "elapsed")
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
@@ -83,17 +84,21 @@ class Run:
         return loss_series(self.steps)
 
     @cached_property
+    def elapsed(self) -> np.ndarray:
+        """Seconds since the window began, at the end of each of its steps."""
+        return elapsed(self.steps)
+
+    @cached_property
     def waits(self) -> np.ndarray:
         """Seconds that each rank waited for data, in each step, warm-up included."""
         return np.ascontiguousarray(self.steps["data_wait_s"])
 
-    @property
-    def compared(self) -> dict[str, Any]:
-        """What is compared with other runs. Raises as `steps`."""
-        return {name: getattr(self, name) for name in COMPARED}
+    def series(self, names: Iterable[str]) -> dict[str, Any]:
+        """The properties `names` of the raw series. Raises as `steps`."""
+        return {name: getattr(self, name) for name in names}
 
     def take_series(self, series: dict[str, Any]) -> None:
-        """Keep what was read together with other runs, or in another process (`compared` there)."""
+        """Keep what was read together with other runs, or in another process (`series` there)."""
         vars(self).update(series)
 
 

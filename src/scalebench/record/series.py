@@ -2,13 +2,15 @@
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from scalebench.cores import beside
 from scalebench.errors import UserError
-from scalebench.record.run import MeasuredRun
+from scalebench.record.run import CURVES, MeasuredRun
 from scalebench.record.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
 
 TOGETHER = 1 << 20  # bytes of files that are parsed at once
@@ -25,13 +27,37 @@ def read_series(runs: Iterable[MeasuredRun]) -> None:
     own when it is asked for it, and raises what is wrong with it.
     """
     contents: dict[MeasuredRun, bytes] = {}
+    size = 0
     for run in runs:
         with contextlib.suppress(UserError, OSError):
             contents[run] = run.steps_file()
-        if sum(map(len, contents.values())) > TOGETHER:
+            size += len(contents[run])
+        if size > TOGETHER:
             _parse(contents)
             contents.clear()
+            size = 0
     _parse(contents)
+
+
+def read_curves(runs: Sequence[MeasuredRun]) -> None:
+    """Give each run what tables ask of its raw series; many are shared with a second process. Errors as above."""
+    first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+    with beside(lambda: _curves(second), len(runs)) as other:
+        _curves(first)
+        for run, series in zip(second, other(), strict=True):
+            run.take_series(series)
+
+
+def _curves(runs: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
+    """Of each run; of one that cannot be read, nothing."""
+    read_series(runs)
+    found: list[dict[str, Any]] = []
+    for run in runs:
+        try:
+            found.append(run.series(CURVES))
+        except (UserError, OSError, ValueError):
+            found.append({})
+    return found
 
 
 def _parse(contents: dict[MeasuredRun, bytes]) -> None:

@@ -35,7 +35,7 @@ from scalebench.cores import beside
 from scalebench.errors import UserError
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
-from scalebench.record.run import STEPS, MeasuredRun, Run, measured
+from scalebench.record.run import COMPARED, STEPS, MeasuredRun, Run, measured
 from scalebench.record.series import read_series
 from scalebench.record.unreadable import UNREADABLE
 
@@ -119,7 +119,7 @@ def _look_at(runs: list[MeasuredRun]) -> _Alone:
         for check, findings in checks:
             for run in sound[first : first + AT_A_TIME]:
                 findings += _alone(check, run)
-    compared = [{} if problem else run.compared for run, problem in zip(runs, problems, strict=True)]
+    compared = [{} if problem else run.series(COMPARED) for run, problem in zip(runs, problems, strict=True)]
     return _Alone(problems, [findings for _, findings in checks], compared)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,8 @@ def same(recorded: float | None, computed: float | None) -> bool:
 def figures(run: MeasuredRun) -> Figures:
     """Name, recorded value and value computed again of everything that can be."""
     rows = run.steps[run.steps["phase"] == "window"]
-    yield from _of_window(run, rows)
-    yield from _of_work(run, rows)
-    yield from _of_configuration(run)
-    yield from _of_validation(run)
-    yield from _of_model(run)
-    yield from _of_devices(run)
-    yield from _of_ranks(run)
-    yield from _of_census(run)
-    yield from _of_startup(run)
+    parts = (_of_configuration, _of_validation, _of_model, _of_devices, _of_ranks, _of_census, _of_startup)
+    return chain(_of_window(run, rows), _of_work(run, rows), *(part(run) for part in parts))
 
 
 def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:

@@ -24,13 +24,13 @@ Exit codes: 0 success; 1 a check failed (findings, not comparable, not ready); 2
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
+    """The parser of all commands, or of those that the workflow calls: it calls thousands, and they are made sooner."""
     top = Parser(prog="scalebench", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"scalebench {__version__}")
     top.set_defaults(parser=top)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in MODULES:
+    for module in () if stages_alone else MODULES:
         module.add(commands)
     stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
     for module in MODULES:
@@ -49,7 +49,7 @@ def main() -> None:
         if dashed := [word for word in sys.argv[1:] if LONG_DASH.fullmatch(word)]:
             name = dashed[0].lstrip("–—")
             parser().error(f'"{dashed[0]}" begins with a long dash; an option has two hyphens: --{name}')
-        args, unknown = parser().parse_known_args()
+        args, unknown = parser(stages_alone=sys.argv[1:2] == ["stage"]).parse_known_args()
         if unknown:
             args.parser.unknown(unknown)
         args.run(args)

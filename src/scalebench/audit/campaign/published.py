@@ -96,9 +96,11 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
 
 def _of_window(run: MeasuredRun, rows: np.ndarray) -> Figures:
     window = run.metrics.window
-    if (np.diff(rows["step"]) < 0).any():
-        rows = rows[np.argsort(rows["step"], kind="stable")]
-    first = np.flatnonzero(np.diff(rows["step"], prepend=rows["step"][0] - 1))  # row of each step
+    step = rows["step"]
+    if (step[1:] < step[:-1]).any():
+        rows = rows[np.argsort(step, kind="stable")]
+        step = rows["step"]
+    first = np.append(0, np.flatnonzero(step[1:] != step[:-1]) + 1)  # row of each step
     n, n_devices = len(first), run.n_devices
     times = np.maximum.reduceat(rows["step_time_s"], first)
     waits = np.maximum.reduceat(rows["data_wait_s"], first)

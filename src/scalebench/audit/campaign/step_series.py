@@ -111,9 +111,10 @@ def shift_of(times: np.ndarray) -> int | None:
     left = np.arange(1, n)
     gain = (sums - left * logs.mean()) ** 2 / (left * (n - left))
     place = int(gain[SIDE - 1 : n - SIDE].argmax()) + SIDE
-    lower, upper = sorted((times[:place], times[place:]), key=median)
-    if not median(upper) >= SHIFT * median(lower):
+    before, after = median(times[:place]), median(times[place:])
+    if not max(before, after) >= SHIFT * min(before, after):
         return None
-    lower, upper = np.sort(lower), np.sort(upper)
+    sides = (times[:place], times[place:]) if before <= after else (times[place:], times[:place])
+    lower, upper = map(np.sort, sides)
     apart = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
     return place if apart else None

@@ -124,3 +124,19 @@ def test_a_run_without_validation_says_nothing_about_it(runs):
     table = cells_table(runs, audit("synthetic", runs))
     assert pd.isna(table["validation_loss"][0])
     assert table["validation_loss"][1] == pytest.approx(6.4)
+
+
+def test_a_run_that_diverges_leaves_the_smoothed_losses_of_others_alone(runs):
+    """All runs are smoothed in one go: what one of them adds up must not remain in the next."""
+    diverged = rewrite(runs[1], None, lambda f: f.assign(loss=f["loss"].where(f["step"] < 20, 1e30)))
+    groups = measured_by_cell([runs[0], diverged, *runs[2:]])
+    together = [curve for curves in curves_of(groups).values() for curve in curves]
+    alone = [curves_of({"x": [run]})["x"][0] for of_cell in groups.values() for run in of_cell]
+    assert all((a.smoothed == b.smoothed).all() for a, b in zip(together, alone, strict=True))
+    assert together[2].smoothed[-1] == pytest.approx(7.04 - 0.02 * 34)
+
+
+def test_cells_without_numbers_have_no_curve(runs, tmp_path):
+    assert curves_of({"x": []}) == {"x": []}
+    assert losses_table(curves_of({"x": []})).empty
+    assert [len(curves) for curves in curves_of({"x": [], "y": runs[:2], "z": []}).values()] == [0, 2, 0]

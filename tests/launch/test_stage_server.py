@@ -89,6 +89,23 @@ def test_nothing_is_imported_before_the_first_stage_and_all_before_it_ends(tmp_p
         server.close()
 
 
+@pytest.mark.parametrize("written", ["", "1"])
+def test_stages_compile_once_and_leave_nothing_behind(tmp_path, monkeypatch, written):
+    """Where Python may write no bytecode, the server keeps that of its stages as long as it lives."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", written)
+    package = tmp_path / "scalebench"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("import scalebench.own\nprint(scalebench.own.__cached__)\n")
+    (package / "own.py").write_text("")
+    server = StageServer(early=[], late=[], stages=["table"])
+    cached = call(server, *STAGE, env=os.environ | {"PYTHONPATH": str(tmp_path)}).stdout.strip()
+    assert os.path.isfile(cached)
+    assert cached.startswith(str(server.folder if written else package))
+    server.close()
+    assert os.path.isfile(cached) != bool(written)
+
+
 def test_without_its_server_a_stage_is_made_all_the_same(tmp_path):
     server = StageServer(early=[], late=[], stages=["table"])
     command = (server.folder / "scalebench").read_text()

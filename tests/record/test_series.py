@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from synthetic import cells, rewrite, write_run
 
+from scalebench import cores
 from scalebench.errors import UserError
 from scalebench.record import series
-from scalebench.record.run import read_run
-from scalebench.record.series import parsed, read_series
+from scalebench.record.run import CURVES, read_run
+from scalebench.record.series import parsed, read_curves, read_series
 from scalebench.record.steps import read_steps
 
 
@@ -52,7 +53,7 @@ def test_series_that_are_read_together_are_those_of_each_run(tmp_path, monkeypat
     read_series(together)
     for run in together:
         alone = read_run(run.folder)
-        assert set(run.series) == {"steps", "window", "losses"}
+        assert {"steps", "window", "losses"} <= set(vars(run))
         assert np.array_equal(run.steps, alone.steps)
         assert np.array_equal(run.losses, alone.losses)
         assert all(np.array_equal(run.window[name], alone.window[name]) for name in alone.window)
@@ -64,6 +65,22 @@ def test_a_series_that_cannot_be_read_disturbs_no_other(tmp_path):
     steps.write_text(steps.read_text().replace("window,9", "window,8"))
     (runs[3].folder / "steps.csv").unlink()
     read_series(runs)
-    assert [bool(run.series) for run in runs] == [True, True, False, False]
+    assert ["steps" in vars(run) for run in runs] == [True, True, False, False]
     with pytest.raises(UserError, match="sha256"):
         _ = runs[2].steps
+
+
+def test_curves_that_two_processes_read_are_those_of_each_run(tmp_path, monkeypatch):
+    """The second process reads the later half; what it cannot read says why when it is asked for."""
+    monkeypatch.setattr(cores, "available_cores", lambda: 2)
+    monkeypatch.setattr(cores, "MANY_RUNS", 1)
+    runs = [write_run(tmp_path, cell, k) for cell in cells() for k in (1, 2)]
+    (runs[3].folder / "steps.csv").write_text("changed")
+    read_curves(runs)
+    assert ["steps" in vars(run) for run in runs] == [True, True, False, False]
+    for run in runs[:3]:
+        assert set(CURVES) <= set(vars(run))
+        alone = read_run(run.folder)
+        assert all(np.array_equal(getattr(run, name), getattr(alone, name)) for name in CURVES)
+    with pytest.raises(UserError, match="sha256"):
+        _ = runs[3].losses

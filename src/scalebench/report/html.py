@@ -19,8 +19,14 @@ def environment(**filters: Callable[..., Any]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"spaced": with_spaces, **filters}
+    made.filters |= {"spaced": with_spaces, "bounded": bounded, **filters}
     return made
+
+
+def bounded(text: str) -> Markup:
+    """A figure, escaped: its interval in brackets can be given a look of its own."""
+    value, found, bounds = text.partition(" [")
+    return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if found else escape(value)
 
 
 # Lines of a campaign file, files and commands in the sentences of the answer; quotes around them are left out.

@@ -64,7 +64,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     with_numbers, findings = _of_each(measured(runs))
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:
-        findings += [finding for check in of_runs for finding in _together(check, with_numbers)]
+        findings += _of_many(with_numbers)
         findings += of_all_runs.findings([runs])
     return Findings(
         campaign=campaign,
@@ -141,6 +141,15 @@ def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
         return check(run)
     except (UserError, *ODD) as error:
         return [_unusable(run, f"{check.name}: {type(error).__name__}: {error}")]
+
+
+def _of_many(runs: list[MeasuredRun]) -> list[Finding]:
+    """What is found in runs together; the checks on many are shared with a second process."""
+    checks = list(of_runs)
+    first, second = checks[: len(checks) // 2], checks[len(checks) // 2 :]
+    with beside(lambda: [finding for check in second for finding in _together(check, runs)], len(runs)) as other:
+        own = [finding for check in first for finding in _together(check, runs)]
+        return own + other()
 
 
 def _together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:

@@ -46,8 +46,10 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if (own := identity(run)) is not None:
                 groups[own].append(run)
         for value, group in groups.items():
+            if len(group) < 2:
+                continue
             names = frozenset(str(run.folder) for run in group)
-            if len(group) > 1 and names not in reported:
+            if names not in reported:
                 reported.add(names)
                 yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
     yield from _scaled_copies(runs, reported)
@@ -82,10 +84,12 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
 
 def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
     """Pairs of repeats whose logarithms of step times differ by one constant."""
-    for place, first in enumerate(repeats):
-        later = [other for other in repeats[place + 1 :] if len(other[1]) == len(first[1])]
-        spread = (np.array([logs for _, logs in later]) - first[1]).std(axis=1) if later else ()
-        yield from ((first, other) for other, own in zip(later, spread, strict=True) if own < ONE_RATIO)
+    for length in dict.fromkeys(len(logs) for _, logs in repeats):
+        alike = [timed for timed in repeats if len(timed[1]) == length]
+        table = np.array([logs for _, logs in alike])
+        for place, first in enumerate(alike):
+            spread = (table[place + 1 :] - table[place]).std(axis=1)
+            yield from ((first, alike[place + 1 + k]) for k in np.flatnonzero(spread < ONE_RATIO))
 
 
 @of_runs.check(

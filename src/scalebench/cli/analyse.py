@@ -14,6 +14,8 @@ from scalebench.cores import MANY_RUNS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from markupsafe import Markup
+
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
     from scalebench.campaign.cells import Cell
@@ -180,16 +182,22 @@ def loss_chart(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     from scalebench.cores import beside
     from scalebench.files import sha256_of
-    from scalebench.report.page import write_page
+    from scalebench.report.page import run_rows, write_page
+    from scalebench.report.read_results import read_inputs
     from scalebench.report.sentences.answer import conclude
     from scalebench.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
-    with beside(lambda: hashes_of(folder), len(planned)) as hashes:
+
+    def rows() -> "Markup":
+        return run_rows(read_inputs(folder)[0], _findings(folder).findings, folder)
+
+    # Before the records are read: each page of memory that two processes touch is copied for one of them.
+    with beside(lambda: hashes_of(folder), len(planned)) as hashes, beside(rows, len(planned)) as own_rows:
         inputs = _page_inputs(args, loaded, _read(loaded, planned))
-        write_page(inputs, page)
+        write_page(inputs, page, own_rows)
         write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 

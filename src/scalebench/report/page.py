@@ -1,14 +1,15 @@
 """report.html: one page that needs nothing but itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from scalebench.audit.finding import Correction, Finding
-from scalebench.cores import beside
 from scalebench.errors import plural
 from scalebench.files import write_atomic
 from scalebench.record.metrics import Failure
@@ -75,21 +76,23 @@ class FindingGroup:
     occurrences: list[Occurrence]
 
 
-def write_page(inputs: PageInputs, out: Path) -> None:
-    """Write the report to `out`; links in it are relative to its folder."""
-    groups = _grouped(inputs.findings.findings)
-    severity_of = {group.code: group.severity for group in reversed(groups)}
-    with beside(lambda: _run_rows(inputs, severity_of, out.parent), len(inputs.runs)) as run_rows:
-        template = environment(number=number).get_template("report.html.j2")
-        page = template.render(_context(inputs, groups, severity_of), run_rows=run_rows)
+def write_page(inputs: PageInputs, out: Path, rows: Callable[[], Markup] | None = None) -> None:
+    """Write the report to `out`; links in it are relative to its folder.
+
+    `rows`: gives what `run_rows` does, where another process makes it meanwhile.
+    """
+    own_rows = partial(run_rows, inputs.runs_table, inputs.findings.findings, out.parent)
+    template = environment(number=number).get_template("report.html.j2")
+    page = template.render(_context(inputs), run_rows=rows or own_rows)
     write_atomic(out, inputs.without_hosts(page))
 
 
-def _context(inputs: PageInputs, groups: list[FindingGroup], severity_of: dict[str, str]) -> dict[str, Any]:
+def _context(inputs: PageInputs) -> dict[str, Any]:
     """What the template is filled with, but for the rows of runs."""
     report, comparisons = inputs.report, list(inputs.comparisons)
     conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
+    groups, severity_of = _grouped(findings), _severities(findings)
     slugs = set(inputs.cells["cell"])
     tables = _tables(inputs)
     lost = lost_files(inputs.runs)
@@ -140,12 +143,12 @@ def _context(inputs: PageInputs, groups: list[FindingGroup], severity_of: dict[s
     }
 
 
-def _run_rows(inputs: PageInputs, severity_of: dict[str, str], folder: Path) -> Markup:
-    """The rows of the table of runs. `folder`: of the page, to which their links are relative."""
+def run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
+    """The rows of the table of runs. `runs`: runs.csv; `folder`: of the page, to which their links are relative."""
     context = {
-        "runs": records(inputs.runs_table),
-        "codes_of_run": _codes_of_run(inputs.findings.findings),
-        "severity_of": severity_of,
+        "runs": records(runs),
+        "codes_of_run": _codes_of_run(findings),
+        "severity_of": _severities(findings),
         "base": f"{folder}/",
     }
     return Markup(environment(number=number).get_template("run_rows.html.j2").render(context))
@@ -286,6 +289,11 @@ def _failed(runs: Sequence[Run]) -> list[tuple[str, Failure]]:
         if failure:
             same.setdefault(failure.model_dump_json(), (failure, []))[1].append(run.name)
     return [(_names(names), failure) for failure, names in same.values()]
+
+
+def _severities(findings: list[Finding]) -> dict[str, str]:
+    """The severity of each code, the most severe where it has several: they come first."""
+    return {finding.code: finding.severity for finding in reversed(findings)}
 
 
 def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:

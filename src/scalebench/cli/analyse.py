@@ -191,14 +191,15 @@ def report(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     page = folder / "report.html"
 
-    def rows() -> "Markup":
-        return run_rows(read_inputs(folder)[0], _findings(folder).findings, folder)
+    def meanwhile() -> "tuple[Markup, dict[str, str]]":
+        return run_rows(read_inputs(folder)[0], _findings(folder).findings, folder), hashes_of(folder)
 
-    # Before the records are read: each page of memory that two processes touch is copied for one of them.
-    with beside(lambda: hashes_of(folder), len(planned)) as hashes, beside(rows, len(planned)) as own_rows:
+    # Before the records are read: memory that two processes touch is copied for one of them.
+    with beside(meanwhile, len(planned)) as made:
         inputs = _page_inputs(args, loaded, _read(loaded, planned))
-        write_page(inputs, page, own_rows)
-        write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
+        rows, hashes = made()
+        write_page(inputs, page, rows)
+        write_manifest(folder, __version__, hashes | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 
 

@@ -51,13 +51,13 @@ def read_curves(runs: Sequence[MeasuredRun]) -> None:
 def _curves(runs: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
     """Of each run; of one that cannot be read, nothing."""
     read_series(runs)
-    found: list[dict[str, Any]] = []
+    curves: list[dict[str, Any]] = []
     for run in runs:
         try:
-            found.append(run.series(CURVES))
+            curves.append(run.series(CURVES))
         except (UserError, OSError, ValueError):
-            found.append({})
-    return found
+            curves.append({})
+    return curves
 
 
 def _parse(contents: dict[MeasuredRun, bytes]) -> None:

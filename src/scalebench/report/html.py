@@ -25,8 +25,8 @@ def environment(**filters: Callable[..., Any]) -> Environment:
 
 def bounded(text: str) -> Markup:
     """A figure, escaped: its interval in brackets can be given a look of its own."""
-    value, found, bounds = text.partition(" [")
-    return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if found else escape(value)
+    value, bracket, bounds = text.partition(" [")
+    return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)
 
 
 # Lines of a campaign file, files and commands in the sentences of the answer; quotes around them are left out.

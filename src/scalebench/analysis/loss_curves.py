@@ -52,13 +52,15 @@ def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's measured runs."""
     runs = [run for of_cell in groups.values() for run in of_cell]
     losses, ends = [run.losses for run in runs], [run.elapsed for run in runs]
-    steps = iter([len(of_run) for of_run in ends])
-    # Runs of a cell are smoothed alike, even those that lack steps.
-    longest = [max(next(steps) for _ in of_cell) for of_cell in groups.values() if of_cell]
-    smooth = np.repeat(longest, [len(of_cell) for of_cell in groups.values() if of_cell])
-    smoothed = _smoothed(losses, np.maximum(LEAST, np.round(SMOOTHED * smooth).astype(int)))
-    curves = map(_curve, map(_kind, runs), losses, smoothed, ends)
+    cells = [of_cell for of_cell in groups.values() if of_cell]
+    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])
+    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), ends)
     return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
+
+
+def _smoothing(runs: list[MeasuredRun]) -> int:
+    """Steps that a smoothed loss is the mean of: one number for a cell, even where a run of it lacks steps."""
+    return max(LEAST, round(SMOOTHED * max(len(run.elapsed) for run in runs)))
 
 
 class _LastSteps(BaseIndexer):

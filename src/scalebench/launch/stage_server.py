@@ -45,13 +45,8 @@ EARLY = (
 LATE = (
     *("scipy.optimize", "scipy.stats", "matplotlib.figure", "matplotlib.ticker", "matplotlib.backends.backend_agg"),
     *("matplotlib.backends.backend_svg", "jinja2", "tabulate", "pandas.io.formats.style"),
-    *(
-        "pandas.core.methods.to_dict",
-        "PIL.BmpImagePlugin",
-        "PIL.GifImagePlugin",
-        "PIL.JpegImagePlugin",
-        "PIL.PpmImagePlugin",
-    ),
+    "pandas.core.methods.to_dict",
+    *("PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.JpegImagePlugin", "PIL.PpmImagePlugin"),
 )
 STAGES = (
     *("collect", "findings", "look", "analyse", "waterfall", "table", "chart", "loss_chart", "report", "comparison"),

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scalebench.report.charts.style import DOT, bar, colour, empty, fastest_cells, of_runs, rows, thousands, tip
+from scalebench.report.charts.style import DOT, bar, colour, empty, fastest_cells, of_each_cell, rows, thousands, tip
 from scalebench.report.number_format import number
 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
@@ -93,12 +93,12 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str
     """Energy of all devices per token, in the window."""
     counted = cells[cells["joules_per_token"].notna()]
     cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
-    spent = of_runs(runs, "joules_per_token")
+    spent = of_each_cell(runs, "joules_per_token")
     for i, row in enumerate(cells.to_dict("records")):
         millijoules = 1e3 * row["joules_per_token"]
         (used,) = axes.barh(i, millijoules, height=0.55, **bar(colour(row["strategy"])))
         tip(used, f"{row['cell']}: {number(millijoules, 4)} mJ/token")
-        values = [1e3 * joules for joules in spent[row["cell"]]]
+        values = [1e3 * joules for joules in spent.get(row["cell"], [])]
         axes.plot(values, [i] * len(values), **DOT)
     _finish(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")
     axes.set_title(f"Energy per token ({title})")

@@ -22,7 +22,7 @@ from scalebench.report.charts.style import (
     interval_text,
     line,
     mark_clipped,
-    of_runs,
+    of_each_cell,
     places,
     rows,
     series_styles,
@@ -48,14 +48,14 @@ def throughput(
         empty(axes, "no measured runs")
         return
     every, title = fastest_series(report["series"], cells)
-    rates = of_runs(runs, "tokens_per_s")
+    rates = of_each_cell(runs, "tokens_per_s")
     key, drawn = "tokens_per_sec_global", []
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = list(series["runs"].values())
         at = line(axes, place, look, series["name"], points, key)
         drawn.append((at, points, look["color"]))
         for point, x in zip(points, at, strict=True):
-            values = rates[point["cell"]]
+            values = rates.get(point["cell"], [])
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
     first = [next(iter(s["runs"].values())) for s in every]
@@ -98,9 +98,9 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
         empty(axes, "no measured runs")
         return
     most = max(HEADROOM * cells["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
-    rates = of_runs(runs, "tokens_per_s")
+    rates = of_each_cell(runs, "tokens_per_s")
     for i, row in enumerate(cells.to_dict("records")):
-        _ranked(axes, i, row, rates[row["cell"]], most)
+        _ranked(axes, i, row, rates.get(row["cell"], []), most)
     letters = {entry["cell"]: entry["letters"] for group in report["ranking"] for entry in group["cells"]}
     labels = [f"{cell}  {letters[cell]}" if letters.get(cell) else cell for cell in cells["cell"]]
     rows(axes, cells, labels, report)

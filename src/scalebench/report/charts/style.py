@@ -91,7 +91,7 @@ def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict],
     return drawn, count(cells) + more
 
 
-def of_runs(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
+def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
     """What a column of runs.csv says of the measured runs of each cell that has any."""
     return runs[runs["status"] == "ok"].groupby("cell")[column].agg(list).to_dict()
 

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,11 +196,11 @@ def report(args: argparse.Namespace) -> None:
         return run_rows(read_inputs(folder)[0], _findings(folder).findings, folder), hashes_of(folder)
 
     # Before the records are read: memory that two processes touch is copied for one of them.
-    with beside(meanwhile, len(planned)) as made:
+    with beside(meanwhile, len(planned)) as result:
+        made = cache(result)
         inputs = _page_inputs(args, loaded, _read(loaded, planned))
-        rows, hashes = made()
-        write_page(inputs, page, rows)
-        write_manifest(folder, __version__, hashes | {page.name: sha256_of(page)})
+        write_page(inputs, page, lambda: made()[0])
+        write_manifest(folder, __version__, made()[1] | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 
 

@@ -1,7 +1,8 @@
 """report.html: one page that needs nothing but itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,14 @@ class FindingGroup:
     occurrences: list[Occurrence]
 
 
-def write_page(inputs: PageInputs, out: Path, rows: Markup | None = None) -> None:
-    """Write the report to `out`; links in it are relative to its folder. `rows`: of `run_rows`, if made already."""
-    if rows is None:
-        rows = run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
+def write_page(inputs: PageInputs, out: Path, rows: Callable[[], Markup] | None = None) -> None:
+    """Write the report to `out`; links in it are relative to its folder.
+
+    `rows`: gives what `run_rows` does, where another process makes it meanwhile.
+    """
+    own_rows = partial(run_rows, inputs.runs_table, inputs.findings.findings, out.parent)
     template = environment(number=number).get_template("report.html.j2")
-    page = template.render(_context(inputs), run_rows=rows)
+    page = template.render(_context(inputs), run_rows=rows or own_rows)
     write_atomic(out, inputs.without_hosts(page))
 
 

@@ -2,12 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 MANY_RUNS = 1000  # from as many on a second process is worth its start
 
@@ -15,6 +16,12 @@ MANY_RUNS = 1000  # from as many on a second process is worth its start
 def available_cores() -> int:
     """Logical CPUs that this process may use: its affinity where the system has one, else those of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def halves(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
+    """For this process, and for the one beside it."""
+    half = len(items) // 2
+    return items[:half], items[half:]
 
 
 @contextmanager

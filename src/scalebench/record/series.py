@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from scalebench.cores import beside
+from scalebench.cores import beside, halves
 from scalebench.errors import UserError
 from scalebench.record.run import CURVES, MeasuredRun
 from scalebench.record.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
@@ -41,7 +41,7 @@ def read_series(runs: Iterable[MeasuredRun]) -> None:
 
 def read_curves(runs: Sequence[MeasuredRun]) -> None:
     """Give each run what tables ask of its raw series; many are shared with a second process. Errors as above."""
-    first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+    first, second = halves(runs)
     with beside(lambda: _curves(second), len(runs)) as other:
         _curves(first)
         for run, series in zip(second, other(), strict=True):

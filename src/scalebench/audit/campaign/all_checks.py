@@ -31,7 +31,7 @@ from scalebench.audit.campaign.scaling import Series, of_series
 from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import AT_A_TIME, Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
-from scalebench.cores import beside
+from scalebench.cores import beside, halves
 from scalebench.errors import UserError
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
@@ -76,12 +76,12 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
     """The runs whose series can be read, and what is found in single runs: many are shared with a second process."""
-    first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
-    with beside(lambda: _look_at(second), len(runs)) as other:
+    first, second = halves(runs)
+    with beside(lambda: _look_at_for_another(second), len(runs)) as other:
         own = _look_at(first)
-        rest = other()
-    for run, compared in zip(second, rest.compared, strict=True):
-        run.take_series(compared)
+        rest, compared = other()
+    for run, series in zip(second, compared, strict=True):
+        run.take_series(series)
     alone = own.joined_by(rest)
     sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
     odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
@@ -90,22 +90,25 @@ def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]
 
 @dataclass(frozen=True)
 class _Alone:
-    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check.
-
-    `compared`: of each run that can be read, what is compared with others.
-    """
+    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check."""
 
     problems: list[str]
     findings: list[list[Finding]]
-    compared: list[dict[str, Any]]
 
     def joined_by(self, others: "_Alone") -> "_Alone":
         """With what other runs show, check by check."""
         findings = [own + more for own, more in zip(self.findings, others.findings, strict=True)]
-        return _Alone(self.problems + others.problems, findings, self.compared + others.compared)
+        return _Alone(self.problems + others.problems, findings)
 
 
-def _look_at(runs: list[MeasuredRun]) -> _Alone:
+def _look_at_for_another(runs: Sequence[MeasuredRun]) -> tuple[_Alone, list[dict[str, Any]]]:
+    """As `_look_at`, with what another process compares with its own runs; nothing of runs that cannot be read."""
+    alone = _look_at(runs)
+    sound = zip(runs, alone.problems, strict=True)
+    return alone, [{} if problem else run.series(COMPARED) for run, problem in sound]
+
+
+def _look_at(runs: Sequence[MeasuredRun]) -> _Alone:
     """What the runs show one by one: an odd record silences no other.
 
     Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
@@ -119,8 +122,7 @@ def _look_at(runs: list[MeasuredRun]) -> _Alone:
         for check, findings in checks:
             for run in sound[first : first + AT_A_TIME]:
                 findings += _alone(check, run)
-    compared = [{} if problem else run.series(COMPARED) for run, problem in zip(runs, problems, strict=True)]
-    return _Alone(problems, [findings for _, findings in checks], compared)
+    return _Alone(problems, [findings for _, findings in checks])
 
 
 def _problem(run: MeasuredRun) -> str:
@@ -145,8 +147,7 @@ def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
 
 def _of_many(runs: list[MeasuredRun]) -> list[Finding]:
     """What is found in runs together; the checks on many are shared with a second process."""
-    checks = list(of_runs)
-    first, second = checks[: len(checks) // 2], checks[len(checks) // 2 :]
+    first, second = halves(list(of_runs))
     with beside(lambda: [finding for check in second for finding in _together(check, runs)], len(runs)) as other:
         own = [finding for check in first for finding in _together(check, runs)]
         return own + other()

@@ -61,7 +61,7 @@ def _slowed(run: MeasuredRun) -> float:
 
     A machine that takes the cores away in the window does so between its end and the validation as well.
     """
-    times = run.window["step_time_s"]
+    times = run.step_times
     return float(min(MOST_SLOWED, times.mean() / max(times.min(), 1e-9)))
 
 

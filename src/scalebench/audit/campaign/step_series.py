@@ -62,7 +62,7 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
 )
 def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
     """All steps of a run do the same work; none can do it in a tenth of the time."""
-    times, middle = run.window["step_time_s"], run.median_step_s
+    times, middle = run.step_times, run.median_step_s
     shortest = float(times.min())
     if shortest <= SHORT * min(middle, computing_s(run) or middle):
         step = int(run.window["step"][times.argmin()])
@@ -83,7 +83,7 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
 )
 def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
     """There is no step from which on all others are of another length."""
-    times = run.window["step_time_s"]
+    times = run.step_times
     place = shift_of(times)
     if place is not None:
         before, after = median(times[:place]), median(times[place:])

@@ -67,7 +67,7 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
 def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     """Step statistics and rate of the summary, computed again from the raw series."""
     window = run.metrics.window
-    times = run.window["step_time_s"]
+    times = run.step_times
     losses = run.window["loss"]
     recomputed = {
         "step_time_mean_s": times.mean(),
@@ -111,7 +111,7 @@ def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
 def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
     """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
     wall = run.metrics.window.wall_time_s
-    total = float(run.window["step_time_s"].sum())
+    total = float(run.step_times.sum())
     if total > (1 + TURNS) * wall:
         yield Flag(f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s")
 

@@ -25,7 +25,7 @@ PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make 
 )
 def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
     """No step is far longer than the others."""
-    times, middle = run.window["step_time_s"], run.median_step_s
+    times, middle = run.step_times, run.median_step_s
     lost = float(times.max()) - middle
     wall = run.metrics.window.wall_time_s
     if times.max() > STALL * middle and lost > STALL_SHARE * wall:
@@ -48,7 +48,7 @@ def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
 )
 def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     """Slow steps, where there are some, stand in no regular pattern."""
-    times = run.window["step_time_s"]
+    times = run.step_times
     period = period_of(times)
     if period is None:
         return

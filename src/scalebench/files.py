@@ -31,6 +31,7 @@ PATH_FAULTS = {
     errno.ENXIO: "is a device or a socket, not a regular file",
 }
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
+AT_ONCE = 1 << 20  # bytes of a file that is read as a whole for its checksum
 
 
 @contextmanager
@@ -134,7 +135,9 @@ def os_fault(error: OSError) -> str:
 
 def sha256_of(path: Path) -> str:
     """The checksum of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
+    with open(path, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size <= AT_ONCE:  # in half of the time
+            return hashlib.sha256(file.read()).hexdigest()
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

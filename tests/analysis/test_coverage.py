@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scalebench.analysis.simultaneous import compare_all, letters, studentized_range
+from scalebench.analysis.simultaneous import compare_all, letters
 from scalebench.campaign.repeats import RepeatUntil
 
 ERROR = 3  # standard errors of a simulated share that a nominal level may be missed by
@@ -128,8 +128,3 @@ def test_two_runs_of_each_cell_have_no_comparison():
     """In a machine with two clock states both runs of a cell are often in one of them."""
     assert compare_all({"a": {1: 1.0, 2: 1.001}, "b": {1: 2.0, 2: 2.001}}) is None
     assert compare_all({"a": {1: 1.0, 2: 1.001, 3: 1.0}, "b": {1: 2.0, 2: 2.001, 3: 2.0}}).differ[0, 1]
-
-
-def test_the_quantile_of_two_means_is_students():
-    assert studentized_range(0.95, 2, 10) == pytest.approx(3.151, abs=5e-4)
-    assert studentized_range(0.95, 6, 10) == pytest.approx(4.912, abs=5e-3), "printed in every table"

@@ -11,7 +11,6 @@ that the cells are not equally noisy. Why not each pair for itself, with Holm's 
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +21,7 @@ import numpy as np
 from scipy.special import chdtrc, chdtri, stdtrit
 
 from scalebench.analysis.confidence import CONFIDENCE
+from scalebench.analysis.studentized_range import studentized_range
 from scalebench.campaign.repeats import GROWTH, rounds
 
 POWER = 0.8
@@ -34,7 +34,6 @@ ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - 1 / GROWTH)
 FEWEST = 3
 DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent
 Method = Literal["tukey-blocks", "tukey-kramer"]
-ANCHORS = (6, 12, 24, 60, 100_000)  # degrees of freedom for which quantiles are computed exactly
 UNEQUAL_NOISE = 0.05  # level of the test that cells are equally noisy
 
 
@@ -141,29 +140,6 @@ def _unequal(sums: np.ndarray, freedom: np.ndarray) -> bool:
     return float(chdtrc(len(sums) - 1, statistic / correction)) < UNEQUAL_NOISE
 
 
-@lru_cache(maxsize=512)
-def studentized_range(confidence: float, k: int, freedom: int) -> float:
-    """Quantile of the studentized range of k means."""
-    if k == 2:
-        return math.sqrt(2) * float(stdtrit(freedom, (1 + confidence) / 2))
-    from scipy.stats import studentized_range as distribution  # takes a second to import
-
-    return float(distribution.ppf(confidence, k, freedom))
-
-
-def _near_quantile(confidence: float, k: int, freedom: int) -> float:
-    """The quantile to about half a percent, without the 0.2 s that each exact one takes: for powers.
-
-    Between two anchors it is nearly linear in the reciprocal of the degrees of freedom.
-    """
-    if k == 2 or freedom < ANCHORS[0]:
-        return studentized_range(confidence, k, freedom)
-    place = min(bisect_right(ANCHORS, freedom), len(ANCHORS) - 1)
-    fewer, more = ANCHORS[place - 1], ANCHORS[place]
-    quantiles = [studentized_range(confidence, k, f) for f in (more, fewer)]
-    return float(np.interp(1 / freedom, [1 / more, 1 / fewer], quantiles))
-
-
 def letters(family: Family) -> dict[str, str]:
     """Compact letter display: cells that share a letter cannot be told apart (Piepho 2004, insert and absorb)."""
     groups: list[set[int]] = [set(range(len(family.cells)))]
@@ -233,7 +209,7 @@ def detectable(n: int, k: int, confidence: float = CONFIDENCE, freedom: float | 
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
     z = random.standard_normal(DRAWS)
     residual = (k - 1) * (n - 1)
-    pooled = _near_quantile(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + others) / residual)
+    pooled = studentized_range(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + others) / residual)
     paired = float(stdtrit(n - 1, (1 + confidence) / 2)) * np.sqrt(own / (n - 1))
     effects = np.maximum(pooled, paired) - z
     if freedom is not None:

@@ -13,7 +13,7 @@ from scalebench.cli.values import count, file_to_read, file_to_write, folder, pa
 from scalebench.cores import MANY_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from markupsafe import Markup
 
@@ -57,13 +57,21 @@ def findings(args: argparse.Namespace) -> None:
 
 def analyse(args: argparse.Namespace) -> None:
     from scalebench.analysis.scaling import scaling_report
-    from scalebench.cores import beside
+    from scalebench.cores import beside, halves
     from scalebench.files import write_json
+    from scalebench.record.run import measured
+    from scalebench.record.series import read_curves
 
-    loaded, runs = _runs(args)
+    loaded, planned = _planned(args)
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
+    first, second = halves(planned)
+    runs: list[Run] = []
+
+    def curves_of_second() -> list[dict[str, Any]]:
+        """Where another process reads them, it has no run yet, so that it begins when this one does."""
+        return read_curves(measured(runs[len(first) :] or _read(loaded, second)))
 
     def write_report() -> None:
         report = scaling_report(
@@ -74,9 +82,14 @@ def analyse(args: argparse.Namespace) -> None:
         )
         write_json(folder / "scaling_report.json", report)
 
-    with beside(write_report, len(runs)) as scaling:
-        _write_tables(folder, runs, all_findings, campaign.target_loss)
-        scaling()
+    with beside(curves_of_second, len(planned)) as curves:
+        runs += _read(loaded, planned)
+        with beside(write_report, len(runs)) as scaling:
+            read_curves(measured(runs[: len(first)]))
+            for run, series in zip(measured(runs[len(first) :]), curves(), strict=True):
+                run.take_series(series)
+            _write_tables(folder, runs, all_findings, campaign.target_loss)
+            scaling()
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
@@ -84,10 +97,7 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
     from scalebench.analysis.loss_curves import curves_of, losses_table, times_to_loss
     from scalebench.analysis.run_tables import cells_table, measured_by_cell
     from scalebench.files import write_atomic
-    from scalebench.record.run import measured
-    from scalebench.record.series import read_curves
 
-    read_curves(measured(runs))
     curves = curves_of(measured_by_cell(runs))
     cells = cells_table(runs, all_findings, times_to_loss(curves, target_loss))
     write_atomic(folder / "cells.csv", cells.to_csv(index=False))
@@ -303,14 +313,14 @@ def _planned(
     return loaded, loaded.planned(args.results, repeats)
 
 
-def _each(loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "Iterator[Run]":
+def _each(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]") -> "Iterator[Run]":
     """The runs one by one: whoever keeps ten thousand needs 280 MB."""
     from scalebench.record.unreadable import planned_run
 
     return (planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned)
 
 
-def _read(loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "list[Run]":
+def _read(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]") -> "list[Run]":
     many = len(planned) >= MANY_RUNS
     if many:  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()

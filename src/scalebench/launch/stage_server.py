@@ -40,10 +40,11 @@ VARIABLE = "SCALEBENCH_STAGE_SERVER"
 EARLY = (
     *("numpy", "pandas", "scipy.special", "ruamel.yaml", "yaml", "psutil", "statistics"),
     *("pydantic.type_adapter", "pydantic.root_model", "pydantic.json_schema", "pydantic.plugin._schema_validator"),
-    *("pyarrow.pandas_compat", "pyarrow.csv", "pandas.io.formats.csvs"),
+    *("pyarrow.pandas_compat", "pyarrow.csv", "pyarrow.vendored.version", "pandas.io.formats.csvs"),
+    *("multiprocessing.connection", "multiprocessing.popen_fork", "ruamel.yaml.mergevalue", "encodings.utf_8_sig"),
 )
 LATE = (
-    *("scipy.optimize", "scipy.stats", "matplotlib.figure", "matplotlib.ticker", "matplotlib.backends.backend_agg"),
+    *("matplotlib.figure", "matplotlib.ticker", "matplotlib.backends.backend_agg"),
     *("matplotlib.backends.backend_svg", "jinja2", "tabulate", "pandas.io.formats.style"),
     "pandas.core.methods.to_dict",
     *("PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.JpegImagePlugin", "PIL.PpmImagePlugin"),

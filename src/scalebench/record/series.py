@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from scalebench.cores import beside, halves
 from scalebench.errors import UserError
 from scalebench.record.run import CURVES, MeasuredRun
 from scalebench.record.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
@@ -39,17 +39,8 @@ def read_series(runs: Iterable[MeasuredRun]) -> None:
     _parse(contents)
 
 
-def read_curves(runs: Sequence[MeasuredRun]) -> None:
-    """Give each run what tables ask of its raw series; many are shared with a second process. Errors as above."""
-    first, second = halves(runs)
-    with beside(lambda: _curves(second), len(runs)) as other:
-        _curves(first)
-        for run, series in zip(second, other(), strict=True):
-            run.take_series(series)
-
-
-def _curves(runs: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
-    """Of each run; of one that cannot be read, nothing."""
+def read_curves(runs: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
+    """Give each run what tables ask of its raw series, and return it; nothing of a run that cannot be read."""
     read_series(runs)
     curves: list[dict[str, Any]] = []
     for run in runs:
@@ -62,13 +53,17 @@ def _curves(runs: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
 
 def _parse(contents: dict[MeasuredRun, bytes]) -> None:
     with contextlib.suppress(ValueError):
-        steps = parsed(list(contents.values()))
-        for run, *series in zip(contents, steps, windows_of(steps), losses_of(steps), strict=True):
+        rows, ends = parsed(list(contents.values()))
+        steps = np.split(rows, ends[:-1])
+        for run, *series in zip(contents, steps, windows_of(rows, ends), losses_of(rows, ends), strict=True):
             run.take_series(dict(zip(("steps", "window", "losses"), series, strict=True)))
 
 
-def parsed(contents: Sequence[bytes]) -> list[np.ndarray]:
-    """The rows of files of exactly the form that `write_steps` gives them; ValueError where one has another."""
+def parsed(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
+    """The rows of files of exactly the form that `write_steps` gives them, and where those of each file end.
+
+    Raises ValueError where a file has another form.
+    """
     bodies = [content.removeprefix(HEADER) for content in contents]
     body = b"".join(bodies)
     whole = all(len(b) + len(HEADER) == len(c) and b[-1:] == b"\n" for b, c in zip(bodies, contents, strict=True))
@@ -82,7 +77,7 @@ def parsed(contents: Sequence[bytes]) -> list[np.ndarray]:
         ),
     )
     table = table.unify_dictionaries().combine_chunks()
-    ends = np.cumsum([b.count(b"\n") for b in bodies])
+    ends = list(accumulate(b.count(b"\n") for b in bodies))
     phase = table["phase"].chunk(0)
     if len(table) != ends[-1] or not set(phase.dictionary.to_pylist()) <= set(PHASES):
         raise ValueError("not as written")
@@ -90,4 +85,4 @@ def parsed(contents: Sequence[bytes]) -> list[np.ndarray]:
     rows["phase"] = np.array(phase.dictionary.to_pylist())[phase.indices.to_numpy()]
     for name in COLUMNS[1:]:
         rows[name] = table[name].to_numpy()
-    return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return rows, ends

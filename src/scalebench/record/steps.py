@@ -42,12 +42,13 @@ def read_steps(text: str) -> np.ndarray:
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
     """Columns with one value a step of the window: times are maxima over ranks, the loss the mean by samples."""
-    return windows_of([rows])[0]
+    return windows_of(rows, [len(rows)])[0]
 
 
-def windows_of(runs: Sequence[np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """As `window_steps`, of the rows of each run."""
-    by_step = _ByStep([rows[_timed(rows)] for rows in runs])
+def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarray]]:
+    """As `window_steps`, of each of several runs. `rows`: of one run after the other; `ends`: the end of each."""
+    timed = _timed(rows)
+    by_step = _ByStep(rows[timed], _run_of(ends)[timed], len(ends))
     samples = by_step.sum("samples")
     return by_step.split(
         {
@@ -63,12 +64,12 @@ def windows_of(runs: Sequence[np.ndarray]) -> list[dict[str, np.ndarray]]:
 
 def loss_series(rows: np.ndarray) -> np.ndarray:
     """Loss of every step over all ranks, warm-up included."""
-    return losses_of([rows])[0]
+    return losses_of(rows, [len(rows)])[0]
 
 
-def losses_of(runs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """As `loss_series`, of the rows of each run."""
-    by_step = _ByStep(runs)
+def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
+    """As `loss_series`, of each of several runs, whose rows are given as to `windows_of`."""
+    by_step = _ByStep(rows, _run_of(ends), len(ends))
     losses = by_step.sum("loss", "samples") / by_step.sum("samples")
     return [run["loss"] for run in by_step.split({"loss": losses})]
 
@@ -112,16 +113,21 @@ def _timed(rows: np.ndarray) -> np.ndarray:
     return rows["phase"] == "window"
 
 
+def _run_of(ends: Sequence[int]) -> np.ndarray:
+    """The number of the run of each row."""
+    return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+
+
 class _ByStep:
     """The rows of some runs, and what they give over the ranks of each step.
 
     `steps`: of each run in ascending order, one run after the other.
     """
 
-    def __init__(self, runs: Sequence[np.ndarray]) -> None:
-        self.rows = np.concatenate(runs)
-        run = np.repeat(np.arange(len(runs)), [len(rows) for rows in runs])
-        step = self.rows["step"]
+    def __init__(self, rows: np.ndarray, run: np.ndarray, n_runs: int) -> None:
+        """`run`: the number of the run of each row, in ascending order."""
+        self.rows = rows
+        step = rows["step"]
         # Runs that are written as they should be have their steps in order; in others rows of a step are far apart.
         new = np.ones(len(step), bool)
         new[1:] = (step[1:] != step[:-1]) | (run[1:] != run[:-1])
@@ -131,7 +137,7 @@ class _ByStep:
         else:
             keys, self.place = np.unique(np.stack([run, step]), axis=1, return_inverse=True)
         of_step, self.steps = keys
-        self.ends = np.searchsorted(of_step, np.arange(len(runs)), side="right")
+        self.ends = np.searchsorted(of_step, np.arange(n_runs), side="right")
 
     def sum(self, name: str, weight: str | None = None) -> np.ndarray:
         values = self.rows[name] * (self.rows[weight] if weight else 1.0)

@@ -33,7 +33,7 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
         raise damaged(folder / "scaling_report.json", first_fault(error)) from None
     if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged(folder / "cells.csv", "it ends too early")
-    if not reported <= set(zip(runs["cell"], runs["repeat"], strict=True)):
+    if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
         raise damaged(folder / "runs.csv", "it ends too early")
     return runs, cells, report
 

@@ -17,6 +17,7 @@ from scalebench.report.chart_catalog import CATALOG
 from scalebench.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
 from scalebench.report.charts.losses import AGAINST
 from scalebench.report.page import write_page
+from scalebench.report.page_facts import facts_of
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.read_results import read_inputs, read_losses
 from scalebench.report.tables.cells import write_tables
@@ -60,7 +61,7 @@ class Results:
         left_out = {"batch_size", "seq_len", "forecast", *CHARTS} - ({*names} - {"batch_size", "seq_len"})
         drawn = [name for name in CATALOG if name not in left_out]
         return PageInputs(
-            runs=self.runs,
+            facts=lambda: facts_of(self.runs),
             runs_table=runs_table,
             cells=cells,
             report=self.report,

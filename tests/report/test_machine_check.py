@@ -8,7 +8,7 @@ from synthetic import rewrite
 
 from scalebench.preflight.doctor import Entry, Report
 from scalebench.report.page import write_page
-from scalebench.report.page_facts import machine_check
+from scalebench.report.page_facts import facts_of, machine_check
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.read_results import read_inputs
 
@@ -53,10 +53,12 @@ def test_one_run_of_another_host_takes_it_away(results):
 def page(results):
     """The page without charts, with a report of the doctor."""
     runs_table, cells, scaling = read_inputs(results.folder)
-    inputs = PageInputs(results.runs, runs_table, cells, scaling, results.findings, results.folder, [])
+    inputs = PageInputs(
+        lambda: facts_of(results.runs), runs_table, cells, scaling, results.findings, results.folder, []
+    )
 
     def make(doctor: Report | None) -> str:
-        write_page(replace(inputs, doctor=doctor), results.folder / "report.html")
+        write_page(replace(inputs, facts=lambda: facts_of(results.runs, doctor)), results.folder / "report.html")
         return (results.folder / "report.html").read_text()
 
     return make

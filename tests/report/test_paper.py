@@ -31,7 +31,7 @@ def test_a_campaign_without_numbers_has_a_paper_too(nothing):
 
 def test_an_anonymous_report_names_no_host(results):
     inputs = results.inputs()
-    (host,) = {run.metrics.host["hostname"] for run in inputs.runs}
+    (host,) = {run.metrics.host["hostname"] for run in results.runs}
     texts = {}
     for anonymous in (False, True):
         write_page(replace(inputs, anonymous=anonymous), results.folder / "report.html")

@@ -13,15 +13,14 @@ from scalebench.cli.values import count, file_to_read, file_to_write, folder, pa
 from scalebench.cores import MANY_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from markupsafe import Markup
+    from collections.abc import Callable, Iterator, Sequence
 
     from scalebench.analysis.compare_runs import Compared
     from scalebench.audit.finding import Findings
     from scalebench.campaign.cells import Cell
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.run import Run
+    from scalebench.report.page_facts import RunFacts
     from scalebench.report.page_inputs import PageInputs
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
@@ -193,36 +192,38 @@ def loss_chart(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     from scalebench.cores import beside
     from scalebench.files import sha256_of
-    from scalebench.report.page import run_rows, write_page
-    from scalebench.report.read_results import read_inputs
+    from scalebench.report.page import write_page
     from scalebench.report.sentences.answer import conclude
     from scalebench.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
-
-    def meanwhile() -> "tuple[Markup, dict[str, str]]":
-        return run_rows(read_inputs(folder)[0], _findings(folder).findings, folder), hashes_of(folder)
-
-    # Before the records are read: memory that two processes touch is copied for one of them.
-    with beside(meanwhile, len(planned)) as result:
-        made = cache(result)
-        inputs = _page_inputs(args, loaded, _read(loaded, planned))
-        write_page(inputs, page, lambda: made()[0])
-        write_manifest(folder, __version__, made()[1] | {page.name: sha256_of(page)})
+    n = len(planned)
+    with beside(lambda: _facts(args, loaded, planned), n) as facts, beside(lambda: hashes_of(folder), n) as hashes:
+        inputs = _page_inputs(args, loaded, facts)
+        write_page(inputs, page)
+        write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 
 
 def pdf(args: argparse.Namespace) -> None:
     from scalebench.report.paper import write_paper
 
-    loaded, runs = _runs(args)
-    write_paper(_page_inputs(args, loaded, runs), args.results / loaded.name / "report.pdf")
+    loaded, planned = _planned(args)
+    inputs = _page_inputs(args, loaded, lambda: _facts(args, loaded, planned))
+    write_paper(inputs, args.results / loaded.name / "report.pdf")
 
 
-def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", runs: "list[Run]") -> "PageInputs":
+def _facts(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "RunFacts":
     from scalebench.preflight.doctor import DOCTOR, read_report
+    from scalebench.report.page_facts import facts_of
+
+    return facts_of(_read(loaded, planned), read_report(args.results / DOCTOR))
+
+
+def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", facts: "Callable[[], RunFacts]") -> "PageInputs":
+    """`facts`: asked for once."""
     from scalebench.report.chart_catalog import charts_of
     from scalebench.report.page_inputs import PageInputs
     from scalebench.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
@@ -232,7 +233,7 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", runs: "list
     runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
     return PageInputs(
-        runs=runs,
+        facts=cache(facts),
         runs_table=runs_table,
         cells=cells,
         report=scaling,
@@ -245,7 +246,6 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", runs: "list
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
         waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
         forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
-        doctor=read_report(args.results / DOCTOR),
         anonymous=args.anonymous,
     )
 

@@ -1,8 +1,6 @@
 """report.html: one page that needs nothing but itself."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +10,13 @@ from markupsafe import Markup
 from scalebench.audit.finding import Correction, Finding
 from scalebench.errors import plural
 from scalebench.files import write_atomic
-from scalebench.record.metrics import Failure
-from scalebench.record.run import Run
 from scalebench.report.chart_catalog import CATALOG, COMPARISON
 from scalebench.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scalebench.report.charts.traces import COMPARING
 from scalebench.report.html import environment, linked, with_findings
 from scalebench.report.inline_svg import inline_svg
 from scalebench.report.number_format import number, records
-from scalebench.report.page_facts import environment_facts, machine, machine_check, protocol, when
+from scalebench.report.page_facts import names_of_runs
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import Figure, Table, cells_view, series_figure, series_view
 from scalebench.report.page_terms import columns, terms
@@ -76,14 +72,10 @@ class FindingGroup:
     occurrences: list[Occurrence]
 
 
-def write_page(inputs: PageInputs, out: Path, rows: Callable[[], Markup] | None = None) -> None:
-    """Write the report to `out`; links in it are relative to its folder.
-
-    `rows`: gives what `run_rows` does, where another process makes it meanwhile.
-    """
-    own_rows = partial(run_rows, inputs.runs_table, inputs.findings.findings, out.parent)
-    template = environment(number=number).get_template("report.html.j2")
-    page = template.render(_context(inputs), run_rows=rows or own_rows)
+def write_page(inputs: PageInputs, out: Path) -> None:
+    """Write the report to `out`; links in it are relative to its folder."""
+    rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
+    page = environment(number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
     write_atomic(out, inputs.without_hosts(page))
 
 
@@ -95,17 +87,16 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     groups, severity_of = _grouped(findings), _severities(findings)
     slugs = set(inputs.cells["cell"])
     tables = _tables(inputs)
-    lost = lost_files(inputs.runs)
     footnotes = [finding for finding in findings if finding.severity != "note"]
-    check = machine_check(inputs.doctor, inputs.runs)
-    trust = trust_in(inputs.findings, report, len(lost), comparisons)
     drawings = _charts(inputs)
+    facts = inputs.facts()  # last: another process may be at them
+    trust = trust_in(inputs.findings, report, len(facts.lost), comparisons)
     return {
         "report": report,
         "verdict": conclusion.verdict,
         "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
-        "when": when(inputs.runs),
-        "machine": machine(inputs.runs),
+        "when": facts.when,
+        "machine": facts.machine,
         "campaign_file": inputs.campaign_file,
         "tables": tables,
         "trust": trust,
@@ -133,17 +124,17 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "groups": groups,
         "severities": {s: sum(group.severity == s for group in groups) for s in SEVERITIES},
         "severity_of": severity_of,
-        "failed": _failed(inputs.runs),
+        "failed": facts.failed,
         "terms": terms(inputs),
         "columns": columns(tables.values()),
-        "lost": lost,
-        "environment": [*environment_facts(inputs.runs), *(check.facts if check else [])],
-        "machine_check": check,
-        "protocol": protocol(inputs.runs),
+        "lost": facts.lost,
+        "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
+        "machine_check": facts.machine_check,
+        "protocol": facts.protocol,
     }
 
 
-def run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
+def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
     """The rows of the table of runs. `runs`: runs.csv; `folder`: of the page, to which their links are relative."""
     context = {
         "runs": records(runs),
@@ -162,11 +153,6 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     if not bullet.basis:
         return label + text
     return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
-
-
-def lost_files(runs: Sequence[Run]) -> list[str]:
-    """Raw files that a run was recorded with and that are gone: its figures cannot be recomputed."""
-    return [f"{run.name}/{name}" for run in runs for name in run.metrics.files if not (run.folder / name).is_file()]
 
 
 def _tables(inputs: PageInputs) -> dict[str, Table]:
@@ -265,30 +251,11 @@ def _occurrences(group: list[Finding]) -> list[Occurrence]:
     for finding in group:
         same.setdefault((finding.evidence, str(finding.corrected)), []).append(finding)
     return [
-        Occurrence(_names([run for f in alike for run in f.runs or f.cells]), alike[0].evidence, alike[0].corrected)
+        Occurrence(
+            names_of_runs([run for f in alike for run in f.runs or f.cells]), alike[0].evidence, alike[0].corrected
+        )
         for alike in same.values()
     ]
-
-
-def _names(runs: list[str]) -> str:
-    """Repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
-    repeats: dict[str, list[str]] = {}
-    for run in dict.fromkeys(runs):
-        cell, separator, repeat = run.rpartition("/")
-        repeats.setdefault(f"{cell}/" if repeat.startswith("rep") and separator else "", []).append(
-            repeat if repeat.startswith("rep") and separator else run
-        )
-    return "; ".join(f"{cell}{', '.join(names)}" for cell, names in repeats.items())
-
-
-def _failed(runs: Sequence[Run]) -> list[tuple[str, Failure]]:
-    """Runs without numbers; those that failed in the same way stand together."""
-    same: dict[str, tuple[Failure, list[str]]] = {}
-    for run in runs:
-        failure = run.metrics.failure
-        if failure:
-            same.setdefault(failure.model_dump_json(), (failure, []))[1].append(run.name)
-    return [(_names(names), failure) for failure, names in same.values()]
 
 
 def _severities(findings: list[Finding]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What was run, where and when: the facts at the end of the page."""
+"""What the records of runs tell the page: what was run, where and when, and what is missing."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,11 +8,39 @@ from typing import Any
 from scalebench.errors import plural
 from scalebench.preflight.doctor import Entry, Report
 from scalebench.record.host_names import hosts_of
-from scalebench.record.metrics import Measured, Recorded
+from scalebench.record.metrics import Failure, Measured, Recorded
 from scalebench.record.run import Run
 from scalebench.report.number_format import duration
 
 Facts = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the page says of the records of all runs."""
+
+    when: str
+    machine: str
+    protocol: Facts
+    environment: Facts
+    failed: list[tuple[str, Failure]]  # runs without numbers
+    lost: list[str]  # raw files that are gone
+    hosts: set[str]
+    machine_check: "MachineCheck | None"
+
+
+def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
+    """`doctor`: doctor.json, of whatever machine and time it is."""
+    return RunFacts(
+        when=when(runs),
+        machine=machine(runs),
+        protocol=protocol(runs),
+        environment=environment_facts(runs),
+        failed=_failed(runs),
+        lost=_lost_files(runs),
+        hosts={name for run in runs for name in hosts_of(run.metrics.host, run.metrics.ranks)},
+        machine_check=machine_check(doctor, runs),
+    )
 
 
 def when(runs: list[Run]) -> str:
@@ -108,6 +136,32 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
         failed=report.failed,
         others=[entry for entry in report.checks if entry.status != "FAIL"],
     )
+
+
+def _failed(runs: list[Run]) -> list[tuple[str, Failure]]:
+    """Runs without numbers; those that failed in the same way stand together."""
+    same: dict[str, tuple[Failure, list[str]]] = {}
+    for run in runs:
+        failure = run.metrics.failure
+        if failure:
+            same.setdefault(failure.model_dump_json(), (failure, []))[1].append(run.name)
+    return [(names_of_runs(names), failure) for failure, names in same.values()]
+
+
+def names_of_runs(runs: list[str]) -> str:
+    """Repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
+    repeats: dict[str, list[str]] = {}
+    for run in dict.fromkeys(runs):
+        cell, separator, repeat = run.rpartition("/")
+        repeats.setdefault(f"{cell}/" if repeat.startswith("rep") and separator else "", []).append(
+            repeat if repeat.startswith("rep") and separator else run
+        )
+    return "; ".join(f"{cell}{', '.join(names)}" for cell, names in repeats.items())
+
+
+def _lost_files(runs: list[Run]) -> list[str]:
+    """Raw files that a run was recorded with and that are gone: its figures cannot be recomputed."""
+    return [f"{run.name}/{name}" for run in runs for name in run.metrics.files if not (run.folder / name).is_file()]
 
 
 def _join(values: list[Any]) -> str:

@@ -1,6 +1,6 @@
 """What a report is made from: read once, for the page and for the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from scalebench.audit.finding import Findings
-from scalebench.preflight.doctor import Report
-from scalebench.record.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
-from scalebench.record.run import Run
+from scalebench.record.host_names import Pseudonyms, hosts_left_out, hosts_of_node_pairs
+from scalebench.report.page_facts import RunFacts
 from scalebench.trace.profile_schema import Profile
 
 
@@ -18,7 +17,7 @@ from scalebench.trace.profile_schema import Profile
 class PageInputs:
     """Everything that the report of a campaign is made from."""
 
-    runs: list[Run]
+    facts: Callable[[], RunFacts]
     runs_table: pd.DataFrame  # runs.csv
     cells: pd.DataFrame  # cells.csv
     report: dict[str, Any]  # scaling_report.json
@@ -31,16 +30,13 @@ class PageInputs:
     profiles: Sequence[Profile] = ()
     waterfall: Sequence[dict[str, Any]] = ()  # of waterfall.json
     forecast: dict[str, Any] | None = None  # forecast.json
-    doctor: Report | None = None  # doctor.json, of whatever machine and time it is
     anonymous: bool = False  # whether hosts are named by pseudonyms
 
     def without_hosts(self, text: str) -> str:
         """The text as it is published: without names of hosts where the report is anonymous."""
         if not self.anonymous:
             return text
-        records = (run.metrics for run in self.runs)
-        hosts = {name for m in records for name in hosts_of(m.host, m.ranks)}
-        hosts |= set(hosts_left_out(finding.model_dump() for finding in self.findings.findings))
+        hosts = self.facts().hosts | set(hosts_left_out(finding.model_dump() for finding in self.findings.findings))
         if self.forecast:
             hosts |= set(hosts_of_node_pairs(self.forecast))
         return Pseudonyms(hosts).in_text(text)

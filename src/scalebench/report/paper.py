@@ -13,7 +13,6 @@ import matplotlib
 import typst
 
 from scalebench.report.chart_catalog import CATALOG
-from scalebench.report.page_facts import environment_facts, machine, protocol, when
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.page_tables import cells_view
 from scalebench.report.sentences.answer import conclude
@@ -50,6 +49,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
 def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """All text of the paper; the template has none of a campaign's."""
     conclusion = conclude(inputs.report, list(inputs.comparisons), inputs.forecast)
+    facts = inputs.facts()
     findings = sorted(inputs.findings.findings, key=lambda f: SEVERITIES.index(f.severity))
     table = cells_view(inputs.cells, inputs.report)
     columns = [i for i, column in enumerate(table.columns) if column.first]
@@ -60,8 +60,8 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "campaign": inputs.report["campaign"],
         "verdict": conclusion.verdict,
         "bullets": [bullet.sentence for bullet in conclusion.bullets],
-        "when": when(inputs.runs),
-        "machine": machine(inputs.runs),
+        "when": facts.when,
+        "machine": facts.machine,
         "file": inputs.campaign_file,
         "header": ["cell", *(table.columns[i].label for i in columns), "findings"],
         "rows": rows,
@@ -81,8 +81,8 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         ],
         "more_findings": max(0, len(findings) - MOST_FINDINGS),
         "checks": len(inputs.findings.checks),
-        "protocol": protocol(inputs.runs),
-        "environment": environment_facts(inputs.runs),
+        "protocol": facts.protocol,
+        "environment": facts.environment,
         "references": REFERENCES,
     }
 

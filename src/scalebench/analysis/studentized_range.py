@@ -26,9 +26,10 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
     """
     student = float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
     q = math.sqrt(2) * student  # for two means the quantile itself, for more (Bonferroni) a little above it
+    estimates = _estimates(freedom)
     low, high = 0.0, q
     while k > 2 and high - low > 1e-12 * high:
-        probability, density = _distribution(q, k, freedom)
+        probability, density = _distribution(q, k, *estimates)
         low, high = (low, q) if probability > confidence else (q, high)
         step = (probability - confidence) / density if density > 0 else math.inf
         if abs(step) <= 1e-12 * q:
@@ -37,9 +38,8 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
     return q
 
 
-def _distribution(q: float, k: int, freedom: int) -> tuple[float, float]:
-    """P(Q <= q), and its derivative."""
-    sd, weight = _estimates(freedom)
+def _distribution(q: float, k: int, sd: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """P(Q <= q), and its derivative. `sd`, `weight`: of `_estimates`."""
     z = FARTHEST * MEAN_NODES
     z_weight = FARTHEST * MEAN_WEIGHTS * _normal(z)
     upper = z + q * sd[:, None]

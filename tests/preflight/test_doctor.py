@@ -1,6 +1,11 @@
 """The doctor: each check passes where all is well, fails where it is not, and says `not here` without its device."""
 
+import importlib
 import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,6 +172,57 @@ def test_the_host_waits_where_a_value_is_read():
         torch.ones(3).sum().item()
     assert sum(waits.values()) == 1
     assert next(iter(waits)).startswith("test_doctor.py:")
+
+
+STRATEGIES = ("single", *doctor_steps.STRATEGIES)
+
+
+@pytest.fixture(scope="module", params=["none", "leak"])
+def played(request, tmp_path_factory):
+    """The steps of every strategy under CUDA's debug mode, played: sound ones, and ones that read in each update."""
+    out = tmp_path_factory.mktemp("waits") / "out.json"
+    program = Path(__file__).with_name("program_host_waits.py")
+    done = subprocess.run([sys.executable, program, out, request.param], capture_output=True, text=True)
+    assert out.exists(), done.stdout[-2000:] + done.stderr[-2000:]
+    return request.param, json.loads(out.read_text())
+
+
+def test_what_the_doctor_itself_waits_for_is_no_wait_of_a_step(played):
+    leak, seen = played
+    assert list(seen) == list(STRATEGIES)
+    for strategy, result in seen.items():
+        own = {place: n for place, n in result["waits"].items() if not place.startswith("deepspeed/")}
+        if leak == "none":
+            assert (own, result["status"]) == ({}, "PASS"), (strategy, result)
+        else:
+            assert list(own.values()) == [1], "once in every step"
+            assert result["status"] == "FAIL", strategy
+            assert "the host waits at program_host_waits.py:" in result["evidence"]
+    assert any(place.startswith("deepspeed/runtime/zero/stage3.py:") for place in seen["zero3"]["waits"])
+
+
+@pytest.mark.parametrize("folder", ["site", "lib/python3/dist-packages", "venv/lib/site-packages", "src/deepspeed-0.19"])
+def test_a_wait_is_named_by_its_package_wherever_that_is_installed(folder, monkeypatch, tmp_path):
+    """Through a line of torch, as waits for streams are; the nearest line of somebody else's program is named."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    package = tmp_path / folder / "deepspeed" / "runtime"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "utils.py").write_text("def reduce(stream):\n    stream()\n")
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "deepspeed"]:
+        monkeypatch.delitem(sys.modules, name)
+    utils = importlib.import_module("deepspeed.runtime.utils")
+    torchs = {"__name__": "torch.cuda.streams", "warnings": warnings}
+    exec("def wait(): warnings.warn('called a synchronizing CUDA operation', stacklevel=1)", torchs)
+    with host_waits(torch.device("cuda")) as waits:
+        utils.reduce(torchs["wait"])
+        warnings.warn("does not yet detect all synchronizing operations", stacklevel=1)
+    assert waits == {"deepspeed/runtime/utils.py:2": 1}
+    for name in [name for name in sys.modules if name.partition(".")[0] == "deepspeed"]:
+        del sys.modules[name]
 
 
 def test_read_ahead_is_compared_with_the_plan(tmp_path):

@@ -222,10 +222,10 @@ def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = 
 
 def _device(node: dict[str, Any]) -> Check:
     """Can torch use the GPU that the node was asked for?"""
-    if not node["devices"]:
+    problem = node["device_problem"]
+    if not node["devices"] and problem is None:
         fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
         return Check(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
-    problem = node["device_problem"]
     evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
     return Check(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
 

@@ -52,7 +52,9 @@ def waiting_streams() -> None:
     source = f"def synchronize():\n    if played.on: warnings.warn({WAIT!r}, UserWarning, stacklevel=1)\n"
     streams.__dict__.update(warnings=warnings, played=sys.modules[__name__])
     exec(compile(source, "/opt/lib/torch/cuda/streams.py", "exec"), streams.__dict__)
-    source = "def reduce(self, *args, **options):\n    streams.synchronize()\n    return original(self, *args, **options)\n"
+    source = (
+        "def reduce(self, *args, **options):\n    streams.synchronize()\n    return original(self, *args, **options)\n"
+    )
     name = "independent_gradient_partition_epilogue"
     made = {"streams": streams, "original": getattr(stage3.DeepSpeedZeroOptimizer_Stage3, name)}
     made["__name__"] = stage3.__name__

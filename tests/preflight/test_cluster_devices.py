@@ -29,6 +29,7 @@ def node(**fields):
     [
         ({}, True, "n1: torch uses NVIDIA L4"),
         ({"devices": []}, False, "no GPU is visible, although one was asked for"),
+        ({"devices": [], "device_problem": "GPU 3 does not answer"}, False, "GPU 3 does not answer"),
         ({"device_problem": "Tesla V100 has compute capability 7.0"}, False, "Tesla V100 has compute capability 7.0"),
     ],
 )

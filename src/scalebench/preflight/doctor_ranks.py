@@ -27,7 +27,7 @@ TIMED_STEPS = 6
 READ_AHEAD = 400  # micro-batches
 FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
 WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mode sees the host wait
-# Modules that wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's own.
+# They wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
 CARRIERS = sys.stdlib_module_names | {"torch"}
 
 

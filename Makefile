@@ -19,10 +19,11 @@ test: $(READY)
 	tests/install-system-packages
 	$(if $(TESTS),pytest $(TESTS),tests/run-all)
 
-# The first ten minutes on a GPU (docs/gpu.md): no network, no snakemake, no environment of ours. WHEELS: see there.
+# First contact with a GPU (docs/gpu.md): no network, no snakemake. STAGES=doctor,runs: those alone. WHEELS: see there.
 OUT ?= gpu-check
+GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(VENV)/bin/python) $(PYTHON)),$(PYTHON))
 gpu-check:
-	$(PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
+	$(GPU_PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(STAGES),--stages $(STAGES)) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
 
 $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
@@ -43,7 +44,7 @@ envs: $(READY)
 
 # On a machine with conda and its channels: what envs/<stage>.yaml came to, by address and checksum, and what pip added.
 PLATFORM ?= linux-64
-STAGES ?= driver data train trace report
+conda-lock: STAGES ?= driver data train trace report
 conda-lock:
 	@command -v conda >/dev/null || { echo "make conda-lock needs conda (docs/environments.md)"; exit 2; }
 	set -e; for stage in $(STAGES); do fresh=$$(mktemp -d); \

@@ -214,7 +214,7 @@ def recorded(path: Path) -> tuple[str, str]:
         reason = f"{failure['class']}: {failure['reason']}" if failure else data.get("reason")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return "failed", f"no result was published ({type(error).__name__})"
-    return ("done", "") if status == "ok" else ("failed", f"{status}: {reason}")
+    return ("done", "") if status == "ok" else ("failed", str(reason) if status == "failed" else f"{status}: {reason}")
 
 
 def pack(folder: Path, archive: Path) -> None:

@@ -35,8 +35,9 @@ $(READY): pyproject.toml envs/requirements.lock
 # After changing a version in pyproject.toml: resolve again and write down everything that was installed.
 lock:
 	fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && $$fresh/bin/pip install --editable '.[test]' && \
+	$$fresh/bin/pip freeze --exclude-editable > $$fresh/packages && \
 	{ echo '# Every package of the environment, exactly; written by `make lock`.'; \
-	  $$fresh/bin/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > envs/requirements.lock && rm -rf $$fresh
+	  sed 's/+cpu$$//' $$fresh/packages; } > envs/requirements.lock && rm -rf $$fresh
 
 # After `make lock`: write envs/<stage>.yaml again, in the environment that the lock describes.
 envs: $(READY)

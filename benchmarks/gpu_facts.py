@@ -56,10 +56,12 @@ def main() -> None:
     told("kernels for", torch.cuda.get_arch_list)
     import pynvml
 
+    from scalebench.trainer.session import nvml_uuid
+
     pynvml.nvmlInit()
     for index in range(torch.cuda.device_count()):
         told(f"device {index}", partial(device, index))
-        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(index).uuid}")
+        handle = pynvml.nvmlDeviceGetHandleByUUID(nvml_uuid(torch.cuda.get_device_properties(index)))
         for reading in READINGS:
             told(f"  {reading}", partial(getattr(pynvml, f"nvmlDeviceGet{reading}"), handle))
 

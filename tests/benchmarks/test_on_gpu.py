@@ -141,7 +141,11 @@ def test_a_step_that_takes_too_long_is_ended_and_keeps_its_log(on_gpu, tmp_path)
             "oom: out of memory",
         ),
         ('{"status": "failed", "reason": "no trace"}', "failed", "no trace"),
-        ('{"status": "not_applicable", "failure": {"class": "x", "reason": "no bf16"}}', "failed", "not_applicable: x: no bf16"),
+        (
+            '{"status": "not_applicable", "failure": {"class": "x", "reason": "no bf16"}}',
+            "failed",
+            "not_applicable: x: no bf16",
+        ),
         ('{"status": ', "failed", "no result was published (JSONDecodeError)"),
         (None, "failed", "no result was published (FileNotFoundError)"),
     ],

@@ -23,7 +23,8 @@ test: $(READY)
 OUT ?= gpu-check
 GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(VENV)/bin/python) $(PYTHON)),$(PYTHON))
 gpu-check:
-	$(GPU_PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(STAGES),--stages $(STAGES)) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
+	$(GPU_PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(STAGES),--stages $(STAGES)) $(if $(WHEELS),--wheels $(WHEELS)) \
+	    $(GPU_CHECK)
 
 $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \

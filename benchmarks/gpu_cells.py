@@ -4,7 +4,9 @@ from typing import Any
 
 VOCABULARY = {"bpe-2048": 2048, "bpe-512": 512}
 TOKENS = {"bpe-2048": 20_000_000, "bpe-512": 20_000}  # random ones, of the corpus that stands for any other
-RUNS, DEVICES, SPEED = "gpu_check_runs", "gpu_check_devices", "gpu_check_speed"
+RUNS = "gpu_check_runs"
+DEVICES = "gpu_check_devices"
+SPEED = "gpu_check_speed"
 
 
 def campaign(name: str, devices: int, low: str, deepspeed: bool) -> dict[str, Any]:

@@ -264,10 +264,10 @@ def read_summary(out: Path) -> dict[str, Any]:
     """What earlier calls left in OUT."""
     path = out / SUMMARY
     try:
-        earlier = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError as error:
-        raise Refused(f"{path} is damaged ({error}): give another folder, or remove it") from None
-    return {name: earlier[name] for name in STAGES if name in earlier}
+        earlier = json.loads(path.read_text()).items() if path.exists() else ()
+        return {name: {key: stage[key] for key in ("finished", "steps")} for name, stage in earlier}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refused(f"{path} is damaged ({error!r}): give another folder, or remove it") from None
 
 
 def install(wheels: Path, site: Path) -> None:

@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 import pytest
 
@@ -233,16 +235,28 @@ def test_sound_runs_are_valid(stand_in):
         assert "figure-not-reproduced" not in text
 
 
-def test_a_later_call_adds_to_the_summary(call, tmp_path):
+def test_a_later_call_adds_to_the_summary(stand_in, call, tmp_path):
     out = tmp_path / "out"
-    first = call(out, "--stages", "doctor")
-    assert statuses(out, "doctor")["facts"] == "done"
-    assert "stages that are left: runs, devices, speed, kernels, others" in first.stdout
-    second = call(out, "--stages", "kernels")
-    assert second.returncode == 0, second.stdout
-    assert list(json.loads((out / "summary.json").read_text())) == ["doctor", "kernels"]
-    assert statuses(out, "doctor")["facts"] == "done"
-    assert {path.name for path in out.iterdir()} == {"summary.json", "doctor.tgz", "kernels.tgz"}
+    shutil.copytree(stand_in[0], out)
+    before = json.loads((out / "summary.json").read_text())
+    assert call(out, "--stages", "kernels", "--budget", "1").returncode == 1
+    assert statuses(out, "kernels") == {"kernels": "not reached"}
+    goes_on = call(out)
+    assert re.findall(r"^-- (\w+)", goes_on.stdout, re.MULTILINE) == ["kernels"], "what was not finished"
+    assert goes_on.returncode == 0, goes_on.stdout
+    after = json.loads((out / "summary.json").read_text())
+    assert statuses(out, "kernels") == {"kernels": "done"}
+    assert {k: v for k, v in after.items() if k != "kernels"} == {k: v for k, v in before.items() if k != "kernels"}
+    nothing_left = call(out)
+    assert "-- " not in nothing_left.stdout
+    assert nothing_left.returncode == stand_in[1].returncode, "what the summary says"
+
+
+@pytest.mark.parametrize("text", ["[", "[]", '{"runs": {}}', '{"runs": 1}'])
+def test_a_damaged_summary_is_said_to_be(call, tmp_path, text):
+    (tmp_path / "summary.json").write_text(text)
+    done = call(tmp_path)
+    assert (done.returncode, "summary.json is damaged" in done.stderr) == (2, True)
 
 
 def test_runs_that_crashed_are_not_done(call, tmp_path):
@@ -256,7 +270,7 @@ def test_runs_that_crashed_are_not_done(call, tmp_path):
         "trace summary": "failed",
         "audit": statuses(out, "runs")["audit"],
     }
-    assert re.search(r"failed +[0-9.]+ s  run ddp-n1x1-lossfused: crash: .*No module named", done.stdout)
+    assert re.search(r"failed +[0-9.]+ s  run ddp-n1x1-lossfused: crash: ModuleNotFoundError", done.stdout)
     assert "did not work: run ddp-n1x1-lossfused, trace, trace summary" in done.stdout
 
 
@@ -323,9 +337,9 @@ def test_nothing_is_begun_without_time(call, tmp_path):
 def test_make_passes_stages_and_wheels_on(repository):
     words = ["make", "-n", "gpu-check", "STAGES=runs,speed", "OUT=there", "WHEELS=w", "PYTHON=python3.12"]
     done = subprocess.run(words, cwd=repository, capture_output=True, text=True)
-    assert "python3.12 benchmarks/on_gpu.py there --stages runs,speed --wheels w" in done.stdout
+    assert done.stdout.startswith("python3.12 benchmarks/on_gpu.py there --stages runs,speed --wheels w")
     done = subprocess.run(["make", "-n", "gpu-check"], cwd=repository, capture_output=True, text=True)
-    assert done.stdout.split()[1:] == ["benchmarks/on_gpu.py", "gpu-check"]
+    assert done.stdout.replace("\\", "").split()[1:] == ["benchmarks/on_gpu.py", "gpu-check"]
 
 
 def test_the_documents_name_the_wheels(repository):
@@ -341,3 +355,15 @@ def test_the_documents_name_the_stages(repository, on_gpu):
     page = (repository / "docs/gpu.md").read_text()
     rows = re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)
     assert rows == list(on_gpu.STAGES)
+
+
+def test_carried_wheels_come_before_what_the_machine_has(on_gpu, tmp_path):
+    about = "carried-1.dist-info"
+    with zipfile.ZipFile(tmp_path / "carried-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("carried.py", "")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: carried\nVersion: 1\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", f"carried.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n")
+    (tmp_path / "site").mkdir()
+    on_gpu.install(tmp_path, tmp_path / "site")
+    assert (tmp_path / "site/carried.py").exists()

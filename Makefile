@@ -19,10 +19,12 @@ test: $(READY)
 	tests/install-system-packages
 	$(if $(TESTS),pytest $(TESTS),tests/run-all)
 
-# The first ten minutes on a GPU (docs/gpu.md): no network, no snakemake, no environment of ours. WHEELS: see there.
+# First contact with a GPU (docs/gpu.md): no network, no snakemake. STAGES=doctor,runs: those alone. WHEELS: see there.
 OUT ?= gpu-check
+GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(VENV)/bin/python) $(PYTHON)),$(PYTHON))
 gpu-check:
-	$(PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK)
+	$(GPU_PYTHON) benchmarks/on_gpu.py $(OUT) $(if $(STAGES),--stages $(STAGES)) $(if $(WHEELS),--wheels $(WHEELS)) \
+	    $(GPU_CHECK)
 
 $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
@@ -34,8 +36,9 @@ $(READY): pyproject.toml envs/requirements.lock
 # After changing a version in pyproject.toml: resolve again and write down everything that was installed.
 lock:
 	fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && $$fresh/bin/pip install --editable '.[test]' && \
+	$$fresh/bin/pip freeze --exclude-editable > $$fresh/packages && \
 	{ echo '# Every package of the environment, exactly; written by `make lock`.'; \
-	  $$fresh/bin/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > envs/requirements.lock && rm -rf $$fresh
+	  sed 's/+cpu$$//' $$fresh/packages; } > envs/requirements.lock && rm -rf $$fresh
 
 # After `make lock`: write envs/<stage>.yaml again, in the environment that the lock describes.
 envs: $(READY)
@@ -43,7 +46,7 @@ envs: $(READY)
 
 # On a machine with conda and its channels: what envs/<stage>.yaml came to, by address and checksum, and what pip added.
 PLATFORM ?= linux-64
-STAGES ?= driver data train trace report
+conda-lock: STAGES ?= driver data train trace report
 conda-lock:
 	@command -v conda >/dev/null || { echo "make conda-lock needs conda (docs/environments.md)"; exit 2; }
 	set -e; for stage in $(STAGES); do fresh=$$(mktemp -d); \

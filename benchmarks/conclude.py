@@ -17,7 +17,8 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from subprocess import run
+
+from side_by_side import quietly
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.append(str(REPOSITORY / "tests"))
@@ -99,7 +100,7 @@ def each(program: str, *commands: list[str]) -> None:
 
     def stage(arguments: list[str]) -> None:
         began = time.perf_counter()
-        run([program, "stage", *arguments], check=True, capture_output=True)
+        quietly([program, "stage", *arguments])
         print(f"  {' '.join(arguments[:2]):40} {time.perf_counter() - began:6.1f} s", flush=True)
 
     with ThreadPoolExecutor(CORES) as pool:

@@ -7,13 +7,12 @@ one dry run of a campaign of so many runs: seconds and memory.
 import os
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from side_by_side import in_turn, ratios, show
+from side_by_side import in_turn, quietly, ratios, show
 
 RUNS = 1000
 ROUNDS = 5
@@ -73,7 +72,7 @@ def plan(folder: Path, target: str) -> tuple[float, float]:
     began = time.perf_counter()
     command = ["snakemake", "--cores", "2", "--dry-run", "--quiet", "all", "--", target]
     before = cpu_of_children()
-    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
+    quietly(command, cwd=folder, env=env)
     return time.perf_counter() - began, cpu_of_children() - before
 
 

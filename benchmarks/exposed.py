@@ -9,12 +9,12 @@ goes away too.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from side_by_side import quietly
 
 TOLERANCE = 0.25  # of the step
 BLOCKS, STEPS = 6, 8
@@ -63,9 +63,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        subprocess.run(
-            [*launcher, __file__, name], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
+        quietly([*launcher, __file__, name], env=os.environ | {"OMP_NUM_THREADS": "1"})
         with_ = []
         without = []
         exposed = []

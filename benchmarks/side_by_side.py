@@ -1,7 +1,10 @@
 """Two or more sides of a comparison, run in turn; ratios pair by pair, medians, spread."""
 
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
+from typing import Any
 
 
 def in_turn(sides: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -16,6 +19,13 @@ def in_turn(sides: dict[str, Callable[[], float]], rounds: int) -> dict[str, lis
                 f"round {turn + 1} of {rounds}: " + ", ".join(f"{n} {seconds[n][-1]:.4g} s" for n in names), flush=True
             )
     return seconds
+
+
+def quietly(command: list[Any], **options: Any) -> None:
+    """Run a command that says nothing where it works; where it does not, this program ends with what it said."""
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def ratios(top: list[float], bottom: list[float]) -> list[float]:

@@ -7,14 +7,13 @@ Python source of the installed packages. Needs `pip install -e .[bench]`.
 """
 
 import json
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
 from pathlib import Path
 
-from side_by_side import in_turn, ratios, show
+from side_by_side import in_turn, quietly, ratios, show
 
 from scalebench.campaign.corpora import Corpus
 from scalebench.corpus import documents, encode, tokenizer
@@ -133,7 +132,7 @@ def write_for_tokenizers(root: Path) -> None:
 def run(root: Path, name: str) -> float:
     with tempfile.TemporaryDirectory() as out:
         began = time.perf_counter()
-        subprocess.run([sys.executable, root / f"side-{name}.py", root, out], check=True, capture_output=True)
+        quietly([sys.executable, root / f"side-{name}.py", root, out])
         return time.perf_counter() - began
 
 

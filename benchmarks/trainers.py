@@ -45,7 +45,8 @@ DEVICE = torch.device("cuda", 0) if CUDA else torch.device("cpu")
 BUDGET_S = 540.0  # after this no further shape or side is begun
 TOLERANCE = 0.01  # by which ours may be slower than the fastest other
 # samples of a micro-batch, micro-batches of a step, tokens of a sample
-SHAPES = [(32, 1, 128), (32, 16, 1024)] if CUDA else [(8, 1, 128), (4, 2, 128)]
+# The one that is compared most comes first: time may not suffice for both.
+SHAPES = [(32, 16, 1024), (32, 1, 128)] if CUDA else [(4, 2, 128), (8, 1, 128)]
 STEPS = 4 if CUDA else 8  # of a round
 WARM = 3  # steps of the Trainer that are not timed
 
@@ -203,18 +204,23 @@ def trainer_seconds(cell: Cell, folder: Path, rounds: int) -> list[float]:
 
 
 def main() -> int:
-    """Compare at every shape; 1 where ours is slower than another by more than TOLERANCE."""
+    """Compare at every shape; 1 where ours is slower than another by more than TOLERANCE, or nothing was compared."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3 if CUDA else 40, help="of every side (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds (default: %(default)s)")
     args = parser.parse_args()
     deadline = time.monotonic() + args.budget
-    slowest = 0.0
+    ratios_seen: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         for shape in SHAPES:
             cell = cell_of(*shape)
             ratio = compare(cell, write_tokens(Path(folder), cell), args.rounds, deadline)
-            slowest = max(slowest, ratio or 0.0)
+            ratios_seen += [ratio] if ratio is not None else []
+    if not ratios_seen:
+        print("nothing was compared: the time was over before")
+        return 1
+    slowest = max(ratios_seen)
+    print(f"scalebench takes at most {slowest:.3f} of the fastest other's time; {1 + TOLERANCE} is wanted")
     return 0 if slowest <= 1.0 + TOLERANCE else 1
 
 

@@ -64,3 +64,18 @@ def test_no_side_is_begun_without_time(trainers, tmp_path, capsys):
     cell = trainers.cell_of(2, 1, 32)
     assert trainers.compare(cell, trainers.write_tokens(tmp_path, cell), 2, time.monotonic() - 1) is None
     assert "left out, the time is over" in capsys.readouterr().out
+
+
+def test_nothing_compared_is_no_success(trainers, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["trainers.py", "--budget", "-1"])
+    monkeypatch.setattr(trainers, "compare", lambda *arguments: None)
+    assert trainers.main() == 1
+    assert "nothing was compared" in capsys.readouterr().out
+
+
+def test_the_shape_that_is_compared_most_comes_first(trainers, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    code = importlib.util.find_spec("trainers").loader.get_code("trainers")
+    scope = {"__name__": "on_a_gpu", "__file__": trainers.__file__}
+    exec(code, scope)
+    assert scope["SHAPES"][0] == (32, 16, 1024)

@@ -1,11 +1,13 @@
 """What cannot run here is known before anything starts, with the reason."""
 
 import re
+import sys
 
 import pytest
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
+from scalebench.errors import UserError
 from scalebench.machine import gpus
 from scalebench.machine.applicable import LEGACY_INDEX, arch_problem, unsupported_reason
 from scalebench.machine.gpus import Gpu
@@ -181,3 +183,39 @@ def test_a_part_of_a_device_is_a_device(monkeypatch, variable, expected):
     monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert gpus.cuda_devices() == expected
+
+
+class LostNvml(Nvml):
+    """Three devices, of which the second one is lost."""
+
+    def __getattr__(self, name):
+        return {"nvmlDeviceGetCount": lambda: 3, "nvmlDeviceGetHandleByIndex": self.by_index}.get(
+            name
+        ) or super().__getattr__(name)
+
+    def by_index(self, index):
+        if index == 1:
+            raise self.NVMLError("GPU is lost")
+        return "whole"
+
+
+def test_a_lost_device_is_named_unless_it_is_left_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", LostNvml())
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    assert len(gpus.cuda_devices()) == 2
+    assert len(gpus.usable(gpus.cuda_devices)[0]) == 2
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    with pytest.raises(UserError, match=r"GPU 1 of this machine does not answer \(GPU is lost\)"):
+        gpus.cuda_devices()
+    found, why = gpus.usable(gpus.cuda_devices)
+    assert (found, "GPU 1 of this machine" in why) == ([], True)
+
+
+def test_a_driver_that_stops_answering_is_no_traceback(monkeypatch):
+    nvml = LostNvml()
+    nvml.nvmlDeviceGetCount = nvml.nvmlShutdown = lambda: nvml.by_index(1)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    with pytest.raises(UserError, match="do not answer"):
+        gpus.cuda_devices()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scalebench.campaign.loaded import LoadedCampaign
-from scalebench.machine.gpus import Gpu
+from scalebench.machine.gpus import Gpu, LostDevice
 from scalebench.preflight import campaign_preview, requirements
 from scalebench.preflight.campaign_preview import show
 
@@ -79,6 +79,14 @@ def test_a_state_that_no_device_here_holds(shown, monkeypatch):
     text = shown("workload: {model: gpt2-xl}\nexecution: {device: cuda}\n")
     assert "The state alone is more than the 16 GB of a device here: ddp-n1x1" in text
     assert "more than" not in shown("workload: {model: gpt2-small}\nexecution: {device: cuda}\n")
+
+
+def test_a_lost_device_is_why_there_are_none(shown, monkeypatch):
+    def lost():
+        raise LostDevice("GPU 3 of this machine does not answer (GPU is lost)")
+
+    monkeypatch.setattr(campaign_preview, "cuda_devices", lost)
+    assert "No CUDA device can be used, because GPU 3 of this machine does not answer" in shown("")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """`cluster check` asks for a GPU where trainings do, and sees whether torch can use it."""
 
+import json
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +11,7 @@ from scalebench.campaign.site import Site
 from scalebench.machine.gpus import Gpu
 from scalebench.preflight import cluster_check, compute_node
 
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 L4 = Gpu("NVIDIA L4", "GPU-1", 24, (8, 9), "580.1")
 
 
@@ -29,6 +33,7 @@ def node(**fields):
     [
         ({}, True, "n1: torch uses NVIDIA L4"),
         ({"devices": []}, False, "no GPU is visible, although one was asked for"),
+        ({"devices": [], "device_problem": "GPU 3 does not answer"}, False, "GPU 3 does not answer"),
         ({"device_problem": "Tesla V100 has compute capability 7.0"}, False, "Tesla V100 has compute capability 7.0"),
     ],
 )
@@ -40,6 +45,21 @@ def test_the_device_of_a_node(tmp_path, fields, ok, text):
 
 def test_without_devices_nothing_is_said_of_them(tmp_path):
     assert len(cluster_check._of(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
+
+
+@pytest.mark.parametrize(("asked", "ok"), [(1, True), (2, False)])
+def test_every_node_that_was_asked_must_answer(monkeypatch, tmp_path, asked, ok):
+    """One of two that fails is no sound cluster of one node."""
+
+    def run(command, **options):
+        token = Path(command[-1])
+        token.with_name(f"{token.name}.n1").touch()
+        return SimpleNamespace(stdout=json.dumps(node(python=HERE)), stderr="srun: error: n2: task 1: Exited with 1")
+
+    monkeypatch.setattr(cluster_check.subprocess, "run", run)
+    checks = cluster_check._nodes("gpu", "", asked, tmp_path, [])
+    assert all(check.ok for check in checks) == ok
+    assert ok or "1 of 2 nodes answered: srun: error: n2: task 1: Exited with 1" in str(checks[-1])
 
 
 @pytest.mark.parametrize("gpu", [["--gres=gpu:h100:1"], ["--gpus-per-node=1"], []])

@@ -1,19 +1,30 @@
 """The doctor: each check passes where all is well, fails where it is not, and says `not here` without its device."""
 
+import importlib
 import json
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from scalebench.campaign.batch import Batch
+from scalebench.cli import doctor
 from scalebench.corpus.plan import SamplePlan
 from scalebench.corpus.reader import TokenFile
+from scalebench.machine.gpus import Gpu
 from scalebench.preflight import doctor_cpu, doctor_gpu, doctor_steps
 from scalebench.preflight.doctor import DOCTOR, Check, Verdict, examine, judged, line, read_report
 from scalebench.preflight.doctor_ranks import host_waits, read_ahead_differs
 from scalebench.preflight.random_tokens import write_random_tokens
 from scalebench.trainer.batches import Batches
+
+H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
 
 
 def sample(power=300.0, clock=1755.0):
@@ -37,6 +48,7 @@ def sample(power=300.0, clock=1755.0):
         (doctor_cpu.judge_openmp(1.0), "FAIL", "1.00 times"),
         (doctor_gpu.judge_uuids(["GPU-a", "GPU-b"], []), "PASS", "agree on 2"),
         (doctor_gpu.judge_uuids(["GPU-a"], ["GPU-a"]), "FAIL", "does not know GPU-a"),
+        (doctor_gpu.judge_uuids(["GPU-a"], [], ["exclusive process"]), "PASS", "compute mode exclusive process"),
         (doctor_gpu.judge_readable(sample()), "PASS", "power 300"),
         (doctor_gpu.judge_readable(sample(power=None)), "FAIL", "not readable: power"),
         (doctor_gpu.judge_energy(1000.0, 960.0), "PASS", "4.0% apart"),
@@ -49,6 +61,7 @@ def sample(power=300.0, clock=1755.0):
         (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 700e12, 989e12), "PASS", "71% of the published"),
         (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 100e12, 989e12), "FAIL", "10% of the published"),
         (doctor_gpu.judge_matmul("NVIDIA H200", "bf16", 1100e12, 989e12), "FAIL", "111% of the published"),
+        (doctor_gpu.judge_matmul("NVIDIA GeForce RTX 4090", "bf16", 173e12, 165e12), "PASS", "105% of the published"),
         (doctor_gpu.judge_matmul("Nonesuch", "bf16", 100e12, None), "PASS", "no published peak"),
         (doctor_gpu.judge_copies(50.0, 3000.0), "PASS", "50.0 GB/s"),
         (doctor_gpu.judge_copies(1.5, 3000.0), "FAIL", "1.5 GB/s"),
@@ -169,6 +182,59 @@ def test_the_host_waits_where_a_value_is_read():
     assert next(iter(waits)).startswith("test_doctor.py:")
 
 
+STRATEGIES = ("single", *doctor_steps.STRATEGIES)
+
+
+@pytest.fixture(scope="module", params=["none", "leak"])
+def played(request, tmp_path_factory):
+    """The steps of every strategy under CUDA's debug mode, played: sound ones, and ones that read in each update."""
+    out = tmp_path_factory.mktemp("waits") / "out.json"
+    program = Path(__file__).with_name("program_host_waits.py")
+    done = subprocess.run([sys.executable, program, out, request.param], capture_output=True, text=True)
+    assert out.exists(), done.stdout[-2000:] + done.stderr[-2000:]
+    return request.param, json.loads(out.read_text())
+
+
+def test_what_the_doctor_itself_waits_for_is_no_wait_of_a_step(played):
+    leak, seen = played
+    assert list(seen) == list(STRATEGIES)
+    for strategy, result in seen.items():
+        own = {place: n for place, n in result["waits"].items() if not place.startswith("deepspeed/")}
+        if leak == "none":
+            assert (own, result["status"]) == ({}, "PASS"), (strategy, result)
+        else:
+            assert list(own.values()) == [1], "once in every step"
+            assert result["status"] == "FAIL", strategy
+            assert "the host waits at program_host_waits.py:" in result["evidence"]
+    assert any(place.startswith("deepspeed/runtime/zero/stage3.py:") for place in seen["zero3"]["waits"])
+
+
+@pytest.mark.parametrize(
+    "folder", ["site", "lib/python3/dist-packages", "venv/lib/site-packages", "src/deepspeed-0.19"]
+)
+def test_a_wait_is_named_by_its_package_wherever_that_is_installed(folder, monkeypatch, tmp_path):
+    """Through a line of torch, as waits for streams are; the nearest line of somebody else's program is named."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    package = tmp_path / folder / "deepspeed" / "runtime"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "utils.py").write_text("def reduce(stream):\n    stream()\n")
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "deepspeed"]:
+        monkeypatch.delitem(sys.modules, name)
+    utils = importlib.import_module("deepspeed.runtime.utils")
+    torchs = {"__name__": "torch.cuda.streams", "warnings": warnings}
+    exec("def wait(): warnings.warn('called a synchronizing CUDA operation', stacklevel=1)", torchs)
+    with host_waits(torch.device("cuda")) as waits:
+        utils.reduce(torchs["wait"])
+        warnings.warn("does not yet detect all synchronizing operations", stacklevel=1)
+    assert waits == {"deepspeed/runtime/utils.py:2": 1}
+    for name in [name for name in sys.modules if name.partition(".")[0] == "deepspeed"]:
+        del sys.modules[name]
+
+
 def test_read_ahead_is_compared_with_the_plan(tmp_path):
     file = TokenFile(write_random_tokens(tmp_path, 512, 20_000, 1_000), "train", 32)
     batch = Batch(4, 2, 1, 8)
@@ -190,3 +256,51 @@ def test_random_tokens_are_a_corpus(tmp_path):
     file = TokenFile(write_random_tokens(tmp_path, 512, 2_000, 100), "train", 16)
     assert file.samples == 124
     assert file.read(np.arange(3)).max() < 512
+
+
+def test_strategies_that_ranks_did_not_reach_are_failures(monkeypatch):
+    monkeypatch.setattr(doctor_steps, "LIMIT_S", 1.0)
+    verdicts = dict(doctor_steps.steps_of_strategies(2, 0))
+    assert {verdict.status for verdict in verdicts.values()} == {"FAIL"}
+    assert "their time was over" in list(verdicts.values())[-1].evidence
+
+
+def test_the_ranks_are_done_before_the_doctor_itself_uses_a_device(monkeypatch, tmp_path):
+    """In compute mode "exclusive process" a device has room for one of them."""
+    events = []
+    look = Check("look", "gpu", lambda: events.append("look") or judged(True, "", ""))
+    monkeypatch.setattr("scalebench.machine.gpus.cuda_devices", lambda: [H100, H100])
+    monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])
+    monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])
+    steps = lambda ranks, gpus: events.append(f"{ranks} ranks") or iter([("ranks", judged(True, "", ""))])  # noqa: E731
+    monkeypatch.setattr(doctor_steps, "steps_of_strategies", steps)
+    doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=False))
+    assert events == ["2 ranks", "look"]
+
+
+def test_every_device_is_looked_at(monkeypatch):
+    chosen = []
+
+    @contextmanager
+    def device(index):
+        chosen.append(index)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    for name in ("readable", "energy", "matmul", "copies"):
+        monkeypatch.setattr(doctor_gpu, name, lambda: judged(chosen[-1] != 2, "a rate", "look at that device"))
+    entries = [entry for entry in examine(doctor_gpu.checks([H100] * 4), "x", lambda e: None).checks if chosen]
+    of_devices = {entry.name: entry.status for entry in entries if ": device" in entry.name}
+    names = ("clocks and power", "energy", "matmul rate", "copy bandwidth")
+    assert of_devices == {f"{n}: device {i}": "FAIL" if i == 2 else "PASS" for n in names for i in range(4)}
+    assert len(doctor_gpu.checks([H100])) == 10
+
+
+def test_a_lost_device_is_why_there_are_none():
+    report = examine(
+        doctor_gpu.checks([], "GPU 3 of this machine does not answer (GPU is lost)"), "cpu", lambda e: None
+    )
+    assert [entry.status for entry in report.checks] == ["FAIL"] + ["not here"] * 9
+    assert {entry.evidence.partition(" (")[0] for entry in report.checks} == {
+        "none, because GPU 3 of this machine does not answer"
+    }

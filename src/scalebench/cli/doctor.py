@@ -8,16 +8,18 @@ from scalebench.cli.values import RESULTS, folder_to_write, record_to_write
 
 def doctor(args: argparse.Namespace) -> None:
     from scalebench.cores import available_cores
-    from scalebench.machine.gpus import cuda_devices
+    from scalebench.machine.gpus import cuda_devices, usable
     from scalebench.preflight import doctor_cpu, doctor_gpu
     from scalebench.preflight.doctor import DOCTOR, Check, examine, line
     from scalebench.preflight.doctor_steps import steps_of_strategies
 
-    gpus = cuda_devices()
+    gpus, lost = usable(cuda_devices)
     ranks = len(gpus) or min(2, available_cores())
-    checks = [*doctor_cpu.checks(args.results), *doctor_gpu.checks(gpus)]
+    checks = doctor_cpu.checks(args.results)
     if not args.no_ranks:
         checks.append(Check("steps", "gpu" if gpus else "cpu", lambda: steps_of_strategies(ranks, len(gpus))))
+    # After the ranks: from here on this process uses the devices itself, which an exclusive compute mode grants to one.
+    checks += doctor_gpu.checks(gpus, lost)
     out = args.out or args.results / DOCTOR
     report = examine(checks, gpus[0].name if gpus else "cpu", lambda entry: print(line(entry), flush=True), out)
     failures = len(report.failed)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def campaign_validate(args: argparse.Namespace) -> None:
     from scalebench.campaign.repeats import repeats_text
-    from scalebench.machine.gpus import cuda_devices
+    from scalebench.machine.gpus import cuda_devices, usable
     from scalebench.preflight.campaign_preview import not_here
     from scalebench.preflight.planned_work import planned_work
 
@@ -27,7 +27,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(f"{planned_work(loaded, args.results, _drawn(loaded)).text}{not_here(loaded, cuda_devices())}")
+    print(f"{planned_work(loaded, args.results, _drawn(loaded)).text}{not_here(loaded, usable(cuda_devices)[0])}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:

@@ -84,7 +84,7 @@ def measure(
         "limit_s": LIMIT_S,
     }
     limit = loaded.campaign.resources.time_limit * 60
-    made = [_launch(loaded.name, cell, out, settings, limit, nodes) for _ in range(launches)]
+    made = [launch(loaded.name, cell, out, settings, limit, nodes) for _ in range(launches)]
     origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
     first = made[0].ranks[0]
     return Sweep(
@@ -98,9 +98,10 @@ def measure(
     )
 
 
-def _launch(
+def launch(
     campaign: str, cell: Cell, out: Path, settings: dict[str, object], limit: float, nodes: Allocation | None
 ) -> Launch:
+    """One launch of the ranks of `cell`; `settings` are those of sweep_program, `limit` is in seconds."""
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, ())
     made = datetime.now(UTC)

@@ -4,9 +4,12 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from scalebench.errors import UserError
 
 MIG = "MIG-"  # how the UUID of a part of a device begins
 
@@ -20,8 +23,23 @@ class Gpu:
     driver: str = ""
 
 
+class LostDevice(UserError):
+    """A device that ranks would see has stopped answering."""
+
+
+def usable(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
+    """What `look` (cuda_devices) finds, for whoever describes this machine: none, and why, where a device is lost."""
+    try:
+        return look(), ""
+    except LostDevice as lost:
+        return [], str(lost)
+
+
 def cuda_devices() -> list[Gpu]:
-    """The devices that ranks will see; none where there is no driver, or where the installed torch has no CUDA."""
+    """The devices that ranks will see; none where there is no driver, or where the installed torch has no CUDA.
+
+    Raises LostDevice where one of them does not answer: without it `device: auto` would mean the CPU.
+    """
     if not torch_has_cuda():
         return []
     import pynvml
@@ -31,10 +49,25 @@ def cuda_devices() -> list[Gpu]:
     except pynvml.NVMLError:
         return []
     try:
-        devices = [_describe(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i)) for i in range(pynvml.nvmlDeviceGetCount())]
-        return _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
+        devices = [_by_index(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())]
+        visible = _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
+    except pynvml.NVMLError as error:
+        raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
     finally:
-        pynvml.nvmlShutdown()
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+    if lost := [gpu.name for gpu in visible if not gpu.uuid]:
+        advice = "nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out"
+        raise LostDevice(f"{', '.join(lost)}; {advice}")
+    return visible
+
+
+def _by_index(nvml: Any, index: int) -> Gpu:
+    """A device; one that is lost keeps its place in the numbering, has no UUID, and says why in place of its name."""
+    try:
+        return _describe(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+    except nvml.NVMLError as error:
+        return Gpu(f"GPU {index} of this machine does not answer ({error})", "", None, (0, 0))
 
 
 def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:

@@ -9,7 +9,7 @@ from scalebench.campaign.repeats import repeats_text
 from scalebench.cores import available_cores
 from scalebench.errors import plural
 from scalebench.machine.applicable import unsupported_reason
-from scalebench.machine.gpus import Gpu, cuda_devices
+from scalebench.machine.gpus import Gpu, cuda_devices, usable
 from scalebench.preflight import requirements
 
 
@@ -34,7 +34,7 @@ def show(loaded: LoadedCampaign) -> str:
             ]
         )
     fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
-    gpus = cuda_devices()
+    gpus, lost = usable(cuda_devices)
     hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
@@ -54,7 +54,7 @@ def show(loaded: LoadedCampaign) -> str:
         f"{tokens_text} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
         f"so at most {hours:.3g} hours in all{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
-        f"{_on_cpu(loaded, gpus)}{not_here(loaded, gpus)}"
+        f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
     )
 
 
@@ -75,9 +75,11 @@ def _padding(loaded: LoadedCampaign) -> str:
     return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
 
 
-def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """What cells without a CUDA device run on, and where they have to share it."""
+def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
+    """What cells without a CUDA device run on, and where they have to share it. `lost`: why no device is usable."""
     cores, slow = available_cores(), []
+    if lost:
+        return f"\n\nNo CUDA device can be used, because {lost}."
     if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
         return ""
     for cell in loaded.cells:

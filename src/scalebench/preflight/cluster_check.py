@@ -198,13 +198,16 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
         for path in results.glob(f"{token.name}*"):
             path.unlink()
     answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
-    if not answers:
+    if len(answers) < count:
         last = wrong.splitlines()[-1] if wrong else "they said nothing"
         fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
             command[:-3]
         )
-        return [Check(False, f"no answer from compute nodes: {last}", fix)]
-    return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + _network(answers)
+        number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
+        silent = [Check(False, f"{number}: {last}", fix)]
+    else:
+        silent = _network(answers)
+    return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + silent
 
 
 def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Check]:
@@ -222,10 +225,10 @@ def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = 
 
 def _device(node: dict[str, Any]) -> Check:
     """Can torch use the GPU that the node was asked for?"""
-    if not node["devices"]:
+    problem = node["device_problem"]
+    if not node["devices"] and problem is None:
         fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
         return Check(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
-    problem = node["device_problem"]
     evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
     return Check(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalebench.machine.applicable import arch_problem, build_problem
-from scalebench.machine.gpus import Gpu, cuda_devices, torch_cuda_version
+from scalebench.machine.gpus import Gpu, cuda_devices, torch_cuda_version, usable
 from scalebench.machine.network import interface, short_host
 from scalebench.machine.slurm import hosts
 
@@ -20,7 +20,7 @@ def main(token: Path) -> None:
     if reads:
         token.with_name(f"{token.name}.{here}").touch()
     torch, error = _torch()
-    gpus = cuda_devices()
+    gpus, lost = usable(cuda_devices)
     report = {
         "host": here,
         "reads": reads,
@@ -28,7 +28,7 @@ def main(token: Path) -> None:
         "torch": torch,
         "error": error,
         "devices": [gpu.name for gpu in gpus],
-        "device_problem": device_problem(gpus) if torch else None,
+        "device_problem": lost or (device_problem(gpus) if torch else None),
         "interface": interface(hosts(os.environ.get("SLURM_JOB_NODELIST", here))),
     }
     sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe

@@ -3,7 +3,8 @@
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +16,50 @@ from scalebench.preflight.random_tokens import write_random_tokens
 
 CLOCKS = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
 ENERGY = 0.10  # by which the energy counter and the integral of power may differ
-MATMUL = (0.4, 1.0)  # of the published peak that a large product must reach, and cannot exceed
+MATMUL = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
 MIN_H2D_GB_S = 5.0  # from pinned memory: less is PCIe with a few lanes
 LAG_CYCLES = 2_000_000  # of the device before each micro-batch is taken: about a millisecond
+COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")  # as NVML numbers them
 FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
 
 
-def checks(gpus: list[Gpu]) -> list[Check]:
-    """The checks; without a GPU each is `not here`."""
-    looks: dict[str, Callable[[], Verdict]] = {
+def checks(gpus: list[Gpu], lost: str = "") -> list[Check]:
+    """The checks; without a GPU each is `not here`. `lost`: why the devices that there are cannot be used."""
+    once: dict[str, Callable[[], Verdict]] = {
         "architecture": architecture,
         "UUIDs": uuids,
-        "clocks and power": readable,
-        "energy": energy,
         "event clock": event_clock,
         "attention kernel": attention,
-        "matmul rate": matmul,
-        "copy bandwidth": copies,
         "read-ahead": read_ahead,
         "torch.compile": compiled,
     }
+    each: dict[str, Callable[[], Verdict]] = {
+        "clocks and power": readable,
+        "energy": energy,
+        "matmul rate": matmul,
+        "copy bandwidth": copies,
+    }
     if gpus:
-        return [Check(name, "gpu", look) for name, look in looks.items()]
-    why = "no CUDA device is visible, or the installed torch has no CUDA"
-    return [Check(name, "gpu", lambda: not_here(why)) for name in looks]
+        of_each = [
+            Check(f"{name}: device {i}" if len(gpus) > 1 else name, "gpu", partial(_on, i, look))
+            for name, look in each.items()
+            for i in range(len(gpus))
+        ]
+        return [*(Check(name, "gpu", look) for name, look in once.items()), *of_each]
+    why = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
+    absent = [Check(name, "gpu", lambda: not_here(why)) for name in (once | each)]
+    if lost:
+        advice = "no GPU of this machine can be measured until that is mended"
+        absent[0] = Check(absent[0].name, "gpu", lambda: judged(False, why, advice))
+    return absent
+
+
+def _on(index: int, look: Callable[[], Verdict]) -> Verdict:
+    """A look at one of several devices, which is the current one meanwhile."""
+    import torch
+
+    with torch.cuda.device(index):
+        return look()
 
 
 def architecture() -> Verdict:
@@ -57,20 +78,30 @@ def uuids() -> Verdict:
 
     pynvml.nvmlInit()
     names = [nvml_uuid(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
-    unknown = []
+    unknown, modes = [], []
     for uuid in names:
         try:
-            pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            modes.append(_compute_mode(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)))
         except pynvml.NVMLError:
             unknown.append(uuid)
-    return judge_uuids(names, unknown)
+    return judge_uuids(names, unknown, modes)
 
 
-def judge_uuids(names: list[str], unknown: list[str]) -> Verdict:
-    """`names`: torch's devices; `unknown`: those that NVML has no handle for."""
+def _compute_mode(nvml: Any, handle: object) -> str:
+    """How many processes may use a device at once; in one of "exclusive process" a second one fails."""
+    try:
+        return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
+    except (nvml.NVMLError, IndexError):  # a part of a device has none of its own
+        return "unknown"
+
+
+def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
+    """`names`: torch's devices; `unknown`: those that NVML has no handle for; `modes`: compute modes of the others."""
     advice = "power, energy and clocks of these devices will be missing in the record"
+    mode = f"; compute mode {', '.join(sorted(set(modes)))}" if modes else ""
     evidence = f"NVML does not know {', '.join(unknown)}" if unknown else f"torch and NVML agree on {len(names)}"
-    return judged(not unknown and len(set(names)) == len(names), evidence, advice, uuids=names)
+    sound = not unknown and len(set(names)) == len(names)
+    return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
 
 
 def readable() -> Verdict:
@@ -170,7 +201,7 @@ def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
 def matmul() -> Verdict:
     import torch
 
-    low = torch.cuda.get_device_capability(0) >= (8, 0)
+    low = torch.cuda.get_device_capability() >= (8, 0)
     precision, size = ("bf16", 8192) if low else ("fp16", 4096)
     product = _product(size)
     _busy(product, 0.5)
@@ -181,7 +212,7 @@ def matmul() -> Verdict:
     last.record()
     torch.cuda.synchronize()
     rate = 20 * 2 * size**3 / (first.elapsed_time(last) / 1e3)
-    name = torch.cuda.get_device_name(0)
+    name = torch.cuda.get_device_name()
     known = peak(name, precision)
     return judge_matmul(name, precision, rate, known.flops if known else None)
 
@@ -279,7 +310,7 @@ def compiled() -> Verdict:
 def _product(size: int = 8192) -> Callable[[], Any]:
     import torch
 
-    dtype = torch.bfloat16 if torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
+    dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
     a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty(size, size, device="cuda", dtype=dtype)
     return lambda: torch.mm(a, b, out=out)
@@ -297,13 +328,14 @@ def _busy(call: Callable[[], Any], seconds: float) -> None:
 
 
 def _monitored(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
-    """What the monitor of the timed runs says of device 0 while `work` runs, for at least `seconds`."""
+    """What the monitor of the timed runs says of the current device while `work` runs, for at least `seconds`."""
     import torch
 
     from scalebench.trainer.monitor import Monitor
     from scalebench.trainer.session import nvml_uuid
 
-    monitor = Monitor(torch.device("cuda", 0), [nvml_uuid(torch.cuda.get_device_properties(0))])
+    current = torch.cuda.current_device()
+    monitor = Monitor(torch.device("cuda", current), [nvml_uuid(torch.cuda.get_device_properties(current))])
     until = time.perf_counter() + seconds
     with monitor:
         work()

@@ -11,9 +11,10 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from scalebench.files import write_json
@@ -24,6 +25,10 @@ CELLS = "cells.json"  # beside the request: paths of the requests of all cells
 RESULT = "doctor_ranks.json"
 TIMED_STEPS = 6
 READ_AHEAD = 400  # micro-batches
+FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
+WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mode sees the host wait
+# They wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
+CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
 def examined(request: Request) -> Any:
@@ -60,18 +65,29 @@ def look_at(session: Any, request: Request) -> dict[str, Any]:
     run.steps(0, 2)
     with Probe(run.strategy) as probe:
         run.steps(2, 1)
-    with host_waits(session.device) as waits:
-        run.steps(3, 1)
-    series = run.steps(4, TIMED_STEPS)
+    waits = waits_per_step(session.device, run.steps, 3)
+    series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)
     return {
         "parameters": run.parameters,
         "collectives": probe.collectives(),
         "dtypes": probe.dtypes() | run.strategy.dtypes(),
-        "waits": dict(waits),
+        "waits": waits,
         "steps_s": float(series.step_time.sum()),
         "wall_s": series.wall,
         "losses": [float(loss) for loss in series.loss],
     }
+
+
+def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
+    """Host waits of one step from step `first` on: `file:line` -> times.
+
+    Those of one step less than those of several: the host waits once when all steps are done, to read the losses.
+    """
+    with host_waits(device) as one:
+        steps(first, 1)
+    with host_waits(device) as several:
+        steps(first + 1, 1 + FURTHER_STEPS)
+    return {place: number / FURTHER_STEPS for place, number in (several - one).items()}
 
 
 @contextmanager
@@ -87,17 +103,20 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
         with _operators(places):
             yield places
         return
+
+    def count(message: Warning | str, *_: Any, **__: Any) -> None:
+        if WAITED in str(message):
+            places[_waiting(sys._getframe())] += 1
+
     torch.cuda.synchronize()
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.showwarning = count
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield places
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    for warning in caught:
-        if "synchronizing" in str(warning.message):
-            places[_place(warning.filename, warning.lineno)] += 1
 
 
 def _operators(places: Counter[str]) -> Any:
@@ -106,17 +125,35 @@ def _operators(places: Counter[str]) -> Any:
     class Waits(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
             if func._schema.name in ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal"):
-                frames = [f for f in traceback.extract_stack() if "/torch/" not in f.filename]
-                outer = [f for f in frames if f.filename != __file__][-1]
-                places[_place(outer.filename, outer.lineno or 0)] += 1
+                places[_waiting(sys._getframe())] += 1
             return func(*args, **(kwargs or {}))
 
     return Waits()
 
 
-def _place(filename: str, number: int) -> str:
-    short = filename.partition("site-packages/")[2] or filename.partition("/src/")[2] or Path(filename).name
-    return f"{short}:{number}"
+def _waiting(frame: FrameType) -> str:
+    """`package/file.py:line` of the innermost frame whose own program waits, not one that it called for that."""
+    frames = [each for each in _outwards(frame) if each.f_code.co_filename != __file__]
+    own = [each for each in frames if _package(each) not in CARRIERS]
+    return _place((own or [each for each in frames if _package(each) == "torch"] or frames)[0])
+
+
+def _outwards(frame: FrameType | None) -> Iterable[FrameType]:
+    while frame:
+        yield frame
+        frame = frame.f_back
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _place(frame: FrameType) -> str:
+    """By the module's name, the same wherever its package is installed; a file of no package by its own."""
+    path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
+    packaged = getattr(sys.modules.get(_package(frame)), "__file__", None) is not None
+    folders = module.count(".") + (path.name == "__init__.py") if packaged else 0
+    return f"{'/'.join(path.parts[-1 - folders :])}:{frame.f_lineno}"
 
 
 def read_ahead_differs(batches: Any, plan: Any, batch: Any, device: Any, lag: Callable[[], None], count: int) -> int:

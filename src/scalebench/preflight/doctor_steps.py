@@ -1,7 +1,6 @@
 """Does scalebench measure right here? Steps of each strategy on real ranks, and what they should have done."""
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
 from scalebench.cores import available_cores
 from scalebench.launch import local
+from scalebench.launch.supervise import Interrupted, run_watched
 from scalebench.model.counts import block_parameters
 from scalebench.model.traffic import fits, moved_bytes, step_traffic
 from scalebench.preflight.doctor import Verdict, judged
@@ -60,7 +60,8 @@ def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]
         strategy = cell.execution.strategy
         observed = results["cells"].get(strategy)
         if observed is None:
-            yield strategy, Verdict("FAIL", "not reached within the time limit", f"it is {LIMIT_S:.0f} s for all")
+            advice = "the strategy before it took too long, or ended the ranks"
+            yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {' | '.join(log[-3:])}", advice)
         else:
             yield strategy, judge(cell, observed)
 
@@ -80,12 +81,10 @@ def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list
     environment = local.environment(chosen[0], heartbeat, available_cores(), gpus)
     command = local.command(chosen[0], Path(paths[0]), PROGRAM)
     try:
-        done = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S
-        )
-        log = done.stdout.splitlines()
-    except subprocess.TimeoutExpired as late:
-        log = (late.stdout or b"").decode(errors="replace").splitlines()
+        outcome = run_watched(command, environment, root / "doctor.log", LIMIT_S)
+    except Interrupted as stopped:
+        raise KeyboardInterrupt from stopped  # no verdict about this machine
+    log = [*outcome.tail, *(["the ranks were ended: their time was over"] if outcome.timed_out else [])]
     result = root / RESULT
     return (json.loads(result.read_text()) if result.exists() else {}), [text for text in log if text.strip()]
 
@@ -114,7 +113,7 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
         problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
     waits = {place: n for place, n in observed["waits"].items() if not _own_wait(execution.strategy, place)}
     if waits:
-        problems.append("the host waits at " + ", ".join(f"{place} ({n}x)" for place, n in waits.items()))
+        problems.append("the host waits at " + ", ".join(f"{place} ({n:g}x)" for place, n in waits.items()))
     advice = "scalebench would measure this strategy wrongly here; please report it with doctor.json"
     clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"
     return judged(

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 
 
-def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int) -> Path:
-    """Write {train,val}.bin and tokens.json of `train` and `val` tokens into `folder`, which is returned."""
+def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int, tokenizer: str = "random") -> Path:
+    """Write {train,val}.bin and tokens.json of `train` and `val` tokens into `folder`, which is returned.
+
+    `tokenizer`: the one that they stand for. Runs are held against the tokenizer of their campaign.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(1)
     splits = {}
@@ -29,7 +32,7 @@ def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int) -> 
         "licence": "none",
         "corpus_sha256": splits["train"]["sha256"],
         "replaced_characters": 0,
-        "tokenizer": "random",
+        "tokenizer": tokenizer,
         "tokenizer_sha256": "0" * 64,
         "vocab_size": vocab_size,
         "end_of_text": vocab_size - 1,

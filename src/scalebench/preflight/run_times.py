@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.campaign.cells import Cell
-from scalebench.machine.gpus import Gpu, cuda_devices
+from scalebench.machine.gpus import Gpu, cuda_devices, usable
 from scalebench.model.peaks import peak
 from scalebench.preflight.requirements import counts_of
 from scalebench.record.run import METRICS
@@ -113,7 +113,7 @@ def run_times(results: Path, campaign: str) -> RunTimes:
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
-    return RunTimes(tuple(runs), tuple(cuda_devices()))
+    return RunTimes(tuple(runs), tuple(usable(cuda_devices)[0]))
 
 
 def _changed(path: Path) -> float:

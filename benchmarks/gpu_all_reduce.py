@@ -1,0 +1,39 @@
+"""All-reduce between the devices of this machine: `gpu_all_reduce.py DEVICES cuda|cpu NBYTES`, as a sweep times it."""
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from scalebench.campaign.cells import expand
+from scalebench.campaign.config import Campaign
+from scalebench.forecast.sweep import CALLS, LIMIT_S, WARMUP, launch
+
+TIME_S = 60.0
+
+
+def main(devices: int, device: str, nbytes: int) -> None:
+    execution = {"strategy": "ddp", "geometry": f"1x{devices}", "device": device}
+    cell = expand(Campaign.model_validate({"title": "all-reduce", "execution": execution}))[0]
+    settings: dict[str, object] = {
+        "collectives": ["all_reduce"],
+        "sizes": [nbytes],
+        "pair_nbytes": nbytes,
+        "warmup": WARMUP,
+        "calls": CALLS,
+        "limit_s": LIMIT_S,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        made = launch("gpu_check", cell, Path(folder), settings, TIME_S, None)
+    (call,) = made.calls
+    seconds = statistics.median(call.seconds)
+    # Every byte crosses the slowest link 2 (n - 1) / n times, whatever the algorithm (nccl-tests).
+    bus = 2 * (devices - 1) / devices * call.nbytes / seconds / 1e9
+    print(
+        f"all-reduce of {call.nbytes / 2**20:.0f} MiB on {devices} devices: {seconds * 1e3:.2f} ms "
+        f"(median of {len(call.seconds)}), bus bandwidth {bus:.1f} GB/s"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

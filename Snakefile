@@ -16,8 +16,9 @@ from snakemake.cli import parse_args
 from snakemake.common import overwrite_function_params
 from snakemake.utils import min_version
 
+from scalebench.campaign.as_sent import VARIABLE, CampaignsAsSent
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, load_named, tokens_dir
+from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, tokens_dir
 from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import job, job_of_replay, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
@@ -38,6 +39,15 @@ min_version("9.27")
 become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
 
 RESULTS = Path("results")
+# What a job in a queue was planned for, whatever becomes of the campaign's file meanwhile.
+CAMPAIGNS_AS_SENT = CampaignsAsSent(workflow.is_main_process)
+load_named = CAMPAIGNS_AS_SENT.load_named
+
+
+envvars:
+    VARIABLE,
+
+
 # Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.
 os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
 if not shutil.which("scalebench"):  # .venv/bin/snakemake was called without activating its environment
@@ -108,6 +118,8 @@ include: "workflow/rules/forecast.smk"
 
 onstart:
     or_exit(guard, workflow.executor_settings)
+    if command_line().executor:
+        or_exit(CAMPAIGNS_AS_SENT.send)
     fork_short_stages()
 
 

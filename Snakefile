@@ -25,7 +25,7 @@ from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.campaign.targets import check_targets
 from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest, plural, printable
-from scalebench.files import disk_is_full, full_disk_text
+from scalebench.files import disk_is_full, full_disk_text, write_json
 from scalebench.launch import stage_server
 from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
@@ -34,6 +34,7 @@ from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
 from scalebench.record.failed_runs import failed_runs_text
 from scalebench.record.lost_results import lost_results, lost_text, records_without_runs
 from scalebench.report.chart_catalog import CATALOG, charts_of, tables_of, unknown_chart
+from scalebench.snakemake_command import NOTE, STARTED_AS, started_as
 
 min_version("9.27")
 become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
@@ -120,6 +121,7 @@ onstart:
     or_exit(guard, workflow.executor_settings)
     if command_line().executor:
         or_exit(CAMPAIGNS_AS_SENT.send)
+        note_profile()
     fork_short_stages()
 
 

@@ -114,7 +114,8 @@ def test_a_port_that_is_taken_is_passed_over():
 )
 def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
     """Versions of Slurm write what was asked of a node in several ways."""
-    said = {"JobId": "5", "NodeList": "n[1-2]", "NumCPUs": "16", "TresPerNode": tres, "Partition": "gpu", "QOS": "(null)"}
+    said = {"JobId": "5", "NodeList": "n[1-2]", "NumCPUs": "16", "TresPerNode": tres, "Partition": "gpu"}
+    said["QOS"] = "(null)"
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "describe", lambda job: said)

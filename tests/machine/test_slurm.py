@@ -22,7 +22,9 @@ TASKS = (  # of an array of two, the last one first, as Slurm prints them for `s
     "JobId=5 ArrayJobId=4 ArrayTaskId=1 " + REST.format("n1"),
 )
 WAITING = "JobId=4 ArrayJobId=4 ArrayTaskId=2-3%1 " + REST.format("n2")  # before its last task has started
-COMPONENTS = ("JobId=8 HetJobId=8 HetJobOffset=0 " + REST.format("n1"), "JobId=9 HetJobId=8 HetJobOffset=1 " + REST.format("n2"))
+COMPONENTS = tuple(
+    f"JobId={8 + offset} HetJobId=8 HetJobOffset={offset} " + REST.format(f"n{offset + 1}") for offset in (0, 1)
+)
 SAID = {
     "4": "\n".join(TASKS),
     "5": TASKS[1],

@@ -46,8 +46,11 @@ def test_jobs_that_wait_end_without_a_row(checkout, closed, arrays):
     options = (*QUICK, "--slurm-array-jobs", "train") if arrays else QUICK
     driver = subprocess.Popen(
         checkout.command("snakemake", "--profile", "slurm", *targets, *options),
-        **{"cwd": checkout.root, "env": environment(), "text": True},
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT},
+        cwd=checkout.root,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         # Each of four runs or jobs is one in the queue; of an array, each task (-r).

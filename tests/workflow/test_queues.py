@@ -23,7 +23,8 @@ case "${0##*/}" in
 qsub)
     script="${@: -1}"; exec 9>> "$QUEUE/lock"; flock 9; echo "$*" >> "$QUEUE/submitted"
     n=$(wc -l < "$QUEUE/submitted"); cp "$script" "$QUEUE/$n.sh"; env > "$QUEUE/$n.env"
-    setsid bash -c 'while [ -e "${0%/*}/held" ]; do sleep 0.1; done; bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" > /dev/null 2>&1 9>&- &
+    setsid bash -c 'while [ -e "${0%/*}/held" ]; do sleep 0.1; done
+        bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" > /dev/null 2>&1 9>&- &
     echo "$n.box" ;;
 qstat)
     job="${@: -1}"
@@ -60,6 +61,8 @@ def test_a_run_by_way_of_another_scheduler(built, queue):
     assert "-l select=1:ncpus=8:mem=16000mb:ngpus=2 -l place=excl -l walltime=1020" in line
     assert "HF_TOKEN" not in (queue / "1.env").read_text()
     assert "not sent to compute nodes" in done.stdout + done.stderr
+    again = built.command("scalebench", "retry", "config/campaigns/queued.yaml", "--cell", "ddp-n1x2").stdout
+    assert "repeated by: snakemake --profile profiles/cluster-generic results/queued/report.html" in again
 
 
 @pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")

@@ -60,14 +60,14 @@ def as_planned(
     Without any, as by hand, whatever it finds. Raises UserError where the campaign was edited while the job waited.
     """
     try:
-        found = look_up()
+        cells = look_up()
     except UserError:
         if not planned:
             raise
-        found = []  # it was there
-    if planned and list(planned) != [fingerprint(one) for one in found]:
+        cells = []  # it was there
+    if planned and list(planned) != [fingerprint(one) for one in cells]:
         raise UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
-    return found
+    return cells
 
 
 @contextmanager
@@ -135,6 +135,7 @@ def shared_job(args: argparse.Namespace) -> None:
 def retry(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.retry import forget
+    from scalebench.snakemake_command import snakemake_command
 
     loaded = LoadedCampaign(args.campaign)
     if args.cell:
@@ -146,12 +147,13 @@ def retry(args: argparse.Namespace) -> None:
         )
     runs = [place for place in loaded.runs(args.results) if args.cell in (None, place.parent.name)]
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if args.cell in (None, cell.slug)]
+    again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     removed = forget(folder, runs, args.cell is not None, traces)
     for place in removed:
         print(f"removed {place}")
     if removed:
         amount = plural(len(removed), "run")  # a traced one is a run too
-        print(f"{amount} will be repeated by the next snakemake that builds {folder / 'report.html'}")
+        print(f"{amount} will be repeated by: {again}")
     else:
         print("no run failed: there is nothing to remove")
 

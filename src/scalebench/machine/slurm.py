@@ -147,8 +147,8 @@ def recorded_at_end(job: str) -> dict[str, str]:
 
 def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
     """No user, no paths."""
-    said = {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
-    return {"job_id": job_name(facts), **said} if facts else {}
+    entries = {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
+    return {"job_id": job_name(facts), **entries} if facts else {}
 
 
 def config() -> dict[str, str]:

@@ -27,6 +27,7 @@ from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest, plural, printable
 from scalebench.files import disk_is_full, full_disk_text, write_json
 from scalebench.launch import stage_server
+from scalebench.preflight.job_minutes import too_short
 from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
@@ -119,6 +120,7 @@ include: "workflow/rules/forecast.smk"
 
 onstart:
     or_exit(guard, workflow.executor_settings)
+    or_exit(refuse_short_jobs)
     if command_line().executor:
         or_exit(CAMPAIGNS_AS_SENT.send)
         note_profile()

@@ -1,5 +1,6 @@
 """A campaign that is edited while its jobs wait in a real queue: alone, as an array, and several runs in one job."""
 
+import re
 import subprocess
 
 import pytest
@@ -64,6 +65,7 @@ def test_jobs_that_wait_end_without_a_row(checkout, closed, arrays):
         driver.kill()
     assert driver.returncode == 1, said[-5000:]
     assert ("Submitted array job" in said) == arrays
+    assert re.search(r"Slurm says of job \d+(_\d+)?: FAILED on n[12], NonZeroExitCode, exit code \d", said)
     assert f"edited-{name}.yaml: cell ddp-n1x1 was changed while the workflow ran; start snakemake again" in said
     assert f"together-{name}.yaml: job 1x1-rep1-2 was changed while the workflow ran; start snakemake again" in said
     made = {str(path.relative_to(checkout.root)) for path in results.glob(f"*-{name}/runs/*/rep*/steps.csv")}

@@ -65,6 +65,17 @@ def test_a_run_by_way_of_another_scheduler(built, queue):
     assert "repeated by: snakemake --profile profiles/cluster-generic results/queued/report.html" in again
 
 
+@pytest.mark.fault("a profile gives jobs less time than their runs may take", "nothing is sent; both numbers are said")
+def test_jobs_that_would_be_ended_before_their_runs_are_not_sent(built, queue):
+    built.campaign("hasty", TINY.replace("steps: 4", "steps: 8"))
+    options = ("--set-resources", "train:runtime=15", "--profile", "profiles/cluster-generic")
+    done = built.command("snakemake", *options, "results/hasty/runs/ddp-n1x1/rep1/steps.csv")
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert "hasty.yaml: set-resources gives a job of train 15 minutes, but a run may take 15" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (queue / "submitted").exists()
+
+
 @pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")
 def test_what_waits_in_a_queue_is_held_against_what_was_sent(built, queue):
     """A cell is taken away; another campaign, whose runs share a job, gets other work. The rest is made."""
@@ -134,7 +145,8 @@ true
     assert "secret" not in manifest
     spec = json.loads(manifest)["spec"]
     (container,) = spec["template"]["spec"]["containers"]
-    assert spec["activeDeadlineSeconds"] == 1020
+    assert "activeDeadlineSeconds" not in spec, "waiting for a node is no part of it"
+    assert spec["template"]["spec"]["activeDeadlineSeconds"] == 1020
     assert container["resources"]["limits"] == {"cpu": "8", "memory": "16000M", "nvidia.com/gpu": "2"}
     assert container["command"] == ["sh", "-c", "#!/bin/sh\ntrue\n"]
     done = subprocess.run([program, "status", "x"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
@@ -145,6 +157,36 @@ true
         "running",
         "success",
     ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "asked"),
+    [
+        (["refused", "done"], "success", 2),
+        (["refused"] * 9, "running", 4),  # known no better: the next look asks again
+        (["cut", "done"], "success", 2),
+        (["gone"] * 9, "failed", 4),
+    ],
+)
+def test_kubernetes_is_asked_again_where_it_does_not_answer(monkeypatch, capsys, answers, state, asked):
+    words = {
+        "refused": (1, "", "The connection to the server 10.0.0.1:6443 was refused"),
+        "gone": (1, "", 'Error from server (NotFound): jobs.batch "scalebench-x1" not found'),
+        "cut": (0, '{"status": {"succ', ""),
+        "done": (0, '{"status": {"succeeded": 1}}', ""),
+    }
+    program = runpy.run_path(str(PROFILES / "kubernetes/job"))
+    questions = []
+
+    def run(command, **options):
+        questions.append(command)
+        return subprocess.CompletedProcess(command, *words[answers[len(questions) - 1]])
+
+    monkeypatch.setattr(program["subprocess"], "run", run)
+    monkeypatch.setattr(program["time"], "sleep", lambda seconds: None)
+    assert program["state_of"]("job.batch/scalebench-x1") == state
+    assert questions == [["kubectl", "get", "job.batch/scalebench-x1", "-o", "json"]] * asked
+    assert capsys.readouterr().err.strip().endswith(words[answers[0]][2] if asked == 4 else "")
 
 
 def test_resources_in_the_words_of_lsf():

@@ -112,6 +112,18 @@ SITE = or_exit(Site.of, config)
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
 
 
+def refuse_short_jobs():
+    """End before anything is sent where set-resources gives jobs less time than their runs may take."""
+    replaced = workflow.resource_settings.overwrite_resources.items() if command_line().executor else ()
+    rules = {rule for rule, resources in replaced if "runtime" in resources}
+    for job in workflow.dag.needrun_jobs() if rules else ():
+        if job.rule.name in rules and "campaign" in job.wildcards.keys():
+            limits = of_campaign(job.wildcards).campaign.resources
+            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
+            if reason:
+                raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
+
+
 def note_profile():
     """Write down how jobs are sent, in the campaigns that they are for: for later, when this Snakemake is gone."""
     sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local] if STARTED else []

@@ -16,16 +16,18 @@ from snakemake.cli import parse_args
 from snakemake.common import overwrite_function_params
 from snakemake.utils import min_version
 
+from scalebench.campaign.as_sent import VARIABLE, CampaignsAsSent
 from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, load_named, tokens_dir
+from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, tokens_dir
 from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import job, job_of_replay, job_together
 from scalebench.campaign.code_dependencies import MEASURING, sources
 from scalebench.campaign.targets import check_targets
 from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest, plural, printable
-from scalebench.files import disk_is_full, full_disk_text
+from scalebench.files import disk_is_full, full_disk_text, write_json
 from scalebench.launch import stage_server
+from scalebench.preflight.job_minutes import too_short
 from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
@@ -33,11 +35,21 @@ from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
 from scalebench.record.failed_runs import failed_runs_text
 from scalebench.record.lost_results import lost_results, lost_text, records_without_runs
 from scalebench.report.chart_catalog import CATALOG, charts_of, tables_of, unknown_chart
+from scalebench.snakemake_command import NOTE, STARTED_AS, started_as
 
 min_version("9.27")
 become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
 
 RESULTS = Path("results")
+# What a job in a queue was planned for, whatever becomes of the campaign's file meanwhile.
+CAMPAIGNS_AS_SENT = CampaignsAsSent(workflow.is_main_process)
+load_named = CAMPAIGNS_AS_SENT.load_named
+
+
+envvars:
+    VARIABLE,
+
+
 # Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.
 os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
 if not shutil.which("scalebench"):  # .venv/bin/snakemake was called without activating its environment
@@ -108,6 +120,10 @@ include: "workflow/rules/forecast.smk"
 
 onstart:
     or_exit(guard, workflow.executor_settings)
+    or_exit(refuse_short_jobs)
+    if command_line().executor:
+        or_exit(CAMPAIGNS_AS_SENT.send)
+        note_profile()
     fork_short_stages()
 
 

@@ -331,12 +331,16 @@ def missing(path: Path) -> UserError:
     """A file that the workflow writes is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
-    return UserError(f"{path}: no such file; build it with: snakemake --cores 2 {path}")
+    from scalebench.snakemake_command import snakemake_command  # which imports this
+
+    return UserError(f"{path}: no such file; build it with: {snakemake_command(path)}")
 
 
 def damaged(path: Path, why: str) -> UserError:
     """A file that the workflow writes is not what it was."""
-    return UserError(f"{path} is damaged ({why}); rebuild it with: rm {path} && snakemake --cores 2 {path}")
+    from scalebench.snakemake_command import snakemake_command
+
+    return UserError(f"{path} is damaged ({why}); rebuild it with: rm {path} && {snakemake_command(path)}")
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:

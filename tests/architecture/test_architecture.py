@@ -33,7 +33,7 @@ ORDER = [
     "report",
     "verify",
 ]
-EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py")
+EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py", "snakemake_command.py")
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "campaign/__init__.py",
@@ -56,6 +56,7 @@ FINDING = {
     "campaign/yaml_loader.py",
     "errors.py",
     "report/chart_catalog.py",
+    "snakemake_command.py",
 }
 
 # Programs that a command starts as processes of their own.

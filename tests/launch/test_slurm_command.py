@@ -114,13 +114,15 @@ def test_a_port_that_is_taken_is_passed_over():
 )
 def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
     """Versions of Slurm write what was asked of a node in several ways."""
-    said = {"NodeList": "n[1-2]", "NumCPUs": "16", "TresPerNode": tres, "Partition": "gpu", "QOS": "(null)"}
+    said = {"JobId": "5", "NodeList": "n[1-2]", "NumCPUs": "16", "TresPerNode": tres, "Partition": "gpu"}
+    said["QOS"] = "(null)"
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "describe", lambda job: said)
     monkeypatch.setattr(slurm, "run_command", lambda *command: "n1\nn2")
     found = slurm.allocation()
-    assert found == Allocation("5", ("n1", "n2"), 8, devices, {"nodelist": "n[1-2]", "partition": "gpu"})
+    recorded = {"job_id": "5", "nodelist": "n[1-2]", "partition": "gpu"}
+    assert found == Allocation("5", ("n1", "n2"), 8, devices, recorded)
 
 
 def test_outside_of_an_allocation(monkeypatch):

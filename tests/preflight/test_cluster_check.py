@@ -131,3 +131,14 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
     (tmp_path / "profile.v9+.yaml").write_text(PROFILE)
     with pytest.raises(UserError, match="no Slurm here"):
         cluster_check.check(tmp_path, tmp_path)
+
+
+@pytest.mark.fault("a profile gives jobs less time than their runs may take", "nothing is sent; both numbers are said")
+def test_a_profile_that_gives_too_little_time(monkeypatch, tmp_path):
+    sinfo = "gpu|up|4|1-00:00:00|gpu:h100:4"
+    short = PROFILE + "set-resources: {train: {runtime: 15}}\n"
+    for line in (lines := failed(site(monkeypatch, tmp_path, sinfo, short))):
+        assert "a job of train 15 minutes, but a run may take 15 (resources.time_limit)" in line
+    assert len(lines) == 2, "one for each size"
+    for sound in ("{train: {runtime: 16}}", "{corpus_tokenise: {runtime: 1}}"):
+        assert failed(site(monkeypatch, tmp_path, sinfo, f"{PROFILE}set-resources: {sound}\n")) == []

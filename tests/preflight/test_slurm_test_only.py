@@ -88,7 +88,7 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
     answers = [slurm_test_only.refusal(request, site) for request in (first, second)]
     assert len(asked) == 2
     assert (first.who, first.jobs, answers[0]) == ("ddp-fp32-n1x1 and 1 more", 6, None)
-    assert (second.who, second.jobs, answers[1]) == ("the 4 pairs of fused", 1, "Requested time limit is invalid")
+    assert (second.who, second.jobs, answers[1]) == ("the 4 pairs of fused", 1, "x; Requested time limit is invalid")
     assert slurm_test_only.describe_request(second.job).endswith("for 136 minutes")
     assert first.node_hours == pytest.approx(6 * 17 / 60)
 
@@ -144,6 +144,20 @@ def test_partitions_that_rules_are_sent_to(tmp_path):
 def test_a_folder_without_a_profile(tmp_path):
     with pytest.raises(UserError, match=r"profile\.v9\+\.yaml is missing there"):
         SnakemakeProfile(tmp_path)
+
+
+def test_the_site_s_own_words_are_kept(tmp_path):
+    """As job_submit.lua writes them, before sbatch's general ones."""
+    said = (
+        "sbatch: error: exclusive jobs are not allowed in partition one\n"
+        "sbatch: error: ask hpc@site for help\n\n"
+        "allocation failure: Unspecified error\n"
+    )
+    command = ["sh", "-c", f"echo '{said}' >&2; exit 1"]
+    reason = "exclusive jobs are not allowed in partition one; ask hpc@site for help; Unspecified error"
+    assert slurm_test_only.why_refused(command) == reason
+    assert slurm_test_only.why_refused(["sh", "-c", "exit 3"]) == "exit code 3"
+    assert slurm_test_only.why_refused(["sh", "-c", "echo 'sbatch: Job 5 to start at noon' >&2"]) is None
 
 
 def test_a_controller_that_does_not_answer_is_said(monkeypatch):

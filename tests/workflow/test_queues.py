@@ -5,22 +5,26 @@ import os
 import runpy
 import shlex
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
+from patience import wait_until
+from workflow_texts import TINY
 
 from scalebench.campaign.site import Site
 from scalebench.campaign.slurm_request import Job
 
 PROFILES = Path(__file__).parents[2] / "profiles"
-# One script under three names. qsub starts the job's script at once, in a session of its own.
+# One script under three names. qsub starts the job's script in a session of its own, at once if nothing holds it.
 QUEUE = """#!/bin/bash
 case "${0##*/}" in
 qsub)
     script="${@: -1}"; exec 9>> "$QUEUE/lock"; flock 9; echo "$*" >> "$QUEUE/submitted"
     n=$(wc -l < "$QUEUE/submitted"); cp "$script" "$QUEUE/$n.sh"; env > "$QUEUE/$n.env"
-    setsid bash -c 'bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" > /dev/null 2>&1 9>&- &
+    setsid bash -c 'while [ -e "${0%/*}/held" ]; do sleep 0.1; done
+        bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" > /dev/null 2>&1 9>&- &
     echo "$n.box" ;;
 qstat)
     job="${@: -1}"
@@ -57,6 +61,50 @@ def test_a_run_by_way_of_another_scheduler(built, queue):
     assert "-l select=1:ncpus=8:mem=16000mb:ngpus=2 -l place=excl -l walltime=1020" in line
     assert "HF_TOKEN" not in (queue / "1.env").read_text()
     assert "not sent to compute nodes" in done.stdout + done.stderr
+    again = built.command("scalebench", "retry", "config/campaigns/queued.yaml", "--cell", "ddp-n1x2").stdout
+    assert "repeated by: snakemake --profile profiles/cluster-generic results/queued/report.html" in again
+
+
+@pytest.mark.fault("a profile gives jobs less time than their runs may take", "nothing is sent; both numbers are said")
+def test_jobs_that_would_be_ended_before_their_runs_are_not_sent(built, queue):
+    built.campaign("hasty", TINY.replace("steps: 4", "steps: 8"))
+    options = ("--set-resources", "train:runtime=15", "--profile", "profiles/cluster-generic")
+    done = built.command("snakemake", *options, "results/hasty/runs/ddp-n1x1/rep1/steps.csv")
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert "hasty.yaml: set-resources gives a job of train 15 minutes, but a run may take 15" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (queue / "submitted").exists()
+
+
+@pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")
+def test_what_waits_in_a_queue_is_held_against_what_was_sent(built, queue):
+    """A cell is taken away; another campaign, whose runs share a job, gets other work. The rest is made."""
+    cells = "cells: [{geometry: 1x2, micro_batch: 2}, {geometry: 1x2, strategy: fsdp}]\n"
+    text = TINY.replace("steps: 4", "steps: 6").replace("[1x1, 1x2]", "[1x1]")
+    together = text.replace("[1x1]", "[1x2]") + "resources: {time_limit: 5, minutes_per_job: 30}\n"
+    built.campaign("edited", text + cells)
+    built.campaign("shared", together)
+    runs = [f"results/edited/runs/{slug}/rep1/steps.csv" for slug in ("ddp-n1x1", "ddp-n1x2-mb2", "fsdp-n1x2")]
+    (queue / "held").touch()
+    options = ("--profile", "profiles/cluster-generic", "--seconds-between-status-checks", "1", "--retries", "0")
+    words = ["snakemake", *options, *runs, "results/shared/runs.csv"]
+    driver = subprocess.Popen(
+        words, cwd=built.root, env=built.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    sent = queue / "submitted"
+    wait_until(lambda: sent.exists() and len(sent.read_text().splitlines()) == 4, driver)
+    built.campaign("edited", text + cells.replace("{geometry: 1x2, micro_batch: 2}, ", ""))
+    built.campaign("shared", together.replace("steps: 6", "steps: 7"))
+    (queue / "held").unlink()
+    said, _ = driver.communicate()
+    said += "".join(log.read_text() for log in queue.glob("*.log"))
+    assert driver.returncode == 1, said[-3000:]
+    assert "edited.yaml: cell ddp-n1x2-mb2 was changed while the workflow ran; start snakemake again" in said
+    assert "shared.yaml: job 1x2-rep1-1 was changed while the workflow ran; start snakemake again" in said
+    made = {str(path.relative_to(built.root)) for path in built.root.glob("results/[es]*/runs/*/rep1/steps.csv")}
+    assert made == {runs[0], runs[2]}
+    built.campaign("edited", text + cells)
+    assert built.planned(*runs) == Counter(train=1), "what was right is kept"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +145,8 @@ true
     assert "secret" not in manifest
     spec = json.loads(manifest)["spec"]
     (container,) = spec["template"]["spec"]["containers"]
-    assert spec["activeDeadlineSeconds"] == 1020
+    assert "activeDeadlineSeconds" not in spec, "waiting for a node is no part of it"
+    assert spec["template"]["spec"]["activeDeadlineSeconds"] == 1020
     assert container["resources"]["limits"] == {"cpu": "8", "memory": "16000M", "nvidia.com/gpu": "2"}
     assert container["command"] == ["sh", "-c", "#!/bin/sh\ntrue\n"]
     done = subprocess.run([program, "status", "x"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
@@ -108,6 +157,36 @@ true
         "running",
         "success",
     ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "asked"),
+    [
+        (["refused", "done"], "success", 2),
+        (["refused"] * 9, "running", 4),  # known no better: the next look asks again
+        (["cut", "done"], "success", 2),
+        (["gone"] * 9, "failed", 4),
+    ],
+)
+def test_kubernetes_is_asked_again_where_it_does_not_answer(monkeypatch, capsys, answers, state, asked):
+    words = {
+        "refused": (1, "", "The connection to the server 10.0.0.1:6443 was refused"),
+        "gone": (1, "", 'Error from server (NotFound): jobs.batch "scalebench-x1" not found'),
+        "cut": (0, '{"status": {"succ', ""),
+        "done": (0, '{"status": {"succeeded": 1}}', ""),
+    }
+    program = runpy.run_path(str(PROFILES / "kubernetes/job"))
+    questions = []
+
+    def run(command, **options):
+        questions.append(command)
+        return subprocess.CompletedProcess(command, *words[answers[len(questions) - 1]])
+
+    monkeypatch.setattr(program["subprocess"], "run", run)
+    monkeypatch.setattr(program["time"], "sleep", lambda seconds: None)
+    assert program["state_of"]("job.batch/scalebench-x1") == state
+    assert questions == [["kubectl", "get", "job.batch/scalebench-x1", "-o", "json"]] * asked
+    assert capsys.readouterr().err.strip().endswith(words[answers[0]][2] if asked == 4 else "")
 
 
 def test_resources_in_the_words_of_lsf():

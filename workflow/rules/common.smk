@@ -94,10 +94,42 @@ def trace_files(wildcards, *names):
     return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
 
 
+@lru_cache
+def command_line():
+    """Snakemake's options and targets, those of profiles among them."""
+    with contextlib.redirect_stderr(io.StringIO()):  # it says once more which profiles it uses
+        return parse_args(sys.argv[1:])[1]
+
+
+if workflow.is_main_process:
+    # For whoever names the command that goes on, in this process or in its stages.
+    STARTED = started_as(command_line().profile or (), command_line().executor, command_line().jobs)
+    os.environ[STARTED_AS] = STARTED or ""
+
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
 SITE = or_exit(Site.of, config)
 # `--config anonymous=true`: pages and papers without names of hosts.
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
+
+
+def refuse_short_jobs():
+    """End before anything is sent where set-resources gives jobs less time than their runs may take."""
+    replaced = workflow.resource_settings.overwrite_resources.items() if command_line().executor else ()
+    rules = {rule for rule, resources in replaced if "runtime" in resources}
+    for job in workflow.dag.needrun_jobs() if rules else ():
+        if job.rule.name in rules and "campaign" in job.wildcards.keys():
+            limits = of_campaign(job.wildcards).campaign.resources
+            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
+            if reason:
+                raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
+
+
+def note_profile():
+    """Write down how jobs are sent, in the campaigns that they are for: for later, when this Snakemake is gone."""
+    sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local] if STARTED else []
+    for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
+        with contextlib.suppress(OSError):  # advice, which must not stop a campaign
+            write_json(RESULTS / name / NOTE, {"options": STARTED})
 
 
 def fork_short_stages():
@@ -109,13 +141,6 @@ def fork_short_stages():
         os.environ[stage_server.VARIABLE] = str(server.folder)
         os.environ["PATH"] = f"{server.folder}{os.pathsep}{os.environ['PATH']}"
         atexit.register(server.close)
-
-
-@lru_cache
-def command_line():
-    """Snakemake's options and targets, those of profiles among them."""
-    with contextlib.redirect_stderr(io.StringIO()):  # it says once more which profiles it uses
-        return parse_args(sys.argv[1:])[1]
 
 
 @inspected_once

@@ -24,6 +24,7 @@ from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.repeats import RepeatUntil
 from scalebench.model.memory import SHARDING
 from scalebench.record.run import METRICS, Run
+from scalebench.snakemake_command import HERE, options_of_runs
 
 SCHEMA_VERSION = "5.0"
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
@@ -37,6 +38,7 @@ def scaling_report(
     margin: float = MARGIN,
     question: dict[str, Any] | None = None,
     repeat_until: RepeatUntil | None = None,
+    snakemake: str | None = None,
 ) -> dict[str, Any]:
     """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
 
@@ -46,7 +48,8 @@ def scaling_report(
     `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
     Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together, and so do those against
     the best single device of cells of one size. `seconds_per_repeat`: of the runs of one repeat of all cells, one after
-    the other. `margin`, `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when
+    the other. `snakemake`: the options by which the campaign goes on; if not given, by what its runs record. `margin`,
+    `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when
     repeats end, so intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all
     the same.
     """
@@ -70,6 +73,7 @@ def scaling_report(
         "status": "invalid_comparison" if invalid else "ok",
         "mismatches": invalid,
         "seconds_per_repeat": _seconds_per_repeat(runs),
+        "snakemake": snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
         "series": series,
         "question": answer_question(question, cells, resolve),
         "ranking": ranking(cells, findings, _beats_single(series), margin, confidence, resolve),

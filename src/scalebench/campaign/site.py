@@ -10,12 +10,14 @@ from typing import Any
 from scalebench.campaign.config import Campaign
 from scalebench.campaign.slurm_request import EXCLUSIVE, Job
 from scalebench.errors import UserError, nearest, shortened
+from scalebench.snakemake_command import snakemake_command
 
 SCHEDULERS = ("slurm", "cluster-generic", "lsf")
+REPORT = "results/NAME/report.html"
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
 OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
 ELSEWHERE = " It goes under default-resources of the profile, as {}."
-TARGET = " The campaign is chosen by the target: snakemake --cores 2 results/NAME/report.html."
+TARGET = " The campaign is chosen by the target: {command}."
 # What people look for in Snakemake's config -> where it goes.
 OF_OTHERS = {
     "campaign": TARGET,
@@ -48,13 +50,13 @@ class Site:
         if campaign := [key for key in config if key in Campaign.model_fields]:
             raise UserError(
                 f'"{campaign[0]}" is a key of a campaign, which needs no --configfile and no --config: write it into '
-                "config/campaigns/NAME.yaml and ask for its report, snakemake --cores 2 results/NAME/report.html"
+                f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
             )
         for key in config:
             if key not in (*known, *OTHER_KEYS):
                 hint = nearest(key, [*known, *OTHER_KEYS])
                 allowed = ", ".join((*known, *OTHER_KEYS))
-                hint = hint or OF_OTHERS.get(key, "")
+                hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
                 raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
         given = {key: value for key, value in config.items() if key in known and value is not None}
         for key in ("exclusive", "anonymous"):

@@ -60,6 +60,7 @@ def analyse(args: argparse.Namespace) -> None:
     from scalebench.files import write_json
     from scalebench.record.run import measured
     from scalebench.record.series import read_curves
+    from scalebench.snakemake_command import options_for
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
@@ -78,6 +79,7 @@ def analyse(args: argparse.Namespace) -> None:
             margin=campaign.margin,
             question=loaded.question,
             repeat_until=campaign.repeat_until,
+            snakemake=options_for(folder),
         )
         write_json(folder / "scaling_report.json", report)
 

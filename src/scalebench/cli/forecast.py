@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, fingerprints_option, on_campaign, results_option
-from scalebench.cli.run import check_unchanged, stoppable
+from scalebench.cli.run import as_planned, stoppable
 from scalebench.cli.values import Number, count, currency, day, file_to_read, memory, path, text
 from scalebench.errors import UserError
 
@@ -149,8 +149,7 @@ def frontier(args: argparse.Namespace) -> None:
     from scalebench.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign)
-    cell = loaded.cell(args.cell)
-    check_unchanged(args, f"cell {args.cell}", [cell])
+    (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     limit_of(cell, cuda_devices(), _limit(loaded))
     try:
         _find_frontier(loaded, cell, args.tokens, args.out, _limit(loaded), cell.searched == "fastest")

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from scalebench.cli.arguments import (
     Group,
@@ -18,9 +19,7 @@ from scalebench.cli.arguments import (
 from scalebench.cli.values import count, path, text
 from scalebench.errors import UserError, nearest_path, plural
 
-if TYPE_CHECKING:
-    from scalebench.campaign.cells import Cell
-    from scalebench.campaign.shared_jobs import SharedJob
+Planned = TypeVar("Planned")  # a cell, a shared job, a configuration
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -33,8 +32,7 @@ def train(args: argparse.Namespace) -> None:
 
     try:
         loaded = LoadedCampaign(args.campaign)
-        cell = loaded.cell(args.cell)
-        check_unchanged(args, f"cell {args.cell}", [cell])
+        (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
         limit = loaded.campaign.resources.time_limit * 60
         with stoppable("this run will be repeated"):
             metrics = run_cell(cell, loaded.name, args.repeat, args.tokens, args.out, limit)
@@ -50,10 +48,26 @@ def train(args: argparse.Namespace) -> None:
         print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
-def check_unchanged(args: argparse.Namespace, what: str, cells: "Sequence[Cell | SharedJob]") -> None:
-    """Refuse cells or shared jobs other than those of the plan: the campaign was edited while the job waited."""
-    if args.fingerprints and args.fingerprints != [cell.planned_fingerprint for cell in cells]:
-        raise UserError(f"{args.campaign}: {what} was changed while the workflow ran; start snakemake again")
+def as_planned(
+    file: Path,
+    what: str,
+    planned: Sequence[str] | None,
+    look_up: Callable[[], Sequence[Planned]],
+    fingerprint: Callable[[Planned], str] = attrgetter("planned_fingerprint"),
+) -> Sequence[Planned]:
+    """What `look_up` finds in the campaign's file, if it has the fingerprints that the workflow planned.
+
+    Without any, as by hand, whatever it finds. Raises UserError where the campaign was edited while the job waited.
+    """
+    try:
+        cells = look_up()
+    except UserError:
+        if not planned:
+            raise
+        cells = []  # it was there
+    if planned and list(planned) != [fingerprint(one) for one in cells]:
+        raise UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
+    return cells
 
 
 @contextmanager
@@ -72,8 +86,13 @@ def reference(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
     from scalebench.reference.replay import replay
+    from scalebench.reference.schema import workload_name
 
-    replayed = replay(LoadedCampaign(args.campaign).cell(args.cell).config, args.tokens)
+    loaded, workload = LoadedCampaign(args.campaign), args.out.stem  # by this name runs look for their replay
+    (config,) = as_planned(
+        args.campaign, f"workload {workload}", [workload], lambda: [loaded.cell(args.cell).config], workload_name
+    )
+    replayed = replay(config, args.tokens)
     write_json(args.out, replayed.model_dump(mode="json"))
     print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
 
@@ -84,8 +103,9 @@ def pairs(args: argparse.Namespace) -> None:
     from scalebench.launch.run import run_one_of_several
 
     loaded = LoadedCampaign(args.campaign)
-    comparison, a, b = loaded.comparison(args.comparison)
-    check_unchanged(args, f"comparison {args.comparison}", [a, b])
+    name = args.comparison
+    a, b = as_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
+    comparison = loaded.comparisons[name][0]
     limit = loaded.campaign.resources.time_limit * 60
     with stoppable("pairs that were finished are kept"):
         run_pairs(
@@ -100,8 +120,7 @@ def shared_job(args: argparse.Namespace) -> None:
     from scalebench.launch.shared_job import run_shared_job
 
     loaded = LoadedCampaign(args.campaign)
-    job = loaded.shared_job(args.job)
-    check_unchanged(args, f"job {job.name}", [job])
+    (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
     limit = loaded.campaign.resources.time_limit * 60
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
         made = run_shared_job(
@@ -116,6 +135,7 @@ def shared_job(args: argparse.Namespace) -> None:
 def retry(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.record.retry import forget
+    from scalebench.snakemake_command import snakemake_command
 
     loaded = LoadedCampaign(args.campaign)
     if args.cell:
@@ -127,12 +147,13 @@ def retry(args: argparse.Namespace) -> None:
         )
     runs = [place for place in loaded.runs(args.results) if args.cell in (None, place.parent.name)]
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if args.cell in (None, cell.slug)]
+    again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     removed = forget(folder, runs, args.cell is not None, traces)
     for place in removed:
         print(f"removed {place}")
     if removed:
         amount = plural(len(removed), "run")  # a traced one is a run too
-        print(f"{amount} will be repeated by the next snakemake that builds {folder / 'report.html'}")
+        print(f"{amount} will be repeated by: {again}")
     else:
         print("no run failed: there is nothing to remove")
 

@@ -13,7 +13,7 @@ from scalebench.cli.arguments import (
     results_option,
     subcommands,
 )
-from scalebench.cli.run import check_unchanged, stoppable
+from scalebench.cli.run import as_planned, stoppable
 from scalebench.cli.values import count, file_to_read, folder, folder_to_write, path
 from scalebench.errors import UserError
 
@@ -26,8 +26,7 @@ def trace_capture(args: argparse.Namespace) -> None:
     from scalebench.trace.capture.capture import LOG, capture
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    cell = loaded.cell(args.cell)
-    check_unchanged(args, f"cell {args.cell}", [cell])
+    (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
     settings = loaded.campaign.trace.model_copy(update=chosen)
     tokens = args.tokens or tokens_dir(args.results, cell)

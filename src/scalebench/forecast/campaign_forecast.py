@@ -26,6 +26,7 @@ from scalebench.forecast.settings import (
 from scalebench.forecast.step_model import StepModel, forecast_step
 from scalebench.forecast.sweep_file import Sweep, network_of
 from scalebench.record.run import METRICS, MeasuredRun, measured, read_run
+from scalebench.snakemake_command import snakemake_command
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def make_forecasts(evidence: Evidence) -> Forecasts:
     if not known:
         raise UserError(
             f"{loaded.path}: no run to forecast from; make some first: "
-            f"snakemake --cores 2 results/{loaded.name}/report.html"
+            f"{snakemake_command(f'results/{loaded.name}/report.html')}"
         )
     if not targets:
         raise UserError(f"{loaded.path}: every cell is measured; nothing is left to forecast (key: forecast.hold_out)")

@@ -22,7 +22,7 @@ from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices, torch_has_cuda
 from scalebench.machine.network import loopback_problem
 from scalebench.machine.provenance import provenance, variables
-from scalebench.machine.slurm import AT_END, JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
+from scalebench.machine.slurm import JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
 from scalebench.record.census import SecondClock
 from scalebench.record.metrics import Failed, Failure, Measured, parse_metrics
 from scalebench.record.run import COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
@@ -55,9 +55,7 @@ def _run_alone(
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG))
-    origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
-    if nodes:
-        origin["scheduler"] |= {name: value for name, value in nodes.recorded.items() if name not in AT_END}
+    origin = provenance(" ".join(["scalebench", *sys.argv[1:]]), nodes.known_at_start if nodes else None)
     request = write_request(
         cell,
         campaign=campaign,

@@ -64,9 +64,10 @@ def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | N
 
 
 def free_port(job: str) -> int:
-    """The port of the rendezvous: from the job's number, so that two jobs on one node differ; the next free one."""
+    """The port of the rendezvous: from the job's name, so that two jobs on one node differ; the next free one."""
+    number = sum(map(int, job.split("_")))  # 25, or the second task of array 25
     for offset in range(100):
-        port = FIRST_PORT + (int(job) + offset) % PORTS
+        port = FIRST_PORT + (number + offset) % PORTS
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -74,4 +75,4 @@ def free_port(job: str) -> int:
             except OSError:
                 continue
             return port
-    raise OSError(f"no free port near {FIRST_PORT + int(job) % PORTS} on {socket.gethostname()}")
+    raise OSError(f"no free port near {FIRST_PORT + number % PORTS} on {socket.gethostname()}")

@@ -13,7 +13,7 @@ from scalebench.files import write_json
 from scalebench.launch.slurm_command import torchrun
 from scalebench.machine.network import interface, short_host
 from scalebench.machine.provenance import hardware
-from scalebench.machine.slurm import config, run_command
+from scalebench.machine.slurm import cancel_own_job, config
 from scalebench.trainer.heartbeat import VARIABLE
 from scalebench.trainer.request import Request
 
@@ -42,7 +42,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     if code and not answers(first):
         # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
         print(f"{first}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
-        run_command("scancel", os.environ["SLURM_JOB_ID"])
+        cancel_own_job()
     sys.exit(code and 1)
 
 

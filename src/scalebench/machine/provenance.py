@@ -6,6 +6,7 @@ import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,11 @@ SLURM = {
 }
 
 
-def provenance(command_line: str) -> dict[str, Any]:
-    """The fields git_commit, git_dirty, code_sha256, command_line, env, host, hardware and scheduler of the metrics."""
+def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The fields git_commit, git_dirty, code_sha256, command_line, env, host, hardware and scheduler of the metrics.
+
+    `job`: what the scheduler says of the job around this process, where it was asked.
+    """
     scheduler = {name: os.environ[variable] for name, variable in SLURM.items() if os.environ.get(variable)}
     return {
         "git_commit": _git("rev-parse", "HEAD") or "unknown",
@@ -55,7 +59,7 @@ def provenance(command_line: str) -> dict[str, Any]:
             "cpu_busy_before": psutil.cpu_percent(interval=0.3) / 100,  # by others: nothing of this run has started
         },
         "hardware": hardware(),
-        "scheduler": {"type": "slurm", **scheduler} if scheduler else None,
+        "scheduler": {"type": "slurm", **scheduler, **(job or {})} if scheduler or job else None,
     }
 
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalebench.errors import UserError
@@ -15,7 +15,6 @@ from scalebench.record.metrics import FailureClass
 PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that restarts is back by then
 # What the record says about the job: name -> Slurm's.
 RECORDED = {
-    "job_id": "JobId",
     "state": "JobState",
     "reason": "Reason",
     "nodelist": "NodeList",
@@ -49,27 +48,27 @@ VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
 class Allocation:
     """Nodes that Slurm has given to this job."""
 
-    job: str
+    job: str  # its name, as `job_name`
     hosts: tuple[str, ...]
     cores_per_node: int
     devices_per_node: int = 0  # GPUs that the job asked for
     recorded: dict[str, str] = field(default_factory=dict)  # what the record repeats of Slurm's description of the job
 
+    @property
+    def known_at_start(self) -> dict[str, str]:
+        """What the record says of the job from the beginning."""
+        return {name: value for name, value in self.recorded.items() if name not in AT_END}
+
 
 def allocation() -> Allocation | None:
     """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it."""
-    job = os.environ.get("SLURM_JOB_ID")
-    if not job or shutil.which("srun") is None:
+    facts = own_job()
+    if facts is None:
         return None
-    facts = describe(job)
-    if not facts:
-        raise UserError(
-            f"Slurm does not answer about job {job}, which this process is in: try `scontrol show job {job}`"
-        )
     given = hosts(facts["NodeList"])
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
-        job,
+        job_name(facts),
         tuple(given),
         max(1, int(facts["NumCPUs"]) // len(given)),
         int(devices[1]) if devices else 0,
@@ -77,13 +76,49 @@ def allocation() -> Allocation | None:
     )
 
 
+def own_job() -> dict[str, str] | None:
+    """Slurm's description of the job that this process is in; None outside of one. Raises UserError without an answer.
+
+    Of the environment only the number is believed: a job that was submitted from within a task of an array has that
+    task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
+    """
+    number = os.environ.get("SLURM_JOB_ID")
+    if not number or shutil.which("srun") is None:
+        return None
+    facts = describe(number)
+    if not facts:
+        raise UserError(
+            f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
+        )
+    return facts
+
+
+def cancel_own_job() -> None:
+    """End the job that this process is in, and no other task of its array; nothing where Slurm does not answer."""
+    facts = describe(os.environ.get("SLURM_JOB_ID", ""))
+    if facts:
+        run_command("scancel", job_name(facts))
+
+
+def job_name(facts: Mapping[str, str]) -> str:
+    """A job as all of Slurm's commands take it: 25, or 25_2 for a task of an array.
+
+    The number alone will not do: that of an array's last task is the array's own, and means all of its tasks.
+    """
+    array, task = facts.get("ArrayJobId"), facts.get("ArrayTaskId", "")
+    return f"{array}_{task}" if array and task.isdigit() else facts.get("JobId", "")
+
+
 def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Slurm's description of a job, by Slurm's names; empty where it gives none."""
+    """Slurm's description of a job, by Slurm's names; empty where it gives none. `job`: its number, or 25_2."""
     for seconds in patience:
         time.sleep(seconds)
         text = run_command("scontrol", "show", "job", "--oneliner", job)
-        if text:
-            return dict(re.findall(r"(\S+?)=(\S*)", text))
+        # A line for each task, where the number is that of an array; each component, where it is a heterogeneous job.
+        described = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]
+        for facts in described:
+            if job in (facts.get("JobId"), job_name(facts)):
+                return facts
     return {}
 
 
@@ -110,9 +145,10 @@ def recorded_at_end(job: str) -> dict[str, str]:
     return {name: value for name, value in _recorded(describe(job, patience=(0,))).items() if name in AT_END}
 
 
-def _recorded(facts: dict[str, str]) -> dict[str, str]:
+def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
     """No user, no paths."""
-    return {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
+    entries = {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
+    return {"job_id": job_name(facts), **entries} if facts else {}
 
 
 def config() -> dict[str, str]:

@@ -15,7 +15,7 @@ from scalebench.campaign.site import Site
 from scalebench.errors import UserError, plural
 from scalebench.machine import slurm
 from scalebench.preflight import slurm_plugin_guard
-from scalebench.preflight.slurm_test_only import QueueRequest, describe_request, queue_requests, refusal
+from scalebench.preflight.slurm_test_only import QueueRequest, describe_request, in_its_words, queue_requests, refusal
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
@@ -56,7 +56,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     checks += _bookkeeping(profile.settings, config, account)
     if partition_checks[0].ok and requests:
         checks += _jobs(requests, profile)
-        checks += _too_long(requests, profile)
+        checks += _too_long(requests, profile) + _too_short(requests)
         checks.append(_queue(requests, profile.settings, slurm.submit_limit(account)))
     if partition_checks[0].ok:
         devices = not without_devices and partition_checks[1].ok
@@ -119,6 +119,12 @@ def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> li
             text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
             checks.append(Check(False, text, fix))
     return checks
+
+
+def _too_short(requests: Sequence[QueueRequest]) -> list[Check]:
+    """Jobs that get less time than their runs may take."""
+    fix = "no run of this campaign is sent before that"
+    return [Check(False, f"{request.who}: {request.too_short}", fix) for request in requests if request.too_short]
 
 
 def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Check:
@@ -199,12 +205,12 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
             path.unlink()
     answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
     if len(answers) < count:
-        last = wrong.splitlines()[-1] if wrong else "they said nothing"
+        words = in_its_words(wrong) or "they said nothing"
         fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
             command[:-3]
         )
         number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        silent = [Check(False, f"{number}: {last}", fix)]
+        silent = [Check(False, f"{number}: {words}", fix)]
     else:
         silent = _network(answers)
     return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + silent

@@ -13,6 +13,7 @@ from scalebench.errors import UserError
 from scalebench.machine.slurm import config, rows
 from scalebench.preflight.slurm_arrays import Arrays
 from scalebench.preflight.slurm_bad_nodes import BadNodes
+from scalebench.preflight.slurm_words import SlurmsWords
 
 NO_MEMORY = "OUT_OF_MEMORY"
 REMEDY = (
@@ -55,8 +56,13 @@ def guard(settings: Any) -> None:
         )
     import snakemake_executor_plugin_slurm as plugin
 
-    bad_nodes = BadNodes()
-    plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue, bad_nodes.hear)
+    bad_nodes, words = BadNodes(), SlurmsWords()
+
+    def hear(states: States) -> None:
+        words.hear(states)
+        bad_nodes.hear(states)
+
+    plugin.query_job_status = Listener(plugin.query_job_status, settings.requeue, hear)
     plugin.get_submit_command = bad_nodes.submit(plugin.get_submit_command, plugin.set_gres_string)
     plugin.Executor.report_job_submission = bad_nodes.submitted(plugin.Executor.report_job_submission)
     if getattr(settings, "array_jobs", None):

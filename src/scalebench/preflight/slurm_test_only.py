@@ -1,5 +1,6 @@
 """Would Slurm take the jobs of a campaign? Asked with `sbatch --test-only`, which submits nothing."""
 
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from dataclasses import dataclass, replace
 from scalebench.campaign.loaded import LoadedCampaign
 from scalebench.campaign.slurm_request import Job, job, job_of_replay, job_together
 from scalebench.errors import plural
+from scalebench.preflight.job_minutes import too_short
 from scalebench.preflight.snakemake_profile import SnakemakeProfile
 from scalebench.reference.schema import workload_name
 
@@ -25,6 +27,7 @@ class QueueRequest:
     job: Job  # as it is sent: the campaign's request with what the profile changes
     names: tuple[str, ...]  # of what they run
     jobs: int
+    too_short: str | None = None  # what is wrong with the time that the profile gives to it
 
     @property
     def node_hours(self) -> float:
@@ -44,7 +47,10 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
         sent = as_sent(profile.site.applied(request), profile.replaced(rule))
         grouped.setdefault((rule, sent), []).append((name, jobs))
     return [
-        QueueRequest(rule, job, tuple(name for name, _ in entries), sum(jobs for _, jobs in entries))
+        QueueRequest(
+            *(rule, job, tuple(name for name, _ in entries), sum(jobs for _, jobs in entries)),
+            too_short(rule, job.runtime, loaded.campaign.resources),
+        )
         for (rule, job), entries in grouped.items()
     ]
 
@@ -114,5 +120,11 @@ def why_refused(line: Sequence[str]) -> str | None:
         return f"Slurm does not answer within {ANSWER_S:g} s"
     if done.returncode == 0:
         return None
-    last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
-    return last.removeprefix("sbatch: error: ").removeprefix("allocation failure: ")
+    return in_its_words(done.stderr) or f"exit code {done.returncode}"
+
+
+def in_its_words(text: str) -> str:
+    """All that sbatch or srun says, on one line: the site's own words often come first, and a general one last."""
+    prefix = re.compile(r"^(?:(?:sbatch|srun|allocation failure|error): )+")
+    lines = [prefix.sub("", line.strip()) for line in text.splitlines()]
+    return "; ".join(dict.fromkeys(filter(None, lines)))

@@ -8,6 +8,7 @@ from scalebench.errors import UserError, plural, shortened
 from scalebench.record.metrics import Failure
 from scalebench.record.run import METRICS, DamagedMetrics, read_run
 from scalebench.record.unreadable import UNREADABLE
+from scalebench.snakemake_command import snakemake_command
 
 MOST_NAMES = 3  # of runs with one reason
 # Snakemake's exit code if everything was built, but runs failed: they are rows of the report. 1 is Snakemake's own.
@@ -30,7 +31,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
     report = results / loaded.name / "report.html"
-    lines.append(f"Repeat them with: scalebench retry {loaded.path} && snakemake --cores all {report}")
+    lines.append(f"Repeat them with: scalebench retry {loaded.path} && {snakemake_command(report)}")
     return "\n".join(lines)
 
 

@@ -32,7 +32,7 @@ def bounded(text: str) -> Markup:
 # Lines of a campaign file, files and commands in the sentences of the answer; quotes around them are left out.
 CODE = re.compile(
     r'"(?P<quoted>repeats: [^"]+)"'
-    r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake --cores \d+ \S+\.html"
+    r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake (?:--[a-z-]+ \S+ )+\S+\.html"
     r"|scalebench explain [\w-]+|scalebench retry \S+ --cell [\w.-]*\w|results/[\w-]+/(?:runs|looks)\b)"
 )
 

@@ -23,6 +23,7 @@ from scalebench.report.page_terms import columns, terms
 from scalebench.report.sentences.answer import Bullet, conclude
 from scalebench.report.sentences.drift import drift_sentences
 from scalebench.report.sentences.forecast import forecast_sentences, what_if_rows
+from scalebench.report.sentences.next_step import command
 from scalebench.report.sentences.ratios import ab_sentence
 from scalebench.report.sentences.scaling_laws import law_sentences
 from scalebench.report.sentences.trace import sentences
@@ -95,6 +96,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "report": report,
         "verdict": conclusion.verdict,
         "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
+        "command": command(report),
         "when": facts.when,
         "machine": facts.machine,
         "campaign_file": inputs.campaign_file,

@@ -8,6 +8,7 @@ from typing import Any
 
 from scalebench.errors import first_fault
 from scalebench.files import sha256_of, write_json
+from scalebench.snakemake_command import snakemake_command
 from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
@@ -51,7 +52,9 @@ def check_manifest(folder: Path) -> list[Difference]:
         manifest = json.loads(path.read_bytes())
         listed = dict(manifest["files"])
     except FileNotFoundError:
-        return [Difference(MANIFEST, "", f"is missing; the report writes it: snakemake {folder}/report.html")]
+        return [
+            Difference(MANIFEST, "", f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}")
+        ]
     except (ValueError, KeyError, TypeError) as error:
         return [Difference(MANIFEST, "", f"not readable: {first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:

@@ -6,6 +6,7 @@ from typing import Any
 from scalebench.analysis.simultaneous import FEWEST, MOST_TIMES
 from scalebench.errors import plural
 from scalebench.report.number_format import duration
+from scalebench.snakemake_command import HERE
 
 Entry = dict[str, Any]  # of scaling_report.json
 POWER = "reliably: at least 4 times in 5"
@@ -41,12 +42,12 @@ def _quiet(report: Entry, disturbed: list[str]) -> Step:
     """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance."""
     if len(disturbed) == 1:
         return (
-            f"on a quiet machine, scalebench retry {_file(report)} --cell {disturbed[0]}, then {_command(report)}",
+            f"on a quiet machine, scalebench retry {_file(report)} --cell {disturbed[0]}, then {command(report)}",
             None,
         )
     folder = f"results/{report['campaign']}"
     looks = f" and {folder}/looks" if report.get("repeats") else ""
-    return f"on a quiet machine, remove {folder}/runs{looks}, then {_command(report)}", None
+    return f"on a quiet machine, remove {folder}/runs{looks}, then {command(report)}", None
 
 
 def _n_of_question(question: Entry) -> int:
@@ -91,7 +92,7 @@ def _again(report: Entry, n: int, repeats: int) -> str:
     cells = len({point["cell"] for series in report["series"] for point in series["runs"].values()})
     most = "at most " if repeats > FEWEST else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
-    return f"run {_command(report)} again: {cost}{_time(report, repeats - n)}"
+    return f"run {command(report)} again: {cost}{_time(report, repeats - n)}"
 
 
 def _time(report: Entry, repeats: int) -> str:
@@ -100,8 +101,9 @@ def _time(report: Entry, repeats: int) -> str:
     return f", {duration(repeats * seconds, 2)}" if seconds else ""
 
 
-def _command(report: Entry) -> str:
-    return f"snakemake --cores 2 results/{report['campaign']}/report.html"
+def command(report: Entry) -> str:
+    """The command that makes the report again, with further runs where the campaign asks for some."""
+    return f"snakemake {report.get('snakemake', HERE)} results/{report['campaign']}/report.html"
 
 
 def _file(report: Entry) -> str:

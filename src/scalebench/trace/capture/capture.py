@@ -69,7 +69,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
         run_id=run_id,
         time_limit=limit,
         nodes=nodes,
-        provenance=provenance(" ".join(["scalebench", *sys.argv[1:]])),
+        provenance=provenance(" ".join(["scalebench", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
     )
     write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": gpu})
     try:

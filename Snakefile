@@ -26,6 +26,7 @@ from scalebench.campaign.yaml_loader import CAMPAIGNS
 from scalebench.errors import UserError, nearest, plural, printable
 from scalebench.files import disk_is_full, full_disk_text
 from scalebench.launch import stage_server
+from scalebench.preflight.keep import unrecorded_text
 from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
@@ -92,6 +93,7 @@ include: "workflow/rules/common.smk"
 
 if workflow.is_main_process:
     stop_on_full_disk()  # rules note the checksums of their code there
+    atexit.register(say_unrecorded)
 
 
 include: "workflow/rules/data.smk"
@@ -108,6 +110,7 @@ include: "workflow/rules/forecast.smk"
 
 onstart:
     or_exit(guard, workflow.executor_settings)
+    or_exit(stop_on_unrecorded)
     fork_short_stages()
 
 

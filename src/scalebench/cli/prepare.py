@@ -74,6 +74,15 @@ def stale(args: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+def keep(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import RESULTS, LoadedCampaign
+    from scalebench.preflight.keep import keep
+
+    loaded = LoadedCampaign(args.campaign)
+    runs = keep(loaded, RESULTS)
+    print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
+
+
 def campaign_schema(args: argparse.Namespace) -> None:
     from scalebench.campaign.config import Campaign
     from scalebench.campaign.corpora import CorpusTable
@@ -166,6 +175,8 @@ def add(commands: Group) -> None:
         "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
     )
     results_option(old)
+    doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
+    on_campaign(commands, "keep", keep, doc, "scalebench keep config/campaigns/demo.yaml")
 
 
 def add_stages(stages: Group) -> None:

@@ -189,7 +189,8 @@ def unrecorded_runs():
     """
     if workflow.touch or not getattr(workflow, "dag", None):
         return ""
-    jobs = [job for job in workflow.dag.needrun_jobs(exclude_finished=False) if job.rule.name in ("train", "shared_job")]
+    pending = workflow.dag.needrun_jobs(exclude_finished=False)
+    jobs = [job for job in pending if job.rule.name in ("train", "shared_job")]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
     unknown = [
         (job.wildcards.campaign, Path(output))

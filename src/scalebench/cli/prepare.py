@@ -27,7 +27,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(f"{planned_work(loaded, args.results, _drawn(loaded)).text}{not_here(loaded, cuda_devices())}")
+    print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, cuda_devices())}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -36,10 +36,10 @@ def campaign_show(args: argparse.Namespace) -> None:
 
     loaded = _checked(args.campaign)
     print(show(loaded))
-    print(f"\n{planned_work(loaded, args.results, _drawn(loaded)).text}")
+    print(f"\n{planned_work(loaded, args.results, drawn(loaded)).text}")
 
 
-def _drawn(loaded: "LoadedCampaign") -> int:
+def drawn(loaded: "LoadedCampaign") -> int:
     """How many tables and charts the report has."""
     from scalebench.report.chart_catalog import charts_of, tables_of
 

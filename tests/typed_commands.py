@@ -12,6 +12,11 @@ from scalebench.cli import parser
 
 ANY = "ANYTHING"  # stands for what a message fills in
 
+# Without one of these snakemake ends with "cores have to be specified".
+COUNTED = {"--cores", "-n", "--profile", "--touch", "--report", "--summary"}
+# Options that take all words up to the next one.
+LISTS = {"--config", "--forcerun", "--sdm"}
+
 
 def fault(command: str, repository: Path) -> str | None:
     """What is wrong with the first word, an option or a target of `command`; None where nothing is."""
@@ -42,11 +47,14 @@ def of_snakemake(words: list[str], repository: Path) -> str | None:
     """Options, and targets below results/: a rule makes them."""
     options = _options_of_snakemake()
     for word in words:
-        if word.startswith("-") and word.partition("=")[0] not in options:
+        if word.startswith("-") and word != "--" and word.partition("=")[0] not in options:
             return f"snakemake has no option {word}"
         if word.startswith("results/") and not any(re.fullmatch(p, word) for p in _patterns(repository)):
             return f"no rule makes {word}"
-    return None
+    targets = [word for word in words if word.endswith(".html")]
+    if targets and not LISTS.isdisjoint(words) and "--" not in words:
+        return f"what follows {', '.join(LISTS.intersection(words))} is taken for more of it; -- ends that"
+    return "snakemake needs --cores" if targets and COUNTED.isdisjoint(words) else None
 
 
 @cache

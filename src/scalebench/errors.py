@@ -327,16 +327,37 @@ def first_fault(error: Any) -> str:
     return shortened(f"{place}: {message}" if place else message, 300)
 
 
+UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
+
+
 def missing(path: Path) -> UserError:
     """A file that the workflow writes is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
-    return UserError(f"{path}: no such file; build it with: snakemake --cores 2 {path}")
+    target = _target(path)
+    return UserError(
+        f"{path}: no such file; {f'build it with: snakemake --cores 2 {target}' if target else _ELSEWHERE}"
+    )
 
 
 def damaged(path: Path, why: str) -> UserError:
     """A file that the workflow writes is not what it was."""
-    return UserError(f"{path} is damaged ({why}); rebuild it with: rm {path} && snakemake --cores 2 {path}")
+    target = _target(path)
+    cure = f"rebuild it with: rm {path} && snakemake --cores 2 {target}" if target else _ELSEWHERE
+    return UserError(f"{path} is damaged ({why}); {cure}")
+
+
+_ELSEWHERE = "no rule makes it there: the results of a campaign are in results/NAME"
+
+
+def _target(path: Path) -> str | None:
+    """A file of results/NAME as a target of Snakemake; None where no rule can make it."""
+    inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
+    target = path.relative_to(Path.cwd()) if inside else path
+    parts = target.parts
+    last = len(parts) - parts[::-1].index("results") if "results" in parts else len(parts)
+    below = parts[last:]
+    return str(target) if len(below) > 1 and below[0] not in UNMADE else None
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:

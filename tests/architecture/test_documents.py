@@ -51,6 +51,8 @@ def test_commands_in_documents_exist(repository):
         ("scalebench trace summarise FILES", 'no command "summarise"'),
         ("snakemake --cores 2 results/scaling_report.json", "no rule makes results/scaling_report.json"),
         ("snakemake --core-dump results/demo/report.html", "no option --core-dump"),
+        ("snakemake results/demo/report.html", "needs --cores"),
+        ("snakemake --cores 1 --config a=b results/demo/report.html", "taken for more of it"),
         ("make everything", "no target everything"),
     ],
 )

@@ -51,7 +51,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         manifest = json.loads(path.read_bytes())
         listed = dict(manifest["files"])
     except FileNotFoundError:
-        return [Difference(MANIFEST, "", f"is missing; the report writes it: snakemake {folder}/report.html")]
+        return [Difference(MANIFEST, "", f"is missing; the report writes it: snakemake --cores 2 {folder}/report.html")]
     except (ValueError, KeyError, TypeError) as error:
         return [Difference(MANIFEST, "", f"not readable: {first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:

@@ -28,6 +28,7 @@ from scalebench.errors import UserError, nearest, plural, printable
 from scalebench.files import disk_is_full, full_disk_text, write_json
 from scalebench.launch import stage_server
 from scalebench.preflight.job_minutes import too_short
+from scalebench.preflight.keep import unrecorded_text
 from scalebench.preflight.slurm_arrays import become_task
 from scalebench.preflight.slurm_plugin_guard import guard
 from scalebench.reference.schema import FOLDER, workload_name
@@ -104,6 +105,7 @@ include: "workflow/rules/common.smk"
 
 if workflow.is_main_process:
     stop_on_full_disk()  # rules note the checksums of their code there
+    atexit.register(say_unrecorded)
 
 
 include: "workflow/rules/data.smk"
@@ -124,6 +126,7 @@ onstart:
     if command_line().executor:
         or_exit(CAMPAIGNS_AS_SENT.send)
         note_profile()
+    or_exit(stop_on_unrecorded)
     fork_short_stages()
 
 

@@ -327,20 +327,33 @@ def first_fault(error: Any) -> str:
     return shortened(f"{place}: {message}" if place else message, 300)
 
 
+UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
+
+
 def missing(path: Path) -> UserError:
     """A file that the workflow writes is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
-    from scalebench.snakemake_command import snakemake_command  # which imports this
-
-    return UserError(f"{path}: no such file; build it with: {snakemake_command(path)}")
+    return UserError(f"{path}: no such file; {_made_by(path, 'build it with: ')}")
 
 
 def damaged(path: Path, why: str) -> UserError:
     """A file that the workflow writes is not what it was."""
-    from scalebench.snakemake_command import snakemake_command
+    return UserError(f"{path} is damaged ({why}); {_made_by(path, f'rebuild it with: rm {path} && ')}")
 
-    return UserError(f"{path} is damaged ({why}); rebuild it with: rm {path} && {snakemake_command(path)}")
+
+def _made_by(path: Path, words: str) -> str:
+    """`words` and the command that makes a file of results/NAME; where no rule can make it, that instead."""
+    from scalebench.snakemake_command import snakemake_command  # which imports this
+
+    inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
+    target = path.relative_to(Path.cwd()) if inside else path
+    parts = target.parts
+    last = len(parts) - parts[::-1].index("results") if "results" in parts else len(parts)
+    below = parts[last:]
+    if len(below) > 1 and below[0] not in UNMADE:
+        return f"{words}{snakemake_command(target)}"
+    return "no rule makes it there: the results of a campaign are in results/NAME"
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:

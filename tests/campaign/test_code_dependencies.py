@@ -1,6 +1,8 @@
 """The code of a stage is one small file, which changes when the code does."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,36 @@ def test_a_damaged_cache_is_only_slower(tmp_path):
     cache.parent.mkdir(parents=True)
     cache.write_text("{")
     assert len(hash_of(tmp_path, "x = 1\n")) == 64
+
+
+TYPED = """from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # slow
+    from scalebench.cores import available_cores
+
+    from scalebench.progress import Progress
+else:
+    from scalebench.errors import UserError
+
+from scalebench.files import write_json
+"""
+
+
+def test_what_only_type_checkers_read_is_no_code_of_a_stage(tmp_path):
+    path = tmp_path / "typed.py"
+    path.write_text(TYPED)
+    assert {file.name for file in code_dependencies._imported(path)} == {"errors.py", "files.py"}
+
+
+def test_sources_are_read_where_the_locale_knows_no_utf_8(tmp_path):
+    """Some batch nodes have the locale C, and Python no UTF-8 mode there by somebody's setting."""
+    plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    path = tmp_path / "module.py"
+    path.write_text("# ± 5 %\nfrom scalebench.files import write_json\n", encoding="utf-8")
+    code = (
+        "import sys; from pathlib import Path; from scalebench.campaign.code_dependencies import _imported; "
+        "print(*_imported(Path(sys.argv[1])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("files.py")

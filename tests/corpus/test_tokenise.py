@@ -95,12 +95,14 @@ def test_vocabulary_and_dtype(build, sentences):
 
 
 def test_documents_that_are_cut_off_or_gone_are_named_with_the_way_out(build, sentences, tmp_path):
-    out, _ = build(sentences)
-    store = tmp_path / "t/documents.parquet"
+    folder = tmp_path / "results/corpora/t"
+    folder.parent.mkdir(parents=True)
+    out, _ = build(sentences, folder="results/corpora/t")
+    store = folder / "documents.parquet"
     for data in (b"", store.read_bytes()[:-20]):
         store.write_bytes(data)
         with pytest.raises(UserError, match=r"documents\.parquet is damaged .* rebuild it with: rm "):
-            tokenise.tokenise(tmp_path / "t", out / "tokenizer.json", out)
+            tokenise.tokenise(folder, out / "tokenizer.json", out)
         with pytest.raises(UserError, match=r"documents\.parquet is damaged"):
             list(encode.read(store))
     store.unlink()

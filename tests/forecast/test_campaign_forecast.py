@@ -5,13 +5,14 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from forecast.weak_campaign import COMMUNICATION, WEAK, evidence, loaded, make_runs
 from synthetic import rewrite, write_run
 
 from scalebench.audit.finding import Finding, Findings
 from scalebench.campaign.loaded import LoadedCampaign, run_dir
 from scalebench.cli import main
 from scalebench.errors import UserError
-from scalebench.forecast.campaign_forecast import Evidence, make_forecasts, outcomes, read_measured
+from scalebench.forecast.campaign_forecast import make_forecasts, outcomes
 from scalebench.forecast.ledger import Score, scored, write_forecasts
 from scalebench.forecast.plan import make_plan
 from scalebench.forecast.planner import Price
@@ -25,41 +26,11 @@ from scalebench.model.counts import count
 from scalebench.record.run import METRICS, read_run
 from scalebench.report.tables.forecast import forecast_human
 
-WEAK = """
-title: What will four devices give?
-work: {{global_batch: derive, micro_batch: 8, steps: 30, warmup_steps: 5}}
-execution: {{threads_per_device: 1}}
-vary: {{strategy: [ddp, fsdp], geometry: [1x1, 1x2, 1x4]}}
-forecast: {forecast}
-repeats: 2
-"""
-COMMUNICATION = {1: 0.0, 2: 0.010, 4: 0.0155}  # seconds: by the ring's factor 0.010 x 1.5, and a little
-
 
 @pytest.fixture(autouse=True)
 def _enough_cores(monkeypatch, repository):
     monkeypatch.chdir(repository)
     monkeypatch.setattr("scalebench.forecast.campaign_forecast.available_cores", lambda: 8)
-
-
-def loaded(tmp_path, forecast: str = "{hold_out: [1x4]}") -> LoadedCampaign:
-    path = tmp_path / "weak.yaml"
-    path.write_text(WEAK.format(forecast=forecast))
-    return LoadedCampaign(path)
-
-
-def make_runs(made: LoadedCampaign, results, sizes=(1, 2), slower=None) -> None:
-    for cell in made.cells:
-        n = cell.execution.geometry.n_devices
-        if n in sizes:
-            own = 0.1 * (1.1 if cell.execution.strategy == "fsdp" else 1.0)
-            seconds = (own + COMMUNICATION[n]) * (slower or {}).get(cell.slug, 1.0)
-            for repeat in (1, 2):
-                write_run(results / made.name / "runs", cell, repeat, step_time=seconds, spread=0.003)
-
-
-def evidence(made: LoadedCampaign, results, findings=None, sweeps=(), ledger=()) -> Evidence:
-    return Evidence(made, read_measured(made, results), findings, list(sweeps), list(ledger))
 
 
 def test_held_out_cells_are_forecast_from_the_others(tmp_path):

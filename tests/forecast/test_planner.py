@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from scalebench.forecast.interval import Interval
@@ -14,7 +13,6 @@ from scalebench.forecast.planner import (
     certainly_faster,
     dispensable,
     next_measurement,
-    repeats_needed,
     within_budget,
 )
 
@@ -30,18 +28,6 @@ def test_a_plan_is_runs_times_their_time():
     assert plan.run_low < plan.run_seconds < plan.run_high
     assert plan.device_hours == pytest.approx(2 * 3 * 15.9 / 3600)
     assert plan.cost(Price(2.5, "USD", "2026-11-01")) == pytest.approx(2.5 * plan.device_hours)
-
-
-def test_as_many_repeats_as_resolve_the_difference():
-    n = repeats_needed(0.02, 0.05)
-    random = np.random.default_rng(1)
-    a, b = random.normal(0, 0.02, (4000, n)), random.normal(math.log(1.05), 0.02, (4000, n))
-    from scipy.stats import ttest_ind
-
-    power = np.mean(ttest_ind(a, b, axis=1).pvalue < 0.05)
-    assert 0.78 < power < 0.95
-    assert repeats_needed(0.5, 0.001) is None
-    assert repeats_needed(0.001, 0.05) == 2
 
 
 def candidate(cell: str, rate: float, half: float, hours: float = 1.0, shared: float = 0.0) -> Candidate:

@@ -1,9 +1,21 @@
 """Results that were damaged or cut short are told with the way out, and never read as if they were whole."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from scalebench.errors import UserError
 from scalebench.report.read_results import read_inputs, read_json, read_losses
+
+
+@pytest.fixture
+def results(results, tmp_path_factory):
+    """In a folder in which rules make such files."""
+    folder = tmp_path_factory.mktemp("clone") / "results/synthetic"
+    shutil.copytree(results.folder, folder)
+    results.folder = folder
+    return results
 
 
 @pytest.mark.parametrize("name", ["runs.csv", "cells.csv", "scaling_report.json"])
@@ -49,8 +61,26 @@ def test_losses_of_all_cells_are_there(results):
 
 
 def test_what_is_missing_is_told_with_the_command(tmp_path):
-    with pytest.raises(UserError, match="no such file; build it with: snakemake"):
-        read_json(tmp_path / "waterfall.json", "cells")
-    (tmp_path / "waterfall.json").write_text("[]")
+    path = tmp_path / "results/mine/waterfall.json"
+    path.parent.mkdir(parents=True)
+    with pytest.raises(UserError, match=f"no such file; build it with: snakemake --cores 2 {path}"):
+        read_json(path, "cells")
+    path.write_text("[]")
     with pytest.raises(UserError, match="it has no cells"):
-        read_json(tmp_path / "waterfall.json", "cells")
+        read_json(path, "cells")
+
+
+@pytest.mark.parametrize("place", ["results", "results/published/mine_2026", "elsewhere/mine", ""])
+def test_no_command_is_told_where_no_rule_makes_the_file(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    path = Path(place, "scaling_report.json")
+    for wrong in (path, tmp_path / path):
+        with pytest.raises(UserError, match="no rule makes it there: the results of a campaign are in results/NAME"):
+            read_json(wrong, "series")
+
+
+def test_a_target_is_named_as_snakemake_knows_it(tmp_path, monkeypatch):
+    """From the folder of the Snakefile, however it was found."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"--cores 2 results/mine/scaling_report\.json$"):
+        read_json(tmp_path / "results/mine/scaling_report.json", "series")

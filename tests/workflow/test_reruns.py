@@ -88,8 +88,11 @@ def test_results_of_older_code_can_be_kept(built):
         stale = built.command("scalebench", "stale", "config/campaigns/tiny.yaml")
         assert stale.returncode == 1
         assert "2 of 2 runs would be measured again" in stale.stdout
-        built.build("--touch", REPORT)  # as the message says
+        assert "to keep them: scalebench keep config/campaigns/tiny.yaml" in stale.stdout
+        kept = built.command("scalebench", "keep", "config/campaigns/tiny.yaml")
+        assert kept.returncode == 0, kept.stderr
         assert built.planned(REPORT) == Counter()
+        assert built.command("scalebench", "stale", "config/campaigns/tiny.yaml").returncode == 0
     finally:
         path.write_text(text)
         built.build("--touch", REPORT)

@@ -207,6 +207,41 @@ def stop_on_full_disk():
     atexit.register(say_full_disk)
 
 
+def unrecorded_runs():
+    """What to say of finished runs that Snakemake would make again for want of a record alone; empty if there are none.
+
+    Not of those that it is forced to make, nor of those that it was making when it was killed.
+    """
+    if workflow.touch or not getattr(workflow, "dag", None):
+        return ""
+    pending = workflow.dag.needrun_jobs(exclude_finished=False)
+    jobs = [job for job in pending if job.rule.name in ("train", "shared_job")]
+    reasons = {job: workflow.dag.reason(job) for job in jobs}
+    unknown = [
+        (job.wildcards.campaign, Path(output))
+        for job, reason in reasons.items()
+        if not reason.forced and not reason.incomplete_output
+        for output in job.output[:1]
+        if workflow.persistence.metadata(output) is None
+    ]
+    campaigns = sorted({campaign for campaign, _ in unknown})
+    outputs = {output for _, output in unknown}
+    texts = [unrecorded_text(load_named(campaign), RESULTS, outputs) for campaign in campaigns]
+    return "\n".join(text for text in texts if text)
+
+
+def stop_on_unrecorded():
+    """Raises UserError before hours of measuring begin that nobody may have wanted."""
+    if text := unrecorded_runs():
+        raise UserError(f"nothing was started: {text}")
+
+
+def say_unrecorded():
+    """The same after a dry run."""
+    if workflow.dryrun and (text := unrecorded_runs()):
+        print(f"\n{text}", file=sys.stderr)
+
+
 def say_failed_runs():
     """Print the failed runs of the campaigns that were asked for; the exit code that tells of them, or 0."""
     targets = [word for word in sys.argv[1:] if word.startswith("results/")] or ["results/demo/report.html"]

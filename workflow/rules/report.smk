@@ -129,6 +129,8 @@ rule report:
             "report/templates/report.css",
             "report/templates/report.js",
             "verify/manifest.py",
+            "record/unreadable.py",
+            "cores.py",
         ),
     output:
         page=report(
@@ -165,7 +167,9 @@ rule pdf:
             f"results/{w.campaign}/{name}.json" for name in charts_of(of_campaign(w)) if name == "waterfall"
         ],
         forecast=lambda w: forecast_of(w),
-        code=sources("report/paper.py", "report/read_results.py", "report/templates/paper.typ"),
+        code=sources(
+            "report/paper.py", "report/read_results.py", "report/templates/paper.typ", "record/unreadable.py"
+        ),
     output:
         report(
             "results/{campaign}/report.pdf",

@@ -1,8 +1,7 @@
 """Which source files take part in a stage: the stage is run again when their code changes, and only then.
 
 A rule has one small file as input that stands for all of its code: the hash of each file without comments and
-docstrings.
-Editing a comment re-runs nothing, and a thousand runs do not name sixty files each.
+docstrings. Editing a comment re-runs nothing, and a thousand runs do not name sixty files each.
 """
 
 import ast
@@ -23,6 +22,8 @@ SUMMARIES = Path(".snakemake/scalebench")  # relative to the working directory, 
 IMPORT = re.compile(
     r"^[ \t]*(?:from (scalebench(?:\.\w+)*) import (\([^)]*\)|[^#\n]+)|import (scalebench(?:\.\w+)*))", re.MULTILINE
 )
+# What only type checkers read: an edit there changes nothing that runs.
+UNREAD = re.compile(r"^([ \t]*)if (?:typing\.)?TYPE_CHECKING:.*\n(?:(?:\1[ \t]+\S.*|[ \t]*)\n)*", re.MULTILINE)
 # The programs of a timed run.
 MEASURING = ("launch/run.py", "launch/torchrun.py", "launch/fork_server.py", "trainer/__main__.py")
 
@@ -31,8 +32,7 @@ def sources(*entries: str) -> str:
     """The path of the file that stands for the code of `entries` and all that they import: an input of a rule.
 
     Written if the code has changed, with the time of the newest source file, so that a fresh working directory with
-    older
-    results re-runs no more than it would with the source files themselves as inputs.
+    older results re-runs no more than it would with the source files themselves as inputs.
     """
     paths = closure(*entries)
     n_known = len(_known_hashes())
@@ -63,11 +63,11 @@ def closure(*entries: str) -> list[str]:
 
 @lru_cache
 def _imported(path: Path) -> frozenset[Path]:
-    """The package's files that a file imports, the packages' own files among them."""
+    """The package's files that a file imports when it runs, the packages' own files among them."""
     if path.suffix != ".py":
         return frozenset()
     names = set()
-    for module, listed, plain in IMPORT.findall(path.read_text()):
+    for module, listed, plain in IMPORT.findall(UNREAD.sub("", path.read_text(encoding="utf-8"))):
         names |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", listed))}
     return frozenset(file for name in names for file in _files_of(name))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalebench.cli.arguments import Group, fingerprints_option, on_campaign, results_option
+from scalebench.cli.prepare import drawn
 from scalebench.cli.run import as_planned, stoppable
 from scalebench.cli.values import Number, count, currency, day, file_to_read, memory, path, text
 from scalebench.errors import UserError
@@ -111,6 +112,8 @@ def plan(args: argparse.Namespace) -> None:
     from scalebench.forecast.planner import Price
     from scalebench.forecast.spent import PLANS, record_plan, spent
     from scalebench.forecast.text import plan_text, spent_text
+    from scalebench.preflight.planned_work import planned_work
+    from scalebench.preflight.run_times import run_times
 
     price = None
     if args.price is not None:
@@ -118,9 +121,11 @@ def plan(args: argparse.Namespace) -> None:
     elif args.price_date:
         raise UserError("--price-date is the date of a price; give --price as well")
     evidence = evidence_of(args.campaign, args.results)
-    made = make_plan(evidence, price, args.budget, args.watts, args.count_memory)
+    times = run_times(args.results, evidence.loaded.name)
+    made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
     print(plan_text(evidence.loaded, made))
+    print(f"all of the campaign: {planned_work(evidence.loaded, args.results, drawn(evidence.loaded)).text}")
     result = spent(folder, evidence.runs)
     if result:
         print(spent_text(result))
@@ -281,7 +286,7 @@ def add(commands: Group) -> None:
     planned.add_argument("--price-date", type=day, metavar="DATE", help="when the price was true (default: today)")
     words = "power of a device (default: as measured, where there is an energy counter)"
     planned.add_argument("--watts", type=Number("W"), metavar="W", help=words)
-    words = "count the memory of cells that runs say nothing of, by torch's trackers on fake tensors (some seconds)"
+    words = "count memory that no run has measured by torch's trackers on fake tensors (10 s, and some for each cell)"
     planned.add_argument("--count-memory", action="store_true", help=words)
     planned.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
     results_option(planned)

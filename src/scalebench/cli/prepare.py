@@ -27,7 +27,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(f"{planned_work(loaded, args.results, _drawn(loaded)).text}{not_here(loaded, usable(cuda_devices)[0])}")
+    print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, usable(cuda_devices)[0])}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -36,10 +36,10 @@ def campaign_show(args: argparse.Namespace) -> None:
 
     loaded = _checked(args.campaign)
     print(show(loaded))
-    print(f"\n{planned_work(loaded, args.results, _drawn(loaded)).text}")
+    print(f"\n{planned_work(loaded, args.results, drawn(loaded)).text}")
 
 
-def _drawn(loaded: "LoadedCampaign") -> int:
+def drawn(loaded: "LoadedCampaign") -> int:
     """How many tables and charts the report has."""
     from scalebench.report.chart_catalog import charts_of, tables_of
 
@@ -72,6 +72,15 @@ def stale(args: argparse.Namespace) -> None:
     print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
     if any(answer.runs for answer in answers):
         raise SystemExit(1)
+
+
+def keep(args: argparse.Namespace) -> None:
+    from scalebench.campaign.loaded import RESULTS, LoadedCampaign
+    from scalebench.preflight.keep import keep
+
+    loaded = LoadedCampaign(args.campaign)
+    runs = keep(loaded, RESULTS)
+    print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
 
 
 def campaign_schema(args: argparse.Namespace) -> None:
@@ -166,6 +175,8 @@ def add(commands: Group) -> None:
         "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
     )
     results_option(old)
+    doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
+    on_campaign(commands, "keep", keep, doc, "scalebench keep config/campaigns/demo.yaml")
 
 
 def add_stages(stages: Group) -> None:

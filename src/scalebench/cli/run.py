@@ -138,17 +138,17 @@ def retry(args: argparse.Namespace) -> None:
     from scalebench.snakemake_command import snakemake_command
 
     loaded = LoadedCampaign(args.campaign)
-    if args.cell:
-        loaded.cell(args.cell)
+    for cell in args.cell:
+        loaded.cell(cell)
     folder = args.results / loaded.name
     if not folder.is_dir():
         raise UserError(
             f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
         )
-    runs = [place for place in loaded.runs(args.results) if args.cell in (None, place.parent.name)]
-    traces = [folder / "traces" / cell.slug for cell in loaded.traced if args.cell in (None, cell.slug)]
+    runs = [place for place in loaded.runs(args.results) if place.parent.name in (args.cell or [place.parent.name])]
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if cell.slug in (args.cell or [cell.slug])]
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
-    removed = forget(folder, runs, args.cell is not None, traces)
+    removed = forget(folder, runs, bool(args.cell), traces)
     for place in removed:
         print(f"removed {place}")
     if removed:
@@ -179,7 +179,8 @@ def add(commands: Group) -> None:
         "snakemake --cores 2 results/demo/report.html"
     )
     again = on_campaign(commands, "retry", retry, doc, example)
-    again.add_argument("--cell", type=text, metavar="CELL", help="remove all runs of this cell, measured ones too")
+    words = "remove all runs of this cell, measured ones too; may be given several times"
+    again.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=words)
     results_option(again)
 
     cluster = subcommands(commands, "cluster", "look at a Slurm cluster before a campaign is sent there")

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
+from scalebench.analysis.ranking import largest_group
+from scalebench.analysis.scaling import scaling_report
 from scalebench.audit.campaign.memory import device_bytes
+from scalebench.audit.finding import Findings
 from scalebench.campaign.cells import Cell
+from scalebench.errors import UserError
 from scalebench.forecast.campaign_forecast import Calibration, Evidence, calibrate, rate, spread_of_runs
 from scalebench.forecast.collective import Unsupported
 from scalebench.forecast.interval import LEVEL, Interval
@@ -21,14 +26,13 @@ from scalebench.forecast.planner import (
     cell_plan,
     dispensable,
     next_measurement,
-    repeats_needed,
     within_budget,
 )
 from scalebench.forecast.settings import group_of, held_of, measured_of, series_key
 from scalebench.forecast.tracked_memory import tracked_memory
+from scalebench.preflight.run_times import RunTimes
 from scalebench.record.run import MeasuredRun
 
-RESOLUTION = 0.05  # relative difference between two cells that the repeats are counted for
 ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing says how runs differ
 
 
@@ -40,7 +44,7 @@ class PlanRow:
     devices: int
     step: Interval | None
     tokens_per_s: Interval | None
-    basis: str  # measured, forecast, or the code of the refusal
+    basis: str  # measured, forecast, estimated, or the code of the refusal
     refusal: str | None
     measure: str | None
     memory_bytes: float | None
@@ -49,6 +53,7 @@ class PlanRow:
     repeats_done: int
     power: Power | None = None
     counted: bool = False  # memory by torch's trackers, not by measured runs
+    no_memory: str = ""  # why the memory is not known
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,11 @@ class Plan:
     price: Price | None
     leave_out: tuple[str, ...]
     measure_next: str | None
-    repeats_for_resolution: int | None
+    resolve: dict[str, Any] | None  # what further repeats would show, as the report has it
     taken: tuple[str, ...]
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
+    estimate: str | None = None  # what the time of the rows that are estimated rests on
 
 
 def make_plan(
@@ -74,15 +80,17 @@ def make_plan(
     budget: float | None = None,
     watts: float | None = None,
     count_memory: bool = False,
+    times: RunTimes | None = None,
 ) -> Plan:
     """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it.
 
-    `count_memory`: by torch's trackers where runs say nothing of it, which takes seconds.
+    `count_memory`: by torch's trackers where runs say nothing of it, which takes seconds. `times`: for how long a run
+    takes that was neither measured nor forecast, as `campaign show` estimates it.
     """
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
     calibration = calibrate(evidence, known, loaded.cells) if known else None
-    rows = []
+    rows, estimated = [], []
     for cell in loaded.cells:
         runs = evidence.runs.get(cell.slug, [])
         step, basis, reason, measure = _step(cell, runs, calibration)
@@ -90,13 +98,20 @@ def make_plan(
         duration = _duration(cell, runs, evidence, step) if step else None
         if duration:
             plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, duration)
-        used, fits = _memory(cell, evidence)
+        elif times:
+            seconds = times.seconds(cell)
+            plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds, seconds, seconds)
+            basis = "estimated"
+            estimated.append(cell)
+        used, fits, unknown = _memory(cell, evidence)
         tokens = rate(cell, step) if step else None
         size, power = group_of(cell).size, _power(cell, evidence, watts)
-        rows.append(PlanRow(cell.slug, size, step, tokens, basis, reason, measure, used, fits, plan, len(runs), power))
+        row = PlanRow(cell.slug, size, step, tokens, basis, reason, measure, used, fits, plan, len(runs), power)
+        rows.append(replace(row, no_memory=unknown))
     if count_memory:
         rows = _counted(evidence, rows)
-    return _concluded(evidence, rows, price, budget)
+    estimate = times.basis(estimated) if times and estimated else None
+    return replace(_concluded(evidence, rows, price, budget), estimate=estimate)
 
 
 def _counted(evidence: Evidence, rows: list[PlanRow]) -> list[PlanRow]:
@@ -111,6 +126,8 @@ def _counted(evidence: Evidence, rows: list[PlanRow]) -> list[PlanRow]:
         if nbytes is not None:
             fits = verdict(nbytes, capacity) if capacity else "unknown"
             row = replace(row, memory_bytes=nbytes, fits=fits, counted=True)
+        elif row.cell in answers:
+            row = replace(row, no_memory=answers[row.cell].reason or row.no_memory)
         counted.append(row)
     return counted
 
@@ -130,7 +147,6 @@ def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, bud
     unmeasured = {c.cell for c in candidates}
     out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
     following = next_measurement(candidates)
-    spreads = [s for runs in evidence.runs.values() if (s := spread_of_runs(runs))]
     taken, left = within_budget([p for p in plans if p.cell not in out], budget) if budget else ([], [])
     return Plan(
         rows=tuple(rows),
@@ -140,11 +156,30 @@ def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, bud
         price=price,
         leave_out=out,
         measure_next=following[0] if following else None,
-        repeats_for_resolution=repeats_needed(float(np.median(spreads)), RESOLUTION) if spreads else None,
+        resolve=_resolve(evidence),
         taken=tuple(taken),
         beyond_budget=tuple(left),
         kwh=_kwh(rows),
     )
+
+
+def _resolve(evidence: Evidence) -> dict[str, Any] | None:
+    """What further repeats would show: of the comparison that the report concludes from, by the report's formula."""
+    loaded = evidence.loaded
+    findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
+    runs = [run for runs in evidence.runs.values() for run in runs]
+    try:
+        report = scaling_report(
+            *(loaded.name, loaded.campaign.title, runs, findings),
+            margin=loaded.campaign.margin,
+            question=loaded.question,
+            repeat_until=loaded.campaign.repeat_until,
+        )
+    except UserError:  # a damaged record, which the report names
+        return None
+    series = next((one for one in report["series"] if len(one["runs"]) > 1), None)
+    compared = report["question"] or largest_group(report["ranking"]) or series
+    return compared["resolve"] if compared else None
 
 
 def _kwh(rows: list[PlanRow]) -> float | None:
@@ -219,10 +254,10 @@ def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step:
     return Duration(0.0, max(outside, 0.0), 0.0, step, cell.work.steps, cell.work.warmup_steps)
 
 
-def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
-    """Peak bytes of a device, and the verdict where the device's memory is known (GPUs)."""
+def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str, str]:
+    """Peak bytes of a device, the verdict where the device's memory is known (GPUs), and why there are none."""
     if cell.is_open:
-        return None, "unknown"
+        return None, "unknown", "its micro-batch is still to be found by trials"
     peaks = []
     for other in evidence.loaded.cells:
         for run in evidence.runs.get(other.slug, []):
@@ -230,12 +265,14 @@ def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str]:
             if reserved is None or series_key(other) != series_key(cell):
                 continue
             peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
+    if not peaks:
+        return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
     try:
         used = fit_memory(held_of(cell), peaks).at(cell.batch.micro, group_of(cell).size)
-    except Unsupported:
-        return None, "unknown"
+    except Unsupported as error:
+        return None, "unknown", error.reason
     capacity = _capacity(evidence)
-    return used, verdict(used, capacity) if capacity else "unknown"
+    return used, verdict(used, capacity) if capacity else "unknown", ""
 
 
 def _capacity(evidence: Evidence) -> float | None:

@@ -4,11 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from scalebench.forecast.interval import Interval
-
-MOST_REPEATS = 1000
 
 
 @dataclass(frozen=True)
@@ -87,21 +85,6 @@ class CellPlan:
 
 def cell_plan(cell: str, devices: int, repeats: int, duration: Duration) -> CellPlan:
     return CellPlan(cell, devices, repeats, *duration.run)
-
-
-def repeats_needed(spread: float, difference: float, power: float = 0.8, level: float = 0.95) -> int | None:
-    """Repeats of each of two cells so that a relative `difference` is resolved with probability `power`.
-
-    `spread`: standard deviation of the logarithm of a run's rate. Two-sided Welch test of equal spreads: n = 2 (t +
-    z)^2 (spread / log(1 + difference))^2, with t of 2n - 2 degrees of freedom, by iteration. None above 1,000.
-    """
-    ratio = spread / math.log1p(difference)
-    z = float(ndtri(power))
-    for n in range(2, MOST_REPEATS + 1):
-        t = float(stdtrit(2 * n - 2, (1 + level) / 2))
-        if n >= 2 * ((t + z) * ratio) ** 2:
-            return n
-    return None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Sweeps, forecasts and plans as text for a terminal."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from tabulate import tabulate
 
 from scalebench.campaign.loaded import LoadedCampaign
@@ -8,7 +11,7 @@ from scalebench.forecast.frontier import Frontier
 from scalebench.forecast.interval import WIDE, Interval
 from scalebench.forecast.ledger import Forecasts
 from scalebench.forecast.node_pairs import FEWEST_NODES, PairRow, judge
-from scalebench.forecast.plan import RESOLUTION, Plan, PlanRow
+from scalebench.forecast.plan import Plan, PlanRow
 from scalebench.forecast.spent import Spent
 from scalebench.forecast.sweep_file import UNSTABLE, WEAK_LINK, Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scalebench.preflight.requirements import size
@@ -109,7 +112,17 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
         lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
-    lines += [f"{row.cell}: {row.refusal}. To lift it: {row.measure}" for row in plan.rows if row.refusal]
+    if plan.estimate:
+        names = [row.cell for row in plan.rows if row.basis == "estimated"]
+        lines.append(f"time of {_cells(names, plan)}: {plan.estimate}")
+    lines += [
+        f"no step time of {_cells(names, plan)}: {refusal}. To lift it: {measure}"
+        for (refusal, measure), names in _by((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
+    ]
+    lines += [
+        f"no memory of {_cells(names, plan)}: {reason}"
+        for reason, names in _by((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
+    ]
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
     if too_large:
         lines.append(f"does not fit: {', '.join(too_large)}")
@@ -117,14 +130,33 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         lines.append(f"a forecast decides already that these are not the fastest: {', '.join(plan.leave_out)}")
     if plan.measure_next:
         lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
-    if plan.repeats_for_resolution:
-        lines.append(
-            f"{plan.repeats_for_resolution} repeats resolve a difference of {100 * RESOLUTION:.0f} % "
-            "(4 times in 5, by the spread of the runs so far)"
-        )
+    if plan.resolve:
+        lines.append(_resolve(plan.resolve))
     if plan.beyond_budget:
         lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
     return "\n".join(lines)
+
+
+def _resolve(resolve: dict[str, Any]) -> str:
+    """The numbers of the report's "Next"."""
+    repeats = resolve["repeats"]
+    number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
+    return (
+        f"{number} differences of {100 * resolve['effect']:.2g} % (at least 4 times in 5, by the spread of the runs so "
+        f"far); the {resolve['n']} so far show {100 * resolve['detectable']:.2g} %"
+    )
+
+
+def _by(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
+    """Cells by what is said of them."""
+    cells: dict[Any, list[str]] = {}
+    for row, what in pairs:
+        cells.setdefault(what, []).append(row.cell)
+    return list(cells.items())
+
+
+def _cells(names: list[str], plan: Plan) -> str:
+    return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
 
 
 def frontier_text(cell: str, frontier: Frontier) -> str:

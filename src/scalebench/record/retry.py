@@ -8,14 +8,8 @@ from pathlib import Path
 from scalebench.errors import UserError
 from scalebench.record.run import CAPTURE, METRICS, read_run
 
-MEASURED = (
-    "runs",
-    "together",
-    "compare",
-    "traces",
-    "reference",
-    "logs",
-)  # folders of a campaign that cannot be recomputed
+# Folders of a campaign that cannot be recomputed.
+MEASURED = ("runs", "together", "compare", "traces", "reference", "logs")
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:

@@ -14,6 +14,7 @@ from scalebench.errors import UserError, first_fault
 from scalebench.files import read_regular
 from scalebench.record.metrics import Failed, Measured, parse_metrics
 from scalebench.record.steps import elapsed, loss_series, median, read_steps, window_steps
+from scalebench.snakemake_command import snakemake_command
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -59,8 +60,8 @@ class Run:
         if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
-                f"run it again: scalebench retry config/campaigns/{self.metrics.campaign}.yaml "
-                f"--cell {self.metrics.cell}"
+                f"measure it again: "
+                f"{measure_again(Path(f'config/campaigns/{self.metrics.campaign}.yaml'), [self.metrics.cell])}"
             )
         return data
 
@@ -119,6 +120,13 @@ def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
     return [run for run in runs if isinstance(run, MeasuredRun)]
 
 
+def measure_again(campaign: Path, cells: Iterable[str]) -> str:
+    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs."""
+    options = "".join(f" --cell {cell}" for cell in cells)
+    report = Path("results") / campaign.stem / "report.html"
+    return f"scalebench retry {campaign}{options} && {snakemake_command(report)}"
+
+
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     """The run in `folder`, which must be the one that was planned there. Raises UserError otherwise."""
     run = read_run(folder)
@@ -126,8 +134,10 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
         other = (metrics.cell, metrics.repeat) != (cell, repeat)
         actual = run.name if other else "a run of another configuration"
+        name = folder.parents[2].name if len(folder.parents) > 2 else metrics.campaign
         raise UserError(
-            f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Run it again with snakemake"
+            f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
+            f"{measure_again(Path(f'config/campaigns/{name}.yaml'), [cell])}"
         )
     return run
 

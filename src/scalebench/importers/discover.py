@@ -14,6 +14,7 @@ from typing import Any
 
 from scalebench.importers import (
     archives,
+    csv_rows,
     csv_tables,
     event_files,
     logs,
@@ -359,11 +360,13 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
     elif layout := csv_tables.layout_of(header):
+        first = list(islice(csv_tables.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
+        csv_rows.settle_keys(layout, first)
+        one_each = len(first) > 1 and not csv_rows.goes_on(layout, first)  # one row for each configuration
+        if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
+            return True
         runs = csv_tables.read_log(name, layout, rest(), place + 2)
         timed = [run for run in runs if run.timed_spans or run.logged_steps]
-        single = len(runs) > 1 and all(len(r.timed_spans) + len(r.logged_steps) <= 1 for r in runs)
-        if single and read_csv_table(evidence, path, name, encoding):
-            return True  # one row for each configuration: a table of results
         if not timed and runs:
             add_run(reading, runs[0], path)
         for run in timed:

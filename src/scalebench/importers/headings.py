@@ -14,11 +14,15 @@ from scalebench.importers.heading_words import PHRASES
 from scalebench.importers.other_languages import in_english
 from scalebench.importers.reported_tables import Remark, Statistic, TableColumn
 from scalebench.importers.units import DEVICE, Unit, unit_of
-from scalebench.importers.words import described
+from scalebench.importers.words import described, spans_of_names
 
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
-    (r"\b(?:std|stdev|stddev|sd|standard deviation|std dev)\b", "std"),
+    (
+        r"\b(?:std (?:dev|deviation|error|err)|st dev|standard (?:deviation|error)|std|stdev|stddev|stderr|sd|sem|"
+        r"variance|coefficient of variation|cv|iqr)\b",
+        "std",
+    ),
     (r"\bp ?50\b", "p50"),
     (r"\bp ?90\b", "p90"),
     (r"\b(?:p ?95|95th(?: percentile)?)\b", "p95"),
@@ -31,6 +35,11 @@ STATISTICS: tuple[tuple[str, Statistic], ...] = (
 RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
     rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
+)
+# What stands behind a mean: "tok/s (mean ± std)", "Throughput [95 % CI]". The figure is still the mean.
+WITH_SPREAD = re.compile(
+    r"(?i)\s*(?:[(\[]\s*)?(?:±|\+/-|\+-)\s*(?:std|stdev|std\.? dev\.?|sd|sem|ci|\d+ ?%? ?ci|error)?(?:\s*[)\]])?|"
+    r"\s*[(\[]\s*\d+ ?%(?: (?:ci|confidence(?: interval)?))?\s*[)\]]|\s*[(\[]\s*(?:\d+ ?%? ?)?ci\s*[)\]]"
 )
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
@@ -71,7 +80,7 @@ PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision
 # "Throughput - TF32 (sequences/sec)"
 TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
 DEVICES_HEADING = re.compile(
-    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*(?P<what>{DEVICE}|"
+    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*(?P<what>{DEVICE}|"
     rf"nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
     re.I,
 )
@@ -85,6 +94,9 @@ def column_of(heading: str) -> TableColumn:
     printed = in_english(original)
     if printed != original:
         return replace(column_of(printed), heading=original)
+    if (shorter := WITH_SPREAD.sub(" ", printed).replace("( ", "(").strip(" ([")) not in (printed, ""):
+        shorter += ")" * (shorter.count("(") - shorter.count(")"))
+        return replace(column_of(shorter), heading=original)
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
     text = _spaced(
@@ -134,9 +146,11 @@ def heading_remarks(heading: str) -> set[Remark]:
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
     """ "4 GPUs", "DDP (2 GPUs)", "8xA100": the number of devices and the words before it. Nodes are no devices."""
-    m = DEVICES_HEADING.fullmatch(plain_text(heading))
+    m = DEVICES_HEADING.fullmatch(text := plain_text(heading))
     if m is None or m["what"].lower().startswith("node"):
         return None
+    if any(a < m.end("count") <= b for a, b in spans_of_names(text)):
+        return None  # "RTX 3090 GPU"
     return int(m["count"]), (m["strategy"] or "").strip()
 
 

@@ -73,6 +73,18 @@ class Place:
     default_unit: Callable[[str], float | None] = lambda kind: None  # of a kind without a unit, in the base unit
 
 
+def counts_devices(cells: list[str]) -> bool:
+    """Whether the bare numbers of a column `gpu` are numbers of devices, and not indices or a utilisation in percent.
+
+    True for a column of names. Machines have 1, 2, 4, 8, ... devices: others than up to 8 come in fours and eights.
+    """
+    numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
+    if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
+        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
+    counts = {int(float(number)) for number in numbers}
+    return all(0 < count <= 8 or count % (4 if count <= 32 else 8) == 0 < count for count in counts)
+
+
 def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     """A cell of words: what it says of the configuration, and of itself."""
     if not cell or is_nothing(cell):

@@ -144,7 +144,7 @@ def _short(value: Any) -> str:
 @of_evidence.check(SINGLE_RUN)
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     """One run says nothing about its own spread."""
-    measured = (run for run in context.runs if run.details.get("status") not in NO_NUMBERS)
+    measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in NO_NUMBERS)
     groups = grouped_by(
         measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
     ).values()

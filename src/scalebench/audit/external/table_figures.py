@@ -118,10 +118,8 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
         measured = any(q.kind in MEASURED for q in figures)
-        spread = any(
-            q.spread is not None or q.statistic in ("std", "min", "p95") or q.kind == "repeats" for q in figures
-        )
-        if measured and not spread and len(table.rows) > 1:
+        spread = any(q.spread is not None or q.kind == "repeats" for q in figures)
+        if measured and not (spread or table.states_spread) and len(table.rows) > 1:
             bare.append(table)
     if bare:
         verb = "states" if len(bare) == 1 else "state"

@@ -21,7 +21,9 @@ AROUND = re.compile(
     rf"(?i)±|\b(?:{_WORDS})\b|\bn ?= ?\d|(?:\d+|two|three|four|five|six|ten|several|multiple) "
     r"(?:\w+ )?(?:runs|repeats|repetitions|replicates|trials|seeds|measurements)\b"
 )
-ORDINAL = re.compile(r"(?i)(?:run|rep|repeat|repetition|replicate|trial|seed|attempt)s?(?:[ _](?:id|idx|no|number|nr))?")
+ORDINAL = re.compile(
+    r"(?i)(?:run|rep|repeat|repetition|replicate|trial|seed|attempt)s?(?:[ _](?:id|idx|no|number|nr))?"
+)
 REPEATED = re.compile(r"(?i)\b(?:rep(?:eat)?|run|seed|trial)[ _-]?(\d+)\b")  # "ddp-n1x2/rep1"
 
 
@@ -29,7 +31,9 @@ def states_spread(grid: Grid) -> bool:
     """Whether a heading, the name of a row, a cell or the text around states a spread or a number of repeats; or
     each repeat has a row of its own.
     """
-    if any(NAMED.search(heading) for heading in grid.header) or any(NAMED.search(row[0]) for _, row in grid.rows if row):
+    if any(NAMED.search(heading) for heading in grid.header) or any(
+        NAMED.search(row[0]) for _, row in grid.rows if row
+    ):
         return True
     if any(SCATTERED.search(cell) for _, row in grid.rows for cell in row):
         return True

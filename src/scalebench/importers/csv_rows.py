@@ -4,6 +4,7 @@ configuration.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scalebench.importers.cells import gave_no_figures, is_nothing
@@ -48,7 +49,7 @@ def _is_sequence(places: list[int]) -> bool:
     if places == sorted(places) or len(places) > MOST_LENGTHS:
         return True
     inside = sorted(set(places))
-    gaps = {b - a for a, b in zip(inside, inside[1:], strict=False)}
+    gaps = {b - a for a, b in pairwise(inside)}
     return len(gaps) == 1  # 10, 5, 20 are lengths of runs, fastest first
 
 

@@ -5,14 +5,15 @@ import re
 from scalebench.importers.grids import Grid
 
 _WORDS = (
-    r"std(?:ev|err|dev)?|st\.? ?dev|std\.? (?:dev\w*|err\w*)|standard (?:deviations?|errors?)|s\.?d\.?|s\.?e\.?m\.?|σ|sigma|"
-    r"variances?|var|cv|rsd|coefficient of variation|iqr|inter-?quartile(?: range)?|quartiles?|mad|"
+    r"std(?:ev|err|dev)?|st\.? ?dev|std\.? (?:dev\w*|err\w*)|standard (?:deviations?|errors?)|s\.?d\.?|s\.?e\.?m\.?|σ|"
+    r"sigma|variances?|var|cv|rsd|coefficient of variation|iqr|inter-?quartile(?: range)?|quartiles?|mad|"
     r"ci ?\d*|\d+ ?%? ?ci|confidence(?: interval)?|credible interval|error bars?|jitter|spread|dispersion"
 )
 # A heading or the name of a row: "Std. Dev", "step_time_std_ms", "95% CI", "p95 (ms)", "tokens_per_s_low", "runs".
 NAMED = re.compile(
     rf"(?i)(?:^|[^a-z])(?:{_WORDS}|p ?\d\d?(?:\.\d+)?|\d+th|percentiles?|min(?:imum)?|low(?:er)?|upper|range|"
-    r"repeats|repetitions|replicates|trials|seeds|n_?runs|num_?runs|(?:number|no\.?) of (?:runs|trials|seeds))(?:$|[^a-z])"
+    r"repeats|repetitions|replicates|trials|seeds|n_?runs|num_?runs|(?:number|no\.?) of (?:runs|trials|seeds))"
+    r"(?:$|[^a-z])"
 )
 # A cell: "100 ± 3", "8,859 [7,217, 10,874]", "1.51 (1.05-2.10)", "12 (σ 0.3)".
 SCATTERED = re.compile(r"±|\+/-|\\pm|\d ?[(\[]\s*[-\d.,]+\s*(?:,|;|–|-|to|\.\.)\s*[-\d.,]+\s*%?\s*[)\]]")

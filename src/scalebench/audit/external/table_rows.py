@@ -89,7 +89,7 @@ def known(row: ReportedRow, kind: str) -> Quantity | None:
 
 
 def multiplies(*factors: Quantity) -> bool:
-    """Whether a product of figures is a figure of the same run: of means it is, of medians and percentiles it is not."""
+    """Whether a product of figures is one of the same run: of means it is, of medians and percentiles it is not."""
     return all(factor.statistic in (None, "mean") for factor in factors)
 
 

@@ -31,6 +31,13 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
 )
 NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
+# Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
+JUDGED = re.compile(
+    r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|missed|misses|"
+    r"match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?(?:expected|expectations?|targets?|goals?|ideal|linear)\b|"
+    r"\b(?:targets?|goals?|expectations?) (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
+    r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
+)
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
 CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 PARTS = re.compile(
@@ -131,7 +138,7 @@ def is_nothing(text: str) -> bool:
 
 def remarks_of(text: str) -> set[Remark]:
     """What a text says about itself: projected, estimated, failed, ..."""
-    lowered = text.lower()
+    lowered = JUDGED.sub(" ", text.lower())
     return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
 
 

@@ -110,6 +110,8 @@ def column_of(heading: str) -> TableColumn:
         kind = _KIND_OF.get(phrase) or kind
     if kind is None and (unit is not None or column.statistic is not None):
         kind, unit = _by_unit(phrase, unit)
+    if kind is None and (whole := rate_of(printed)):
+        kind, unit, column.per_device = "rate", whole, whole.per_device
     if kind is None:
         kind = _without_remark(phrase)
     if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
@@ -122,6 +124,21 @@ def column_of(heading: str) -> TableColumn:
     if kind is None and len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
         return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
     return _typed(column, kind, unit)
+
+
+# "tok_s", "tokens_per_sec_gpu", "imgs_s_per_device": a rate whose separators are lost. "step_s" is a time.
+LOST_SEPARATORS = re.compile(
+    rf"(tokens?|toks?|samples|sequences|seqs|images|imgs?|examples)(?: per)? (s|sec|second)(?:(?: per)? ({DEVICE}))?"
+)
+
+
+def rate_of(heading: str) -> Unit | None:
+    """The rate that a heading is, all of it."""
+    spaced = " ".join(heading.lower().replace("_", " ").split())
+    if m := LOST_SEPARATORS.fullmatch(spaced):
+        spaced = f"{m[1]}/{m[2]}" + (f"/{m[3]}" if m[3] else "")
+    unit = unit_of(spaced)
+    return unit if unit is not None and unit.dimension == "rate" else None
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
@@ -235,8 +252,8 @@ def _without_statistic(text: str) -> tuple[Statistic | None, str]:
 def _without_scope(text: str) -> tuple[bool | None, str]:
     spaced = text
     shorter, count = PER_DEVICE.subn(" ", spaced)
-    if count == 0 and re.search(r"(?:sec|s|second|throughput|tflops) (?:gpu|device)$", spaced):
-        shorter, count = re.subn(r"(?<=[a-z]) (?:gpu|device)$", " ", spaced)
+    if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", spaced):
+        shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", spaced)
     if count and shorter.strip():
         return True, " ".join(shorter.split())
     shorter, count = IN_ALL.subn(" ", spaced)

@@ -16,7 +16,7 @@ from scalebench.importers.reported import Evidence, Unread
 from scalebench.importers.reported_tables import ReportedTable
 from scalebench.importers.sentences import stated_figures
 from scalebench.importers.table_cells import Place
-from scalebench.importers.tables import read_table
+from scalebench.importers.tables import is_profile, read_table
 from scalebench.importers.text_files import Unreadable
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
@@ -31,7 +31,7 @@ def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
         if table is not None:
             evidence.tables.append(table)
             taken += 1
-        elif _has_figures(grid):
+        elif _has_figures(grid) and not is_profile(grid.header):
             reason = f"a table whose headings are not understood: {', '.join(h[:30] for h in grid.header[:6])}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
     return taken

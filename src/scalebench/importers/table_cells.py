@@ -62,6 +62,10 @@ NEED_UNIT = {
     "energy_j",
     "rate",
 }
+STATE = re.compile(
+    r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
+)
+ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
 DATA = ("CSV", "JSON", "spreadsheet")  # forms for programs: their cells of text are no labels
 
 
@@ -92,7 +96,10 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):
         row.figures.append(Quantity("devices", float(cell), cell, column.heading))
         return
-    row.remarks |= remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
+    remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
+    if (column.kind in ("status", "text") or STATE.search(column.heading)) and not ESTIMATED.search(cell):
+        remarks -= {"estimated", "theoretical"}  # "Expected" in a column of states is a verdict on a measured figure
+    row.remarks |= remarks
     if column.kind == "text":
         return
     description = described(cell)

@@ -38,8 +38,24 @@ from scalebench.importers.units import unit_of
 from scalebench.importers.words import Description, described
 
 
+# Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
+OF_KERNELS = re.compile(
+    r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
+    r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*"
+)
+OF_CALLS = {"calls", "instances", "avg", "min", "max", "name"}
+
+
+def is_profile(header: list[str]) -> bool:
+    """Whether a table lists kernels or operators: grids and calls, no configurations."""
+    words = {heading.strip().lower().partition(" (")[0] for heading in header}
+    return any(OF_KERNELS.fullmatch(word) for word in words) or len(words & OF_CALLS) >= 4
+
+
 def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     """The table of a grid; None where nothing in it is understood as a result."""
+    if is_profile(grid.header):
+        return None
     header = [plain_text(cell) for cell in grid.header]
     grid = Grid(
         grid.form,

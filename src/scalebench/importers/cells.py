@@ -32,10 +32,11 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
 )
 NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
 # Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
+_AIMED = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
 JUDGED = re.compile(
-    r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|missed|misses|"
-    r"match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?(?:expected|expectations?|targets?|goals?|ideal|linear)\b|"
-    r"\b(?:targets?|goals?|expectations?) (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
+    r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|"
+    rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_AIMED}\b|"
+    rf"\b{_AIMED} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")

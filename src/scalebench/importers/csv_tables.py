@@ -108,9 +108,9 @@ def layout_of(header: str) -> Layout | None:
     layout = Layout("", delimiter, names, columns)
     for what, kinds in WANTED.items():
         allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
-        found = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
-        if found:  # a rate of all devices before that of one
-            layout.places[what] = min(found, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
+        places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
+        if places:  # a rate of all devices before that of one
+            layout.places[what] = min(places, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
     if (
         "tokens_per_s" not in layout.places
         and (rate := next((k for k, c in enumerate(columns) if c.kind == "rate"), None)) is not None

@@ -12,34 +12,15 @@ from functools import lru_cache
 from scalebench.importers.cells import plain_text, remarks_of
 from scalebench.importers.heading_words import PHRASES
 from scalebench.importers.other_languages import in_english
-from scalebench.importers.reported_tables import Remark, Statistic, TableColumn
+from scalebench.importers.reported_tables import Remark, TableColumn
+from scalebench.importers.statistics_of_headings import WITH_SPREAD, without_statistic
 from scalebench.importers.units import DEVICE, Unit, unit_of
 from scalebench.importers.words import described, spans_of_names
 
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
-STATISTICS: tuple[tuple[str, Statistic], ...] = (
-    (
-        r"\b(?:std (?:dev|deviation|error|err)|st dev|standard (?:deviation|error)|std|stdev|stddev|stderr|sd|sem|"
-        r"variance|coefficient of variation|cv|iqr)\b",
-        "std",
-    ),
-    (r"\bp ?50\b", "p50"),
-    (r"\bp ?90\b", "p90"),
-    (r"\b(?:p ?95|95th(?: percentile)?)\b", "p95"),
-    (r"\b(?:p ?99|99th(?: percentile)?)\b", "p99"),
-    (r"\b(?:median|med)\b", "median"),
-    (r"\b(?:mean|avg|average|averaged)\b", "mean"),
-    (r"\b(?:min|minimum)\b", "min"),
-    (r"\b(?:max|maximum)\b", "max"),
-)
 RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
     rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
-)
-# What stands behind a mean: "tok/s (mean ± std)", "Throughput [95 % CI]". The figure is still the mean.
-WITH_SPREAD = re.compile(
-    r"(?i)\s*(?:[(\[]\s*)?(?:±|\+/-|\+-)\s*(?:std|stdev|std\.? dev\.?|sd|sem|ci|\d+ ?%? ?ci|error)?(?:\s*[)\]])?|"
-    r"\s*[(\[]\s*\d+ ?%(?: (?:ci|confidence(?: interval)?))?\s*[)\]]|\s*[(\[]\s*(?:\d+ ?%? ?)?ci\s*[)\]]"
 )
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
@@ -103,7 +84,7 @@ def column_of(heading: str) -> TableColumn:
         text if text == printed else f"{text} {' '.join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))}"
     )
     remaining, column.over_devices, column.over = _without_baseline(text)
-    column.statistic, remaining = _without_statistic(remaining)
+    column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
     kind = _KIND_OF.get(remaining)
     if kind not in SCOPED_KINDS:
@@ -111,7 +92,8 @@ def column_of(heading: str) -> TableColumn:
     if kind is None and (unit is not None or column.statistic is not None):
         kind, unit = _by_unit(phrase, unit)
     if kind is None and (whole := rate_of(printed)):
-        kind, unit, column.per_device = "rate", whole, whole.per_device
+        kind, unit = "rate", whole
+        column.per_device = whole.per_device
     if kind is None:
         kind = _without_remark(phrase)
     if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
@@ -238,15 +220,6 @@ def _without_baseline(text: str) -> tuple[str, int | None, str]:
     devices = 1 if count in ("one", "single") else int(count) if count else None
     other = "" if base or FEWER_DEVICES.fullmatch(m[1].strip()) else m[1].strip()
     return text[: m.start()].strip(), devices, other
-
-
-def _without_statistic(text: str) -> tuple[Statistic | None, str]:
-    first: Statistic | None = None
-    for pattern, statistic in STATISTICS:
-        shorter, count = re.subn(pattern, " ", text)
-        if count and shorter.strip():
-            first, text = first or statistic, " ".join(shorter.split())
-    return first, text
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:

@@ -11,7 +11,7 @@ _WORDS = (
 )
 # A heading or the name of a row: "Std. Dev", "step_time_std_ms", "95% CI", "p95 (ms)", "tokens_per_s_low", "runs".
 NAMED = re.compile(
-    rf"(?i)(?:^|[^a-z])(?:{_WORDS}|p ?\d\d?(?:\.\d+)?|\d+th|percentiles?|min(?:imum)?|low(?:er)?|upper|range|"
+    rf"(?i)±|\+/-|(?:^|[^a-z])(?:{_WORDS}|p ?\d\d?(?:\.\d+)?|\d+th|percentiles?|min(?:imum)?|low(?:er)?|upper|range|"
     r"repeats|repetitions|replicates|trials|seeds|n_?runs|num_?runs|(?:number|no\.?) of (?:runs|trials|seeds))"
     r"(?:$|[^a-z])"
 )

@@ -37,7 +37,6 @@ from scalebench.importers.table_cells import (
 from scalebench.importers.units import unit_of
 from scalebench.importers.words import Description, described
 
-
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
     r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"

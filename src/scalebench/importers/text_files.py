@@ -123,7 +123,8 @@ def begins_like_json(text: str) -> bool:
         if not _may_follow(before, kind) or (before == "{" and kind == "value" and not m["string"]):
             break
         depth += (kind in "[{") - (kind in "]}")
-        tokens, at, before = tokens + 1, m.end(), kind
+        tokens += 1
+        at, before = m.end(), kind
         if not depth:  # a whole value: other lines of JSON may follow, and no other text
             rest = text[at:].lstrip(" \t")
             return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))

@@ -163,8 +163,8 @@ def _count_devices(text: str, result: Description) -> None:
     names = spans_of_names(text)
     counts = []
     for pattern in _COUNTED:
-        found = [m for m in pattern.finditer(text) if m[1]]
-        counts += [_whole(m[1]) for m in found if not (m[1].isdigit() and any(a < m.end(1) <= b for a, b in names))]
+        matches = [m for m in pattern.finditer(text) if m[1]]
+        counts += [_whole(m[1]) for m in matches if not (m[1].isdigit() and any(a < m.end(1) <= b for a, b in names))]
         if counts:
             break
     if len(set(counts)) == 1 and counts[0] > 0:

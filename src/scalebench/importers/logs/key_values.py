@@ -82,7 +82,8 @@ def form_of(parts: list[str]) -> Form:
     while m := PAIR.search(template, at):
         column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
         column = column if column.kind is not None else column_of(m["key"].split()[-1])
-        kind, scale, per_device = column.kind, column.scale, column.per_device
+        kind, scale = column.kind, column.scale
+        per_device = column.per_device
         unit = unit_of(m["unit"]) if m["unit"] else None
         if unit is None:
             scale *= MAGNITUDES.get(m["unit"], 1.0)

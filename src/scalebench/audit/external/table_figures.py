@@ -107,7 +107,8 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
         "note",
         what="A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by "
         "more than chance cannot be said.",
-        detected="Rates or times, and no ±, interval, deviation, percentile or number of repeats in or right above the table.",
+        detected="Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or "
+        "right above it.",
         seen="Most published tables.",
         repair="Repeat each configuration in fresh processes; print n and an interval.",
     )

@@ -8,7 +8,7 @@ RATE_TIMES_TIME = Code(
     what="Rate, time and tokens are three statements of one fact. Where they disagree, at least one figure is "
     "of something else.",
     detected="tokens/s x seconds differs from the tokens by more than 1 % (15 % for rates that are printed as "
-    "moving averages).",
+    "moving averages). Products of medians and percentiles are not looked at: they need not be the work.",
     seen="optimum-benchmark divides all steps by the mean of one step.",
     repair="Divide the tokens that were processed by the seconds that processing them took; quote nothing else.",
 )

@@ -59,7 +59,7 @@ def _show(args: argparse.Namespace, result: "Audit") -> None:
 
 @contextmanager
 def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
-    """The paths, with "-" as a file that has what stands on standard input."""
+    """The paths, with "-" as a file that has what stands on standard input, and a name that does not say what it is."""
     if STANDARD_INPUT not in paths:
         yield paths
         return
@@ -67,7 +67,7 @@ def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
     if not text.strip():
         raise UserError("standard input is empty; a table, a log or a record of results is expected (docs/audit.md)")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "standard-input.md"
+        file = Path(folder) / "standard-input"
         file.write_bytes(text)
         yield [file if path == STANDARD_INPUT else path for path in paths]
 

@@ -30,6 +30,15 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
     (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
 )
+NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
+# Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
+_AIMED = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
+JUDGED = re.compile(
+    r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|"
+    rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_AIMED}\b|"
+    rf"\b{_AIMED} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
+    r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
+)
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
 CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 PARTS = re.compile(
@@ -130,8 +139,15 @@ def is_nothing(text: str) -> bool:
 
 def remarks_of(text: str) -> set[Remark]:
     """What a text says about itself: projected, estimated, failed, ..."""
-    lowered = text.lower()
+    lowered = JUDGED.sub(" ", text.lower())
     return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
+
+
+def gave_no_figures(text: str) -> bool:
+    """Whether a cell says that its configuration gave no figures: out of memory, failed, not run."""
+    if not text or text[0].isdigit() or not (remarks := remarks_of(text) & NO_FIGURES):
+        return False
+    return "out of memory" in remarks or (len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text))
 
 
 def duration(text: str) -> Figure | None:

@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 
+from scalebench.importers.csv_rows import has_no_figures
 from scalebench.importers.fields import LARGEST, figure, not_finite
 from scalebench.importers.headings import column_of
 from scalebench.importers.logged_steps import LoggedStep, as_arrays
@@ -106,17 +107,10 @@ def layout_of(header: str) -> Layout | None:
     columns = [column_of(name) for name in names]
     layout = Layout("", delimiter, names, columns)
     for what, kinds in WANTED.items():
-        place = next(
-            (
-                k
-                for kind in kinds
-                for k, c in enumerate(columns)
-                if c.kind == kind and c.statistic in (None, "mean", "max")
-            ),
-            None,
-        )
-        if place is not None:
-            layout.places[what] = place
+        allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
+        places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
+        if places:  # a rate of all devices before that of one
+            layout.places[what] = min(places, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
     if (
         "tokens_per_s" not in layout.places
         and (rate := next((k for k, c in enumerate(columns) if c.kind == "rate"), None)) is not None
@@ -131,6 +125,10 @@ def layout_of(header: str) -> Layout | None:
     layout.keys = [k for k in layout.keys if k != layout.group]
     layout.kind = _kind(layout)
     return layout if layout.kind else None
+
+
+def _of_one(column: TableColumn) -> bool:
+    return column.per_device is True
 
 
 def _kind(layout: Layout) -> str:
@@ -158,7 +156,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     """
     if not layout.keys and layout.group is None:
         reader = _Reader(name, layout)
-        records = _records(lines, layout.delimiter)
+        records = records_of(lines, layout.delimiter)
         while part := list(islice(records, AT_ONCE)):
             reader.rows(part, first_line)
             first_line += len(part)
@@ -166,7 +164,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
         return [reader.run]
     readers: dict[tuple[str, ...], _Reader] = {}
     chosen: str | None = None
-    for number, record in enumerate(_records(lines, layout.delimiter), start=first_line):
+    for number, record in enumerate(records_of(lines, layout.delimiter), start=first_line):
         if layout.group is not None and layout.group < len(record):
             chosen = record[layout.group] if chosen is None else chosen
             if record[layout.group] != chosen:
@@ -182,7 +180,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     return [reader.run for reader in readers.values()]
 
 
-def _records(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+def records_of(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
 
 
@@ -192,6 +190,8 @@ class _Reader:
     def __init__(self, name: str, layout: Layout) -> None:
         self.layout = layout
         self.run = ReportedRun(name, "step log (CSV)" if layout.kind == "steps" else "epoch log (CSV)")
+        self.run.rate_scope = _scope(layout)
+        self._figures = [at for what, at in layout.places.items() if what not in ("step", "epoch")]
         self._backward, self._broken = 0, 0
         self._not_finite = 0
 
@@ -230,6 +230,8 @@ class _Reader:
         return True
 
     def row(self, record: list[str], number: int) -> None:
+        if len(record) == len(self.layout.names) and has_no_figures(record, self._figures):
+            return
         values = {what: figure(record[at]) if at < len(record) else None for what, at in self.layout.places.items()}
         for what in ("seconds", "epoch_seconds", "mfu"):
             value = values.get(what)
@@ -309,6 +311,13 @@ class _Reader:
             run.details["nan_steps"] = self._not_finite
         if self._broken:
             problems.append(f"{self._broken:,} lines are no rows of numbers")
+
+
+def _scope(layout: Layout) -> str | None:
+    """Whose rate the heading says it is."""
+    place = layout.places.get("tokens_per_s", layout.places.get("samples_per_s"))
+    of_one = None if place is None else layout.columns[place].per_device
+    return None if of_one is None else "rank" if of_one else "global"
 
 
 def _describe(run: ReportedRun, kind: str | None, text: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from scalebench.importers import (
     archives,
+    csv_rows,
     csv_tables,
     event_files,
     logs,
@@ -24,6 +25,7 @@ from scalebench.importers import (
     walk,
 )
 from scalebench.importers.attach import complete_runs, settle
+from scalebench.importers.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_of
 from scalebench.importers.documents import quoted_blocks
 from scalebench.importers.fields import figure
 from scalebench.importers.json_files import read_json
@@ -81,17 +83,6 @@ RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
     r"latency|batch|rank|mib|DLLL|MLLOG"
 )
-DOCUMENTS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".mdx": "markdown",
-    ".rst": "markdown",
-    ".tex": "latex",
-    ".html": "html",
-    ".htm": "html",
-    ".org": "markdown",
-}
-PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
 
 
 @dataclass
@@ -236,22 +227,31 @@ def _read_event_file(reading: Reading, path: Path, name: str) -> None:
 
 def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
     """Whether anything was read: the readers in order, the most particular first."""
-    suffix = path.suffix.lower()
-    if suffix in walk.SCRIPTS or suffix in (".yaml", ".yml", ".toml", ".ini", ".cfg"):
+    suffix = suffix_of(path, opening)
+    if suffix in walk.SCRIPTS or suffix in SETTINGS:
         return _settings(reading, path, name, encoding, opening)
     if suffix == ".ipynb":
         return _read_notebook(reading, path, name, encoding)
-    if opening.lstrip()[:1] in ("{", "[") and not logs.reader_of(opening[:20_000]):
+    if _is_json(suffix, opening) and not logs.reader_of(opening[:20_000]):
         whole = opening if size < text_files.HEAD else None
-        if read_json(
-            reading, path, name, encoding, opening, whole, path.name in GENERIC or path in reading.evidence.named_files
-        ):
+        named = path.name in GENERIC or path in reading.evidence.named_files
+        if read_json(reading, path, name, encoding, opening, whole, named):
             return True
         if suffix in (".json", ".jsonl"):
             return False
     if suffix in DOCUMENTS:
         return _read_document(reading, path, name, encoding, DOCUMENTS[suffix])
-    return _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening)
+    if _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening, suffix):
+        return True
+    is_text = not path.suffix and path in reading.evidence.named_files and opening.lstrip()[:1] not in ("{", "[")
+    return is_text and _read_document(reading, path, name, encoding, "markdown")
+
+
+def _is_json(suffix: str, opening: str) -> bool:
+    """Whether a file is to be JSON: by its name, or because it begins so. A log may begin with a bracket, too."""
+    if opening.lstrip()[:1] not in ("{", "["):
+        return False
+    return suffix in (".json", ".jsonl") or text_files.begins_like_json(opening)
 
 
 def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
@@ -302,16 +302,14 @@ def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: s
         mark |= {"rate": figure(pairs.get("tokens_per_sec")), "wall": figure(pairs.get("total_wall_time_sec"))}
         reading.evidence.completions.append(mark)
         return True
-    if (
-        path.suffix.lower() in (*walk.SCRIPTS, ".yaml", ".yml", ".toml", ".ini", ".cfg")
-        and len(opening) < text_files.HEAD
-    ):
+    settings = path.suffix.lower() in (*walk.SCRIPTS, *SETTINGS)
+    if settings and len(opening) < text_files.HEAD:
         reading.configurations.append((path, name, opening))
         return True
     return False
 
 
-def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
+def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str, suffix: str) -> bool:
     """Tables of figures in lines, and logs."""
     if not RESULT_WORDS.search(opening):
         return False
@@ -324,9 +322,9 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
         with path.open(encoding=encoding, errors="replace") as file:
             further = text_files.CONTROL.sub("", file.read(FURTHER))
         kind = logs.reader_of(further)
-    if path.suffix.lower() in (".csv", ".tsv"):
+    if suffix in (".csv", ".tsv"):
         return kind is None and read_csv_table(reading.evidence, path, name, encoding)
-    reported = path.suffix.lower() in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
+    reported = suffix in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
     kind = kind or logs.guessing_reader_of(opening) or (logs.guessing_reader_of(further) if further else None)
     if kind is None:
         return reported
@@ -359,11 +357,13 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
     elif layout := csv_tables.layout_of(header):
+        first = list(islice(csv_tables.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
+        csv_rows.settle_keys(layout, first)
+        one_each = len(first) > 1 and not csv_rows.goes_on(layout, first)  # one row for each configuration
+        if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
+            return True
         runs = csv_tables.read_log(name, layout, rest(), place + 2)
         timed = [run for run in runs if run.timed_spans or run.logged_steps]
-        single = len(runs) > 1 and all(len(r.timed_spans) + len(r.logged_steps) <= 1 for r in runs)
-        if single and read_csv_table(evidence, path, name, encoding):
-            return True  # one row for each configuration: a table of results
         if not timed and runs:
             add_run(reading, runs[0], path)
         for run in timed:

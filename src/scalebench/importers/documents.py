@@ -40,6 +40,8 @@ CODE = (
     "console",
     "diff",
 )
+ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
+QUOTED = re.compile(rf"{ITEM}(?:[ \t]*> ?)*{ITEM}")
 SECTION_LINES = 20  # above a table that may state its unit
 SHELLS = ("bash", "sh", "shell", "console")  # commands, often with what they printed
 LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
@@ -53,9 +55,17 @@ class Document:
     prose: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)  # line, text, sections above it
 
 
+def unquoted(text: str) -> str:
+    """A line without the marks of quotes (`> `, `> > `), nor that of a list item with a quote or a table in it."""
+    marks = QUOTED.match(text)
+    return text[marks.end() :] if marks else text
+
+
 def read_document(lines: list[Line], kind: str = "markdown") -> Document:
     """Tables and prose of a text. `kind` is "markdown", "latex", "html" or "text"."""
     document = Document()
+    printed = lines
+    lines = [(number, unquoted(raw)) for number, raw in lines] if kind in ("markdown", "text") else lines
     text = "\n".join(t for _, t in lines)
     if kind == "html":
         document.grids = html_tables(text)
@@ -63,7 +73,7 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         return document
     sections = list(_sections(lines, kind))
     in_code = _code_lines(lines)
-    plain = [line for line, code in zip(lines, in_code, strict=True) if not code]
+    plain = [line for line, code in zip(printed, in_code, strict=True) if not code]
     if kind == "latex":
         document.grids += list(latex_tables(text))
         _renumber(document.grids, lines)
@@ -123,7 +133,7 @@ def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
     """The lines between fences that may be a program's output: program texts and configurations are left out."""
     fence = ""
     block: list[Line] = []
-    for number, text in lines:
+    for number, text in ((number, unquoted(raw)) for number, raw in lines):
         m = FENCE.match(text)
         if m and not fence:
             fence, output = m[1], m[2].lower() not in CODE or m[2].lower() in SHELLS

@@ -12,22 +12,12 @@ from functools import lru_cache
 from scalebench.importers.cells import plain_text, remarks_of
 from scalebench.importers.heading_words import PHRASES
 from scalebench.importers.other_languages import in_english
-from scalebench.importers.reported_tables import Remark, Statistic, TableColumn
+from scalebench.importers.reported_tables import Remark, TableColumn
+from scalebench.importers.statistics_of_headings import WITH_SPREAD, without_statistic
 from scalebench.importers.units import DEVICE, Unit, unit_of
-from scalebench.importers.words import described
+from scalebench.importers.words import described, spans_of_names
 
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
-STATISTICS: tuple[tuple[str, Statistic], ...] = (
-    (r"\b(?:std|stdev|stddev|sd|standard deviation|std dev)\b", "std"),
-    (r"\bp ?50\b", "p50"),
-    (r"\bp ?90\b", "p90"),
-    (r"\b(?:p ?95|95th(?: percentile)?)\b", "p95"),
-    (r"\b(?:p ?99|99th(?: percentile)?)\b", "p99"),
-    (r"\b(?:median|med)\b", "median"),
-    (r"\b(?:mean|avg|average|averaged)\b", "mean"),
-    (r"\b(?:min|minimum)\b", "min"),
-    (r"\b(?:max|maximum)\b", "max"),
-)
 RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
     rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
@@ -71,8 +61,8 @@ PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision
 # "Throughput - TF32 (sequences/sec)"
 TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
 DEVICES_HEADING = re.compile(
-    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*(?P<what>{DEVICE}|"
-    rf"nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
+    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*"
+    rf"(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
     re.I,
 )
 _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phrases.split("|")}
@@ -85,19 +75,25 @@ def column_of(heading: str) -> TableColumn:
     printed = in_english(original)
     if printed != original:
         return replace(column_of(printed), heading=original)
+    if (shorter := WITH_SPREAD.sub(" ", printed).replace("( ", "(").strip(" ([")) not in (printed, ""):
+        shorter += ")" * (shorter.count("(") - shorter.count(")"))
+        return replace(column_of(shorter), heading=original)
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
     text = _spaced(
         text if text == printed else f"{text} {' '.join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))}"
     )
     remaining, column.over_devices, column.over = _without_baseline(text)
-    column.statistic, remaining = _without_statistic(remaining)
+    column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
     kind = _KIND_OF.get(remaining)
     if kind not in SCOPED_KINDS:
         kind = _KIND_OF.get(phrase) or kind
     if kind is None and (unit is not None or column.statistic is not None):
         kind, unit = _by_unit(phrase, unit)
+    if kind is None and (whole := rate_of(printed)):
+        kind, unit = "rate", whole
+        column.per_device = whole.per_device
     if kind is None:
         kind = _without_remark(phrase)
     if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
@@ -110,6 +106,21 @@ def column_of(heading: str) -> TableColumn:
     if kind is None and len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
         return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
     return _typed(column, kind, unit)
+
+
+# "tok_s", "tokens_per_sec_gpu", "imgs_s_per_device": a rate whose separators are lost. "step_s" is a time.
+LOST_SEPARATORS = re.compile(
+    rf"(tokens?|toks?|samples|sequences|seqs|images|imgs?|examples)(?: per)? (s|sec|second)(?:(?: per)? ({DEVICE}))?"
+)
+
+
+def rate_of(heading: str) -> Unit | None:
+    """The rate that a heading is, all of it."""
+    spaced = " ".join(heading.lower().replace("_", " ").split())
+    if m := LOST_SEPARATORS.fullmatch(spaced):
+        spaced = f"{m[1]}/{m[2]}" + (f"/{m[3]}" if m[3] else "")
+    unit = unit_of(spaced)
+    return unit if unit is not None and unit.dimension == "rate" else None
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
@@ -134,9 +145,11 @@ def heading_remarks(heading: str) -> set[Remark]:
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
     """ "4 GPUs", "DDP (2 GPUs)", "8xA100": the number of devices and the words before it. Nodes are no devices."""
-    m = DEVICES_HEADING.fullmatch(plain_text(heading))
+    m = DEVICES_HEADING.fullmatch(text := plain_text(heading))
     if m is None or m["what"].lower().startswith("node"):
         return None
+    if any(a < m.end("count") <= b for a, b in spans_of_names(text)):
+        return None  # "RTX 3090 GPU"
     return int(m["count"]), (m["strategy"] or "").strip()
 
 
@@ -209,20 +222,11 @@ def _without_baseline(text: str) -> tuple[str, int | None, str]:
     return text[: m.start()].strip(), devices, other
 
 
-def _without_statistic(text: str) -> tuple[Statistic | None, str]:
-    first: Statistic | None = None
-    for pattern, statistic in STATISTICS:
-        shorter, count = re.subn(pattern, " ", text)
-        if count and shorter.strip():
-            first, text = first or statistic, " ".join(shorter.split())
-    return first, text
-
-
 def _without_scope(text: str) -> tuple[bool | None, str]:
     spaced = text
     shorter, count = PER_DEVICE.subn(" ", spaced)
-    if count == 0 and re.search(r"(?:sec|s|second|throughput|tflops) (?:gpu|device)$", spaced):
-        shorter, count = re.subn(r"(?<=[a-z]) (?:gpu|device)$", " ", spaced)
+    if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", spaced):
+        shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", spaced)
     if count and shorter.strip():
         return True, " ".join(shorter.split())
     shorter, count = IN_ALL.subn(" ", spaced)

@@ -26,10 +26,11 @@ SERIES = 40  # values of a list that are still rows; longer lists are series alo
 
 @dataclass(slots=True)
 class Record:
-    """One result: its name, and its scalars by key."""
+    """One result: its name, its scalars by key, and where it stands ("runs[2].ddp")."""
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
 
 
 def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
@@ -40,7 +41,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     """
     if _parts(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None  # a catalogue: keys that are not names of figures
-    records = _records(data, "", {}, 0)[:MOST_RECORDS]
+    records = _records(data, "", {}, 0, "")[:MOST_RECORDS]
     if sum(bool(record.name) for record in records) > MOST_NAMED:
         return None
     if not records or (isinstance(data, dict) and len({frozenset(r.values) for r in records}) > DIFFERENT):
@@ -48,13 +49,16 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     keys = list(dict.fromkeys(key for record in records for key in record.values))[:400]
     named = any(record.name for record in records)
     rows = []
-    lines = _lines(records, keys, text)
-    for record, line in zip(records, lines, strict=True):
-        rows.append((line, [*([record.name] if named else []), *(_printed(record.values.get(k)) for k in keys)]))
+    for number, record in enumerate(records):
+        rows.append((number, [*([record.name] if named else []), *(_printed(record.values.get(k)) for k in keys)]))
     grid = Grid("JSON", 1, [*(["run"] if named else []), *keys], rows)
     table = read_table(grid, Place(file))
     if table is None:
         return None
+    lines = _lines(records, keys, text)
+    told_apart = len(set(lines)) == len(lines)
+    for row in table.rows:
+        row.line, row.part = lines[row.line], "" if told_apart else records[row.line].path
     kinds = table.kinds()
     return table if kinds & STRONG or len(kinds & WEAK) >= 2 else None
 
@@ -70,7 +74,7 @@ def _parts(data: Any, left: int) -> int:
     return left
 
 
-def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> list[Record]:
+def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: str) -> list[Record]:
     if depth > DEEPEST:
         return []
     if isinstance(data, list):
@@ -78,11 +82,13 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> lis
         if not parts or len(parts) < len(data):
             return []
         return [
-            r for n, entry in enumerate(parts) for r in _records(entry, _name_of(entry, name, n), inherited, depth + 1)
+            record
+            for n, entry in enumerate(parts)
+            for record in _records(entry, _name_of(entry, name, n), inherited, depth + 1, f"{path}[{n}]")
         ]
     if not isinstance(data, dict):
         return []
-    if columns := _columns(data):
+    if columns := _columns(data, path):
         return columns
     children = {str(k): v for k, v in data.items() if isinstance(v, dict | list) and v}
     own = {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
@@ -99,12 +105,18 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int) -> lis
         if _is_record(own) and OF_RANKS.search(key):
             continue
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
-            below += _records(child, key if isinstance(child, dict) else "", shared, depth + 1)
+            below += _records(child, key if isinstance(child, dict) else "", shared, depth + 1, _below(path, key))
     if below:
         return below
     # A part without a figure of its own is not a result, although the figures around it hold for it, too.
     printed = {k: v for k, v in shared.items() if k not in inherited or k in own}
-    return [Record(name, shared)] if _understood(printed) else []
+    return [Record(name, shared, path)] if _understood(printed) else []
+
+
+def _below(path: str, key: str) -> str:
+    """The path of an entry, as programs write it: `runs[2].ddp`, `runs["2 GPUs"]`."""
+    plain = re.fullmatch(r"[A-Za-z_][\w-]*", key)
+    return f"{path}.{key}".lstrip(".") if plain else f"{path}[{key!r}]"
 
 
 def _is_leaf(data: dict[str, Any]) -> bool:
@@ -130,7 +142,7 @@ def _has_digit(value: Any) -> bool:
     return isinstance(value, str) and len(value) < 40 and bool(re.match(r"[~<>]?\d", value))
 
 
-def _columns(data: dict[str, Any]) -> list[Record]:
+def _columns(data: dict[str, Any], path: str) -> list[Record]:
     """{"gpus": [1, 2, 4], "throughput": [...]}: columns of equal length, with at least one that says which row is
     which.
     """
@@ -156,7 +168,8 @@ def _columns(data: dict[str, Any]) -> list[Record]:
     }:
         return []
     scalars = {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
-    return [Record("", {**scalars, **{k: v[i] for k, v in lists.items()}}) for i in range(length)]
+    columns = range(length)
+    return [Record("", {**scalars, **{k: v[i] for k, v in lists.items()}}, f"{path}[{i}]") for i in columns]
 
 
 def _name_of(entry: dict[str, Any], name: str, index: int) -> str:

@@ -16,7 +16,7 @@ from scalebench.importers.reported import Evidence, Unread
 from scalebench.importers.reported_tables import ReportedTable
 from scalebench.importers.sentences import stated_figures
 from scalebench.importers.table_cells import Place
-from scalebench.importers.tables import read_table
+from scalebench.importers.tables import is_profile, read_table
 from scalebench.importers.text_files import Unreadable
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
@@ -31,7 +31,7 @@ def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
         if table is not None:
             evidence.tables.append(table)
             taken += 1
-        elif _has_figures(grid):
+        elif _has_figures(grid) and not is_profile(grid.header):
             reason = f"a table whose headings are not understood: {', '.join(h[:30] for h in grid.header[:6])}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
     return taken
@@ -106,8 +106,8 @@ def _is_log(table: ReportedTable) -> bool:
     return sum(p is not None for p in places) * 2 > len(places) and len({p for p in places if p}) > 2
 
 
-def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
-    """A CSV file with a row for each result."""
+def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, steps: bool = False) -> bool:
+    """A CSV file with a row for each result. `steps`: its steps or epochs are known to be lengths of runs."""
     rows: list[tuple[int, list[str]]] = []
     lines = text_files.lines(path, encoding)
     opening = list(islice(lines, 20))
@@ -122,7 +122,7 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str) -> 
         return False
     grid = Grid("CSV", rows[0][0], rows[0][1], rows[1:], cut_off=len(rows) > MOST_ROWS)
     table = read_table(grid, Place(name))
-    if table is None or _is_log(table):
+    if table is None or (not steps and _is_log(table)):
         return False
     evidence.tables.append(table)
     return True

@@ -11,7 +11,11 @@ from typing import Any, Literal
 from scalebench.importers.logged_steps import StepSeries
 from scalebench.importers.reported_tables import ReportedTable
 
-REPEAT = re.compile(r"(run|rep|repeat|seed|trial)[_-]?[0-9]*")
+# Parts of a path that only tell repeats apart: `rep3`, `seed_1.log`, MLPerf's `result_0.txt`, the id of a run.
+REPEAT = re.compile(
+    r"(?:(?:run|rep|repeat|seed|trial)[_-]?[0-9]*|(?:result|attempt|replicate|repetition)[_-]?[0-9]+|"
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.(?:log|txt|out|json|csv))?"
+)
 
 
 @dataclass(slots=True)
@@ -94,6 +98,14 @@ class ReportedRun:
     copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte
     details: dict[str, Any] = field(default_factory=dict)  # of one format only
     problems: list[str] = field(default_factory=list)  # fields that could not be used
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it says how fast it was: a loss alone has no devices to be divided by."""
+        series = self.logged_steps
+        rated = any(series.values(name).size for name in ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s"))
+        spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)
+        return rated or spans or bool(self.progress_bar)
 
     @property
     def samples_per_micro_step(self) -> int | None:

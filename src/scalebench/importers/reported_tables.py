@@ -116,6 +116,12 @@ class ReportedRow:
     texts: dict[str, str] = field(default_factory=dict)  # heading -> every cell as printed
     remarks: set[Remark] = field(default_factory=set)
     not_understood: dict[str, str] = field(default_factory=dict)  # heading -> cell, of columns with a kind
+    part: str = ""  # in JSON whose lines do not tell rows apart: where it stands, "runs[2].ddp"
+
+    @property
+    def place(self) -> str:
+        """file:line, or the part of a JSON file."""
+        return f"{self.file}#{self.part}" if self.part else f"{self.file}:{self.line}"
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """The figure of a kind. Without `statistic` the unspecified one, else the mean, else the median, else none."""
@@ -184,6 +190,7 @@ class ReportedTable:
     words: dict[str, str] = field(default_factory=dict)  # what caption and heading say of all rows
     figures: list[Quantity] = field(default_factory=list)  # likewise: "on 4 GPUs", "batch size 32"
     checked: bool = True  # False: its headings are not understood, only the units in its cells
+    states_spread: bool = False  # how far its figures scatter, or how often they were measured
     cut_off: bool = False  # more rows stand in the file than were read
 
     @property

@@ -6,7 +6,7 @@ from scalebench.importers.reported import ReportedRun
 
 # Field -> patterns in a name, each with one number; `_`, `-`, `/` and `.` separate.
 NUMBERS = {
-    "world_size": (r"gpus?_?(\d+)", r"(\d+)_?x?_?gpus?", r"(?:world|ws|np)_?(\d+)"),
+    "world_size": (r"gpus?_?(\d+)", r"(?!\d0[5-9]0_)(\d+)_?x?_?gpus?", r"(?:world|ws|np)_?(\d+)"),
     "micro_batch": (r"(?:bs|mb|mbs)_?(\d+)",),
     "seq_len": (r"(?:sl|seq|seqlen)_?(\d+)",),
     "zero_stage": (r"(?:zs|zero|zero_stage_?|stage_?)(\d)",),

@@ -85,7 +85,7 @@ BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
     (re.compile(r"(?i)(?:more than|over|at least|above|exceeds?|greater than|>|≥) ?$"), ">"),
     (re.compile(r"(?i)(?:about|around|approximately|roughly|nearly|almost|~|≈|close to|some) ?$"), "~"),
 )
-_COUNT = r"(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
+_COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
 _AT = re.compile(
     rf"(?i)\b(?:on|with|using|across|at|for|over)(?: the| all)? {_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
 )

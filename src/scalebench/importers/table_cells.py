@@ -62,6 +62,10 @@ NEED_UNIT = {
     "energy_j",
     "rate",
 }
+STATE = re.compile(
+    r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
+)
+ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
 DATA = ("CSV", "JSON", "spreadsheet")  # forms for programs: their cells of text are no labels
 
 
@@ -73,6 +77,18 @@ class Place:
     default_unit: Callable[[str], float | None] = lambda kind: None  # of a kind without a unit, in the base unit
 
 
+def counts_devices(cells: list[str]) -> bool:
+    """Whether the bare numbers of a column `gpu` are numbers of devices, and not indices or a utilisation in percent.
+
+    True for a column of names. Machines have 1, 2, 4, 8, ... devices: others than up to 8 come in fours and eights.
+    """
+    numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
+    if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
+        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
+    counts = {int(float(number)) for number in numbers}
+    return all(0 < count <= 8 or count % (4 if count <= 32 else 8) == 0 < count for count in counts)
+
+
 def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     """A cell of words: what it says of the configuration, and of itself."""
     if not cell or is_nothing(cell):
@@ -80,7 +96,10 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):
         row.figures.append(Quantity("devices", float(cell), cell, column.heading))
         return
-    row.remarks |= remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
+    remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
+    if (column.kind in ("status", "text") or STATE.search(column.heading)) and not ESTIMATED.search(cell):
+        remarks -= {"estimated", "theoretical"}  # "Expected" in a column of states is a verdict on a measured figure
+    row.remarks |= remarks
     if column.kind == "text":
         return
     description = described(cell)

@@ -1,6 +1,7 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
+from dataclasses import replace
 
 from scalebench.importers.cells import (
     CLEARLY_ENGLISH,
@@ -21,12 +22,14 @@ from scalebench.importers.reported_tables import (
     ReportedTable,
     TableColumn,
 )
+from scalebench.importers.spreads import states_spread
 from scalebench.importers.table_cells import (
     DATA,
     RESULTS,
     SHARES,
     Place,
     columns_by_units,
+    counts_devices,
     describe_label,
     take_figures,
     take_words,
@@ -34,9 +37,24 @@ from scalebench.importers.table_cells import (
 from scalebench.importers.units import unit_of
 from scalebench.importers.words import Description, described
 
+# Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
+OF_KERNELS = re.compile(
+    r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
+    r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*"
+)
+OF_CALLS = {"calls", "instances", "avg", "min", "max", "name"}
+
+
+def is_profile(header: list[str]) -> bool:
+    """Whether a table lists kernels or operators: grids and calls, no configurations."""
+    words = {heading.strip().lower().partition(" (")[0] for heading in header}
+    return any(OF_KERNELS.fullmatch(word) for word in words) or len(words & OF_CALLS) >= 4
+
 
 def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     """The table of a grid; None where nothing in it is understood as a result."""
+    if is_profile(grid.header):
+        return None
     header = [plain_text(cell) for cell in grid.header]
     grid = Grid(
         grid.form,
@@ -50,7 +68,8 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         [plain_text(paragraph) for paragraph in grid.before],
     )
     header = grid.header = _header_with_units(grid)
-    columns = [column_of(h) for h in header]
+    columns = [replace(column_of(h)) for h in header]
+    _without_utilization(columns, grid)
     table = ReportedTable(
         place.file,
         grid.line,
@@ -70,8 +89,22 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     if not table.kinds() & RESULTS:
         return None
     mark_ratios_of_columns(table)
+    table.states_spread = states_spread(grid)
     _add_surroundings(grid, table)
     return table
+
+
+BESIDE_UTILIZATION = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|percent|usage|util\w*))?")
+
+
+def _without_utilization(columns: list[TableColumn], grid: Grid) -> None:
+    """A column `gpu` of utilisation, or of indices, is neither a number nor a name of devices."""
+    monitored = any(BESIDE_UTILIZATION.fullmatch(heading.strip()) for heading in grid.header)
+    for k, column in enumerate(columns):
+        cells = [row[k] for _, row in grid.rows if k < len(row)] if column.kind == "device" else []
+        bare = any(cell.strip().isdecimal() for cell in cells)
+        if cells and (not counts_devices(cells) or (bare and monitored)):
+            column.kind = None
 
 
 def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:

@@ -103,6 +103,46 @@ def blocks(path: Path, name: str) -> Iterator[str]:
             yield piece if piece.endswith("\n") else piece + "\n"
 
 
+JSON_TOKEN = re.compile(
+    r"\s*(?:(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<scalar>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.-])|(?:true|false|null|NaN|"
+    r"-?Infinity)(?!\w))|(?P<mark>[\[\]{},:]))"
+)
+KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
+CUT_TOKEN = re.compile(r'\s*(?:"[^"\n]*|-?[\d.]*|[a-zA-Z]{0,8})')  # at the end of what was read
+FEW_TOKENS, MOST_TOKENS = 8, 2_000  # of JSON, after which a text that goes on otherwise is damaged JSON
+
+
+def begins_like_json(text: str) -> bool:
+    """Whether a text that begins with a bracket goes on as JSON does: "[rank0] step 1", "[2026-11-23 07:00]" and
+    "{'loss': 2.1}" are text.
+    """
+    at = tokens = depth = 0
+    before = ""
+    while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, at)):
+        kind = m["mark"] or "value"
+        if not _may_follow(before, kind) or (before == "{" and kind == "value" and not m["string"]):
+            break
+        depth += (kind in "[{") - (kind in "]}")
+        tokens += 1
+        at, before = m.end(), kind
+        if not depth:  # a whole value: other lines of JSON may follow, and no other text
+            rest = text[at:].lstrip(" \t")
+            return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
+    cut = tokens > 0 and CUT_TOKEN.fullmatch(text, at) is not None
+    return cut or tokens >= FEW_TOKENS or KEY_OF_JSON.match(text) is not None
+
+
+def _may_follow(before: str, kind: str) -> bool:
+    """Whether a token of JSON may stand behind another; "value" is a string, a number or a word."""
+    if before in ("", "["):
+        return kind in ("[", "{") or (before == "[" and kind in ("value", "]"))
+    if before == "{":
+        return kind in ("value", "}")
+    if before in (",", ":"):
+        return kind in ("value", "[", "{")
+    return kind in (",", ":", "]", "}")
+
+
 def parse_json(text: str) -> tuple[Any, str]:
     """The value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up to
     its last whole entry.

@@ -74,7 +74,9 @@ ABBREVIATED = {  # whole units that stand for longer ones
     "$": Unit("cost", 1.0),
     "usd": Unit("cost", 1.0),
 }
-DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|process(?:es)?)"
+DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|npus?|hpus?|xpus?|gcds?|process(?:es)?)"
+# Also of rates "per H100" or "/A100".
+NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|gh?b?200|t4|l4|mi\d{3}[ax]?)"
 _TIME = {name: scale for scale, names in TIMES.items() for name in names}
 _MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
 _ITEM = {name: item for item, names in ITEMS.items() for name in names}
@@ -102,7 +104,7 @@ def unit_of(text: str) -> Unit | None:
 
 def _without_device(text: str) -> tuple[str, bool | None]:
     """A unit without its "/GPU" or "per device", wherever it stands in it."""
-    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*{DEVICE}(?![a-z])", "", text)
+    bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
     if count:
         return bare.strip(), True
     bare, count = re.subn(r"\s*\b(?:each)\b", "", text)

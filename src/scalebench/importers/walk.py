@@ -84,7 +84,7 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         for name in (d for d in below if (here / d).is_symlink()):
             relative = printable(os.path.relpath(here / name, root))
             unread.append(Unread(relative, "a link to a folder; it is not followed", "special"))
-        if own_run(here, names):
+        if not _is_of_tests(here.relative_to(root)) and own_run(here, names):
             continue
         for name in sorted(names):
             path = here / name
@@ -135,9 +135,13 @@ def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | N
         "requirements.txt",
     ):
         return "not a result", "program text"
-    if any(part.lower() in NO_RESULTS for part in relative.parts[:-1]) or TEST_FILE.fullmatch(path.name):
+    if _is_of_tests(relative.parent) or TEST_FILE.fullmatch(path.name):
         return "not a result", "in a folder of tests, fixtures or templates, or named like one"
     return None
+
+
+def _is_of_tests(folder: PurePath) -> bool:
+    return any(part.lower() in NO_RESULTS for part in folder.parts)
 
 
 def is_archive(path: Path) -> bool:

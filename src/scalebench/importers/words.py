@@ -42,7 +42,8 @@ DEVICES = (
     r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|gh200|v100|p100|k80|t4|l4|"
     r"l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
     r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
-    r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-4] (?:max|pro|ultra))"
+    r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
+    r"m[1-9](?= (?:gpu|chip|mac)))"
     r"(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
 )
 MODELS = (
@@ -64,7 +65,8 @@ COUNTS = {
     "eight": 8,
     "sixteen": 16,
 }
-_COUNT = r"(\d{1,5}|one|single|two|dual|three|four|quad|six|eight|sixteen)"
+_COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|one|single|two|dual|three|four|quad|six|eight|sixteen)"
+APPLE = re.compile(r"(?:APPLE )?M[1-9]\b.*")  # one device, whatever its number
 DEVICE_PLURAL = r"(?:gpus|devices|accelerators|cards|chips|ranks|workers|tpus|processes)"
 _BEFORE, _AFTER = r"(?:^|(?<=[_\-/. (,=@|:+\[]))", r"(?=$|[_\-/. ),:;+|\]'\"])"
 NUMBERS = {
@@ -120,6 +122,8 @@ _VOCABULARY = tuple(
 _COUNTABLE = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
 _DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
 _MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
+# Names whose number is no count: "GPT-2 GPU", "llama2 GPU".
+_VERSIONED = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
 _NUMBERS = {kind: [re.compile(p, re.I) for p in patterns] for kind, patterns in NUMBERS.items()}
 _COUNTED = [re.compile(p, re.I) for p in _DEVICE_COUNTS]
 
@@ -156,9 +160,11 @@ def _count_devices(text: str, result: Description) -> None:
         nodes, each = (m[1], m[2]) if m[1] else (m[4], m[3])
         result.numbers |= {"nodes": int(nodes), "devices_per_node": int(each), "devices": int(nodes) * int(each)}
         return
+    names = spans_of_names(text)
     counts = []
     for pattern in _COUNTED:
-        counts += [_whole(m[1]) for m in pattern.finditer(text) if m[1]]
+        matches = [m for m in pattern.finditer(text) if m[1]]
+        counts += [_whole(m[1]) for m in matches if not (m[1].isdigit() and any(a < m.end(1) <= b for a, b in names))]
         if counts:
             break
     if len(set(counts)) == 1 and counts[0] > 0:
@@ -166,8 +172,15 @@ def _count_devices(text: str, result: Description) -> None:
             result.numbers["devices"] = counts[0]
     elif len(set(counts)) > 1:
         result.numbers["several device counts"] = len(set(counts))
-    if not counts and result.words.get("strategy") == "single":
+    if not counts and (result.words.get("strategy") == "single" or APPLE.fullmatch(result.words.get("device", ""))):
         result.numbers["devices"] = 1
+
+
+def spans_of_names(text: str) -> list[tuple[int, int]]:
+    """Where names of devices and strategies stand: the "3090" of "RTX 3090 GPU" is no number of devices."""
+    strategies = _VOCABULARY[0][1]
+    named = [*strategies.finditer(text), *_VERSIONED.finditer(text)]
+    return [*(m.span() for m in named), *(m.span(1) for m in _DEVICE.finditer(text))]
 
 
 def _whole(text: str) -> int:

@@ -121,3 +121,12 @@ def test_a_baseline_of_the_same_program_is_preferred(tmp_path):
         data["training_config"]["precision"] = kind
         put(tmp_path / name, data)
     assert "baseline-other-program" not in findings(tmp_path)
+
+
+def test_folders_beside_each_other_publish_no_speedup(tmp_path):
+    """`1gpu` and `2gpu` in one folder: nobody said that the one is faster than the other."""
+    for devices, precision in ((1, "fp16_torch_amp"), (2, "fp16_deepspeed")):
+        data = run(devices)
+        data["training_config"]["precision"] = precision
+        put(tmp_path / f"v100/{devices}gpu", data)
+    assert findings(tmp_path)["baseline-other-program"].severity == "note"

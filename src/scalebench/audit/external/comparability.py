@@ -1,5 +1,6 @@
 """Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,11 @@ from scalebench.model.memory import SHARDING
 
 PROGRAM = ("engine", "precision")
 ENVIRONMENT = ("commit", "launcher", "device")
-TF32_DEVICES = ("A100", "H100", "H200", "B200", "L4", "L40", "A10", "A30", "A40", "RTX 30", "RTX 40")
-NO_TF32 = ("V100", "T4", "P100", "K80", "RTX 20")
+# NVIDIA devices from Ampere on, as drivers and people name them. "RTX 6000" and "RTX 8000" alone are Turing.
+TF32_DEVICES = re.compile(
+    r"(?i)(?<![a-z0-9])(?:[ah][18]00|h20|h200|gh200|g?b[123]00|a2|a10g?|a16|a30|a40|l4|l20|l40s?|orin|"
+    r"(?:rtx ?)?[345]0[5-9]0|rtx ?a\d{4}|a[2456]000|rtx pro \d{4}|rtx ?\d{4} ada)(?![0-9])"
+)
 LOW = ("fp16", "bf16", "float16", "bfloat16")
 NO_NUMBERS = ("failed", "not_applicable")
 
@@ -144,7 +148,7 @@ def _short(value: Any) -> str:
 @of_evidence.check(SINGLE_RUN)
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     """One run says nothing about its own spread."""
-    measured = (run for run in context.runs if run.details.get("status") not in NO_NUMBERS)
+    measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in NO_NUMBERS)
     groups = grouped_by(
         measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
     ).values()
@@ -197,10 +201,15 @@ FP32_WITHOUT_TF32 = Code(
     "fp32-without-tf32",
     "note",
     what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using them.",
-    detected="fp32 runs beside 16-bit runs, none of them TF32.",
+    detected="fp32 runs beside 16-bit runs, none of them TF32, on an NVIDIA device that has TF32 (Ampere and later).",
     seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
     repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
 )
+
+
+def has_tf32(device: str | None) -> bool:
+    """Whether a device is named that has TF32."""
+    return bool(device and TF32_DEVICES.search(device.replace("-", " ")))
 
 
 @of_evidence.check(FP32_WITHOUT_TF32)
@@ -208,11 +217,9 @@ def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     """fp32 without TF32 leaves the tensor cores idle: 16-bit over that is not the gain of 16 bits."""
     low = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
     strict = [run for run in context.runs if run.precision in ("fp32", "float32")]
-    able = [run for run in strict if run.device and any(d in run.device for d in TF32_DEVICES)]
     sizes = {run.world_size for run in low}
-    beside = [run for run in able or strict if run.world_size in sizes]
-    unable = all(run.device and any(d in run.device for d in NO_TF32) for run in strict)
-    if not beside or unable or any(run.precision == "tf32" for run in context.runs):
+    beside = [run for run in strict if has_tf32(run.device) and run.world_size in sizes]
+    if not beside or any(run.precision == "tf32" for run in context.runs):
         return
     verb = "stands" if len(beside) == 1 else "stand"
     yield Flag(

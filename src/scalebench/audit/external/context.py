@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
 from statistics import fmean
 from typing import Any
 
-from scalebench.audit.external.baselines import Baselines, Scaling, name_of_work
+from scalebench.audit.external.baselines import Baselines, Scaling
 from scalebench.audit.external.matching import claims_from_tables, devices_from_tables, pairs_in_tables
 from scalebench.audit.external.speeds import Speed, speed
 from scalebench.audit.registry import Register
@@ -81,7 +80,7 @@ class AuditContext:
             )
             if (a.name in first and b.name in second) or (b.name in first and a.name in second):
                 return True
-        if frozenset((a.name, b.name)) in self._tabled or _siblings(a, b):
+        if frozenset((a.name, b.name)) in self._tabled:
             return True
         sizes = {a.world_size, b.world_size}
         return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
@@ -106,12 +105,6 @@ class AuditContext:
         if not known or len(known) < len(speeds) or len({s.unit for s in known}) > 1:
             return None
         return Speed(fmean(s.value for s in known), known[0].unit)
-
-
-def _siblings(a: ReportedRun, b: ReportedRun) -> bool:
-    """Whether two runs lie side by side in one folder under names that differ only in the devices: a scaling study."""
-    same_folder = PurePosixPath(a.name).parent == PurePosixPath(b.name).parent != PurePosixPath(".")
-    return same_folder and a.world_size != b.world_size and name_of_work(a.name) == name_of_work(b.name)
 
 
 of_evidence: Register[AuditContext] = Register(lambda context: [])

@@ -260,7 +260,7 @@ def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
 )
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
     """The number of devices is known for each run that says how fast it was."""
-    unknown = [run for run in context.runs if not run.world_size and (run.timed_spans or run.logged_steps)]
+    unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
         yield Flag(

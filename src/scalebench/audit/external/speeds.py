@@ -57,11 +57,11 @@ def high_median(values: Figures) -> float:
 def speed(run: ReportedRun) -> Speed | None:
     """How fast the run says it was, all ranks together: tokens/s, else FLOP/s, else epochs/s; of logged rates the
     median. None where the file does not say."""
+    ranks = run.world_size if run.rate_scope == "rank" else 1
     if run.tokens_per_s is not None:
-        return Speed(run.tokens_per_s, "tokens/s")
+        return Speed(run.tokens_per_s * ranks, "tokens/s") if ranks else None
     rates = run.logged_steps.nonzero("tokens_per_s")
     if rates.size:
-        ranks = run.world_size if run.rate_scope == "rank" else 1
         return Speed(high_median(rates) * ranks, "tokens/s") if ranks else None
     flops = run.logged_steps.nonzero("flops_per_s")
     if flops.size and run.world_size:

@@ -4,14 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE
+from scalebench.audit.external.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE, has_tf32
 from scalebench.audit.external.context import AuditContext, listed, of_evidence
 from scalebench.audit.external.execution import MFU_IMPOSSIBLE
 from scalebench.audit.external.printed import interval
 from scalebench.audit.external.table_rows import MEASURED, RATES, describe, place, places, printed
 from scalebench.audit.registry import Code, Flag
 from scalebench.errors import plural
-from scalebench.importers.reported_tables import Quantity, ReportedRow
+from scalebench.importers.reported_tables import Quantity, ReportedRow, ReportedTable
 from scalebench.model.memory import SHARDING
 
 SHARES = ("utilization", "communication_share", "memory_share")
@@ -107,7 +107,8 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
         "note",
         what="A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by "
         "more than chance cannot be said.",
-        detected="Rates or times, and neither ±, std nor n in the table.",
+        detected="Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or "
+        "right above it.",
         seen="Most published tables.",
         repair="Repeat each configuration in fresh processes; print n and an interval.",
     )
@@ -118,10 +119,8 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
         measured = any(q.kind in MEASURED for q in figures)
-        spread = any(
-            q.spread is not None or q.statistic in ("std", "min", "p95") or q.kind == "repeats" for q in figures
-        )
-        if measured and not spread and len(table.rows) > 1:
+        spread = any(q.spread is not None or q.kind == "repeats" for q in figures)
+        if measured and not (spread or table.states_spread) and len(table.rows) > 1:
             bare.append(table)
     if bare:
         verb = "states" if len(bare) == 1 else "state"
@@ -139,10 +138,16 @@ def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
             evidence = f"one device: {listed(describe(row) for row in alone)}"
             yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)
         precisions = {row.words.get("precision") for row in table.rows}
-        strict = [row for row in table.rows if row.words.get("precision") == "fp32"]
+        strict = [row for row in table.rows if row.words.get("precision") == "fp32" and _gains(row, table)]
         if strict and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
             evidence = f"{plural(len(strict), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
             yield Flag(evidence, places(strict), FP32_WITHOUT_TF32.name)
+
+
+def _gains(row: ReportedRow, table: ReportedTable) -> bool:
+    """Whether a row says how fast a device is that has TF32: its memory is the same without."""
+    named = " ".join(text for text in (row.words.get("device"), table.words.get("device")) if text)
+    return has_tf32(named) and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))
 
 
 @of_evidence.check(

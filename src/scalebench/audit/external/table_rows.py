@@ -88,6 +88,11 @@ def known(row: ReportedRow, kind: str) -> Quantity | None:
     return quantity if quantity is not None and quantity.unit_stated else None
 
 
+def multiplies(*factors: Quantity) -> bool:
+    """Whether a product of figures is one of the same run: of means it is, of medians and percentiles it is not."""
+    return all(factor.statistic in (None, "mean") for factor in factors)
+
+
 def same_kind(a: Quantity, b: Quantity) -> bool:
     """Whether two figures are of one column in all but the row."""
     return (a.statistic, a.per_device, a.item, a.unit_stated) == (b.statistic, b.per_device, b.item, b.unit_stated)
@@ -123,8 +128,8 @@ def work_ratio(row: ReportedRow, base: ReportedRow, kind: str) -> float:
 
 
 def place(row: ReportedRow) -> str:
-    """file:line, as findings name a row."""
-    return f"{row.file}:{row.line}"
+    """Where it stands, as findings name a row."""
+    return row.place
 
 
 def describe(row: ReportedRow) -> str:

@@ -6,7 +6,7 @@ from statistics import median
 
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.external.printed import TOLERANCE, Interval, exact, interval
-from scalebench.audit.external.table_rows import describe, known, place, places, printed, work_of
+from scalebench.audit.external.table_rows import describe, known, multiplies, place, places, printed, work_of
 from scalebench.audit.external.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scalebench.audit.finding import Correction
 from scalebench.audit.registry import Code, Flag
@@ -76,7 +76,7 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
         stated, source = _batch(row, table, kind)
         for rate in row.all_of(kind):
             usable = rate.unit_stated and rate.value > 0 and not rate.bound and not rate.remark
-            if usable and rate.statistic in (None, "mean", "median", "p50"):
+            if usable and multiplies(rate, time):
                 yield _Product(row, rate, time, interval(rate) * interval(time), stated, source)
 
 
@@ -197,6 +197,7 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
         if (rate := known(row, rate_kind)) is not None
         and (time := known(row, time_kind)) is not None
         and rate.per_device is not True
+        and multiplies(rate, time)
     ]
     if len(pairs) < ROWS:
         return
@@ -265,7 +266,7 @@ def _epochs(row: ReportedRow) -> str:
 def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str) -> str:
     count, part = row.value(count_kind), known(row, part_kind)
     total = known(row, "total_time_s")
-    if not count or part is None or total is None or part.statistic not in (None, "mean"):
+    if not count or part is None or total is None or not multiplies(part, total):
         return ""
     least = interval(part) * count
     if least.low * (1 - TOLERANCE) <= interval(total).high or least.low > 200 * interval(total).high:
@@ -277,7 +278,7 @@ def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str) -> str:
 
 def _steps_per_s(row: ReportedRow) -> str:
     rate, time = known(row, "steps_per_s"), known(row, "step_time_s")
-    if rate is None or time is None or rate.per_device or rate.statistic != time.statistic:
+    if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
     steps = interval(rate) * interval(time)
     if steps.contains(1.0, 0.05):

@@ -69,6 +69,8 @@ def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     product = rate * seconds
     sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {product:,.0f} tokens"
     if ranks > 1 and near(product * ranks, tokens):
+        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
+            return None
         return Flag(
             f"{sentence}, 1/{ranks} of the {tokens:,} that {ranks} ranks processed",
             [run],

@@ -23,9 +23,11 @@ from scalebench.importers.units import unit_of
 # Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.
 PAIR = re.compile(
     r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-][A-Za-z][A-Za-z_]*+){0,3}(?: ?\([A-Za-z/%]+\))?)"
-    r"(?: ?[:=] ?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
-    r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
+    r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
+    r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
+NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?\d")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
+MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST = 3  # lines with the same keys
 TOOK = "took_s"  # of the step or epoch of its line, where a "time" may run since the start
 RESULTS = {
@@ -56,6 +58,7 @@ class Pair:
     printed: str  # where the number has no digits
     first: int  # else it is these parts of the line, cut at its runs of digits, behind `printed`
     last: int
+    per_device: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +78,34 @@ def form_of(parts: list[str]) -> Form:
     template = "0".join(parts[::2])
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))
     pairs: list[Pair] = []
-    for m in PAIR.finditer(template):
+    at = 0
+    while m := PAIR.search(template, at):
         column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
+        column = column if column.kind is not None else column_of(m["key"].split()[-1])
         kind, scale = column.kind, column.scale
-        if kind is None:
-            last = column_of(m["key"].split()[-1])
-            kind, scale = last.kind, last.scale
+        per_device = column.per_device
+        unit = unit_of(m["unit"]) if m["unit"] else None
+        if unit is None:
+            scale *= MAGNITUDES.get(m["unit"], 1.0)
+            at = m.end("number")  # the word behind it is the next key
+        else:
+            at = m.end()
         if kind is None or kind in NOT_FIGURES:
             continue
-        if m["unit"] and (unit := unit_of(m["unit"])):
+        if unit is not None:
             retyped = kind_with_unit(kind, unit)
-            if retyped is None:
+            if retyped is not None:
+                kind, scale = retyped, unit.scale
+                per_device = unit.per_device if unit.per_device is not None else per_device
+            elif NEXT_NUMBER.match(template, m.end("unit")):
+                at = m.end("number")
+            else:
                 continue
-            kind, scale = retyped, unit.scale
         kind = TOOK if kind == "time_s" and m["key"].lower().endswith("took") else kind
         digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
         if digits:
             sign = m["number"][0] if m["number"][0] in "+-" else ""
-            pairs.append(Pair(kind, scale, sign, digits[0], digits[-1]))
+            pairs.append(Pair(kind, scale, sign, digits[0], digits[-1], per_device))
         else:
             pairs.append(Pair(kind, scale, m["number"], 0, -1))
     kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
@@ -151,6 +164,8 @@ class KeyValues(LogReader):
                 number_of = figure(text)
                 values[pair.kind] = None if number_of is None else number_of * pair.scale
                 texts[pair.kind] = text
+                if pair.kind == "tokens_per_s" and pair.per_device is not None:
+                    self.run.rate_scope = "rank" if pair.per_device else "global"
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
         seconds = values.get("step_time_s") or values.get(TOOK)
         if step is not None:

@@ -1,8 +1,8 @@
 """A GPU that is not there: CUDA tensors without memory, on which real programs make real steps.
 
 Shapes, dtypes, autograd, autocast and the choice of operators are those of CUDA; values do not exist. A program that
-reads one raises DataDependentOutputException, or, under `Waits`, is counted and given 1 or False. Nothing of this can be undone,
-so that what uses it runs in a process of its own: `run`.
+reads one raises DataDependentOutputException, or, under `Waits`, is counted and given 1 or False. Nothing of this can
+be undone, so that what uses it runs in a process of its own: `run`.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 DEVICE = "FAKE_CUDA"  # variable: the library that `build` has made
@@ -109,7 +109,7 @@ def moved(module: nn.Module, device: Any = "cuda") -> nn.Module:
 class Waits(TorchDispatchMode):
     """Counts where the host waits for the device: reads of a value, copies to the host, streams and events."""
 
-    seen: Counter[str] = Counter()
+    seen: ClassVar[Counter[str]] = Counter()  # one: streams and events, of any thread, note here as well
 
     def __enter__(self) -> "Waits":
         Waits.seen.clear()

@@ -194,6 +194,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     monkeypatch.setattr(measure, "HostLoad", lambda cores: nullcontext())
     monkeypatch.setattr(measure.dist, "barrier", lambda: events.append("barrier"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: events.append("peaks reset"))
+    monkeypatch.setattr(torch.cuda, "reset_accumulated_memory_stats", lambda device: events.append("retries reset"))
     here = SimpleNamespace(rank=1, device=torch.device("cuda", 0), uuids=["GPU-a"], cores=[], shares=range(1, 2))
     chosen = cell()
     with pytest.raises(Opened):
@@ -203,7 +204,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     assert events.index("NVML starts") < events.index("barrier"), "ranks that are late are waited for before the window"
     assert events[-3:] == ["monitor samples", "barrier", f"window of {chosen.work.steps}"]
     before = events[: events.index("monitor samples")]
-    assert {"peaks reset", "updates read", "kernels of the tokens loaded"} <= set(before), (
+    assert {"peaks reset", "retries reset", "updates read", "kernels of the tokens loaded"} <= set(before), (
         "what waits for the device is over"
     )
 

@@ -157,6 +157,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     monitor = Monitor(session.device, session.uuids)
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
+        torch.cuda.reset_accumulated_memory_stats(session.device)  # retries of the allocator
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
     update_log = UpdateLog()

@@ -71,6 +71,28 @@ def test_an_offloaded_optimizer_gets_its_share_of_the_cores(tmp_path, execution,
     assert local.environment(chosen, tmp_path, 16, devices)["OMP_NUM_THREADS"] == str(threads)
 
 
+@pytest.mark.parametrize(
+    ("execution", "cores", "gpus", "processes"),
+    [
+        ({"geometry": "1x8", "strategy": "ddp"}, 104, 8, "13"),
+        ({"geometry": "1x1"}, 104, 8, "32"),
+        ({"geometry": "1x8", "strategy": "dp"}, 16, 8, "16"),
+        ({"geometry": "1x8", "strategy": "ddp"}, 4, 8, "1"),
+        ({"geometry": "1x2", "strategy": "ddp"}, 4, 0, None),
+        ({"geometry": "1x2", "strategy": "ddp", "device": "cpu"}, 4, 8, None),
+    ],
+)
+def test_ranks_share_the_cores_that_compile(tmp_path, monkeypatch, execution, cores, gpus, processes):
+    """Each of eight would otherwise start 32 processes; a rank on a CPU is bound to its cores."""
+    monkeypatch.delenv(local.COMPILERS, raising=False)
+    assert local.environment(cell(**execution), tmp_path, cores, gpus).get("TORCHINDUCTOR_COMPILE_THREADS") == processes
+
+
+def test_a_users_number_of_compiling_processes_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv(local.COMPILERS, "5")
+    assert local.environment(cell(), tmp_path, 16, 1)[local.COMPILERS] == "5"
+
+
 @pytest.fixture
 def rank(monkeypatch):
     """A session that has not joined a world: the choice of its device alone."""

@@ -92,7 +92,8 @@ def find_frontier(
 ) -> Frontier:
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
-    Waits while a run uses the same devices. Raises UserError where the cell cannot run here, or a trial fails for another reason than memory.
+    Waits while a run uses the same devices. Raises UserError where the cell cannot run here, or a trial fails for
+    another reason than memory.
     """
     gpus, nodes = cuda_devices(), allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)

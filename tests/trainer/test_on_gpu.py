@@ -246,6 +246,26 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     assert events == [(0, 1), (1, 2), (3, 1), "emptied", (4, 1)]
 
 
+def test_the_probe_looks_at_tokens_before_threads_share_them(monkeypatch):
+    """Hooks of a model are those of DataParallel's replicas too, whose threads would add to the checksum at once."""
+    looked = []
+    monkeypatch.setattr(measure.TokenChecksum, "add", lambda self, rows: looked.append(len(rows)))
+    monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
+    monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
+    model = nn.Identity()
+
+    class Whole(nn.Module):
+        def forward(self, rows):
+            return [model(half) for half in rows.chunk(2)]
+
+    whole, kind = Whole(), SimpleNamespace(execution=SimpleNamespace(strategy="dp"))
+    strategy = SimpleNamespace(module=whole, cell=kind, device=torch.device("cuda", 0))
+    steps = lambda first, count: whole(torch.zeros(4, 3))  # noqa: E731
+    ready = measure.Ready(None, None, model, False, strategy, None, 0, steps, [])
+    measure.probed_step_of(ready, 2)
+    assert looked == [4]
+
+
 GB = 10**9
 
 

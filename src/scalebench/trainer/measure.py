@@ -113,7 +113,7 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     on_host = may_not_fit(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = graph_nodes()
-    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext(), keeping:
+    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.entrance) if checksum else nullcontext(), keeping:
         series = _probed_step(ready, step)
     nodes = graph_nodes() - first_node - 1
     return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, on_host)

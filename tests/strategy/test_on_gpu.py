@@ -1,5 +1,6 @@
 """What strategies do beside a GPU, and clipping within the update: one process, with engines played by stand-ins."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +11,9 @@ from torch.nn.utils import clip_grad_norm_
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.model.build import build
-from scalebench.strategy import fsdp, zero
+from scalebench.strategy import dp, fsdp, zero
 from scalebench.strategy.optimizer import make_optimizer
+from scalebench.strategy.precision import Precision
 from scalebench.strategy.single import Single
 
 MODEL = {"layers": 2, "width": 32, "heads": 2, "context": 32}
@@ -122,3 +124,47 @@ def test_encoders_have_one_loss():
     }
     with pytest.raises(UserError, match="encoders have plain only"):
         expand(Campaign.model_validate(data))
+
+
+@pytest.mark.parametrize("nvtx", [None, SimpleNamespace()])
+def test_deepspeeds_ranges_need_no_domain_of_the_nvtx_package(monkeypatch, nvtx):
+    """On CUDA, beside an nvtx of before 0.2.15 and without one: DeepSpeed's own classes, and torch's ranges played."""
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    from deepspeed.accelerator import cuda_accelerator, real_accelerator
+    from deepspeed.utils.nvtx import instrument_w_nvtx
+
+    ranges = []
+    monkeypatch.setattr(real_accelerator, "ds_accelerator", cuda_accelerator.CUDA_Accelerator())
+    monkeypatch.setattr(cuda_accelerator, "nvtx", nvtx)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_push", ranges.append)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: ranges.append("/"))
+    zero._import_deepspeed(torch.device("cuda"))
+
+    @instrument_w_nvtx
+    def allreduce_gradients() -> int:
+        return 1
+
+    assert allreduce_gradients() == 1
+    assert [name.rpartition(".")[2] for name in ranges] == ["allreduce_gradients", "/"]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", None)])
+def test_replicas_compute_in_the_precision_that_was_asked_for(monkeypatch, precision, dtype):
+    """torch's replicas run in threads, where autocast's dtype is the default again: fp16 on CUDA."""
+    for owner, answers in (
+        (torch.cuda, {"is_available": True, "is_bf16_supported": True}),
+        (torch.accelerator, {"is_available": True, "current_accelerator": torch.device("cuda")}),
+        (torch.accelerator, {"current_stream": nullcontext(), "device_index": nullcontext()}),
+    ):
+        for name, answer in answers.items():
+            monkeypatch.setattr(owner, name, lambda *place, answer=answer, **options: answer)
+    replicas = object.__new__(dp.Replicas)
+    nn.Module.__init__(replicas)
+    replicas.device_ids, replicas.autocast = [0, 1], Precision(precision, torch.device("cuda")).autocast
+
+    def computed(tokens: torch.Tensor) -> torch.dtype | None:
+        return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+
+    with replicas.autocast():
+        seen = replicas.parallel_apply([computed] * 2, [(torch.zeros(1),)] * 2, [{}] * 2)
+    assert seen == [dtype] * 2

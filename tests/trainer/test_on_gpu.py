@@ -71,6 +71,28 @@ def test_an_offloaded_optimizer_gets_its_share_of_the_cores(tmp_path, execution,
     assert local.environment(chosen, tmp_path, 16, devices)["OMP_NUM_THREADS"] == str(threads)
 
 
+@pytest.mark.parametrize(
+    ("execution", "cores", "gpus", "processes"),
+    [
+        ({"geometry": "1x8", "strategy": "ddp"}, 104, 8, "13"),
+        ({"geometry": "1x1"}, 104, 8, "32"),
+        ({"geometry": "1x8", "strategy": "dp"}, 16, 8, "16"),
+        ({"geometry": "1x8", "strategy": "ddp"}, 4, 8, "1"),
+        ({"geometry": "1x2", "strategy": "ddp"}, 4, 0, None),
+        ({"geometry": "1x2", "strategy": "ddp", "device": "cpu"}, 4, 8, None),
+    ],
+)
+def test_ranks_share_the_cores_that_compile(tmp_path, monkeypatch, execution, cores, gpus, processes):
+    """Each of eight would otherwise start 32 processes; a rank on a CPU is bound to its cores."""
+    monkeypatch.delenv(local.COMPILERS, raising=False)
+    assert local.environment(cell(**execution), tmp_path, cores, gpus).get("TORCHINDUCTOR_COMPILE_THREADS") == processes
+
+
+def test_a_users_number_of_compiling_processes_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv(local.COMPILERS, "5")
+    assert local.environment(cell(), tmp_path, 16, 1)[local.COMPILERS] == "5"
+
+
 @pytest.fixture
 def rank(monkeypatch):
     """A session that has not joined a world: the choice of its device alone."""
@@ -194,6 +216,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     monkeypatch.setattr(measure, "HostLoad", lambda cores: nullcontext())
     monkeypatch.setattr(measure.dist, "barrier", lambda: events.append("barrier"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: events.append("peaks reset"))
+    monkeypatch.setattr(torch.cuda, "reset_accumulated_memory_stats", lambda device: events.append("retries reset"))
     here = SimpleNamespace(rank=1, device=torch.device("cuda", 0), uuids=["GPU-a"], cores=[], shares=range(1, 2))
     chosen = cell()
     with pytest.raises(Opened):
@@ -203,7 +226,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     assert events.index("NVML starts") < events.index("barrier"), "ranks that are late are waited for before the window"
     assert events[-3:] == ["monitor samples", "barrier", f"window of {chosen.work.steps}"]
     before = events[: events.index("monitor samples")]
-    assert {"peaks reset", "updates read", "kernels of the tokens loaded"} <= set(before), (
+    assert {"peaks reset", "retries reset", "updates read", "kernels of the tokens loaded"} <= set(before), (
         "what waits for the device is over"
     )
 
@@ -221,6 +244,26 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     )
     measure.warm_up(ready, 5)
     assert events == [(0, 1), (1, 2), (3, 1), "emptied", (4, 1)]
+
+
+def test_the_probe_looks_at_tokens_before_threads_share_them(monkeypatch):
+    """Hooks of a model are those of DataParallel's replicas too, whose threads would add to the checksum at once."""
+    looked = []
+    monkeypatch.setattr(measure.TokenChecksum, "add", lambda self, rows: looked.append(len(rows)))
+    monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
+    monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
+    model = nn.Identity()
+
+    class Whole(nn.Module):
+        def forward(self, rows):
+            return [model(half) for half in rows.chunk(2)]
+
+    whole, kind = Whole(), SimpleNamespace(execution=SimpleNamespace(strategy="dp"))
+    strategy = SimpleNamespace(module=whole, cell=kind, device=torch.device("cuda", 0))
+    steps = lambda first, count: whole(torch.zeros(4, 3))  # noqa: E731
+    ready = measure.Ready(None, None, model, False, strategy, None, 0, steps, [])
+    measure.probed_step_of(ready, 2)
+    assert looked == [4]
 
 
 GB = 10**9

@@ -17,6 +17,7 @@ from scalebench.forecast.frontier_program import RESULT, SETTINGS
 from scalebench.forecast.settings import held_of
 from scalebench.launch import local
 from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
+from scalebench.launch.device_lock import device_lock, devices_of
 from scalebench.launch.failure import failure
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import Gpu, cuda_devices
@@ -91,7 +92,8 @@ def find_frontier(
 ) -> Frontier:
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
-    Raises UserError where the cell cannot run here, or a trial fails for another reason than memory.
+    Waits while a run uses the same devices. Raises UserError where the cell cannot run here, or a trial fails for
+    another reason than memory.
     """
     gpus, nodes = cuda_devices(), allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
@@ -117,8 +119,9 @@ def find_frontier(
     allowed = micro_batches(cell, samples)
     state, per_sample = expected_bytes(cell)
     start = int(max(nbytes - state, 0) / per_sample / 4)
-    answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
-    return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+    with device_lock(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
+        answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
+        return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
 
 
 def _trial(

@@ -16,6 +16,7 @@ from scalebench.forecast.settings import group_of, layers_of
 from scalebench.forecast.sweep_file import Launch, Link, Sweep
 from scalebench.forecast.sweep_program import RESULT, SETTINGS
 from scalebench.launch.attempt import begin_attempt, run_ranks, write_request
+from scalebench.launch.device_lock import device_lock, devices_of
 from scalebench.launch.failure import failure
 from scalebench.machine.applicable import unsupported_reason
 from scalebench.machine.gpus import cuda_devices
@@ -66,7 +67,7 @@ def largest_message(loaded: LoadedCampaign) -> float:
 def measure(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: Link | None = None
 ) -> Sweep:
-    """`launches` launches of `group`; logs and attempts in `out`.
+    """`launches` launches of `group`; logs and attempts in `out`. Waits while a run uses the same devices.
 
     Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
     """
@@ -84,7 +85,8 @@ def measure(
         "limit_s": LIMIT_S,
     }
     limit = loaded.campaign.resources.time_limit * 60
-    made = [launch(loaded.name, cell, out, settings, limit, nodes) for _ in range(launches)]
+    with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
+        made = [launch(loaded.name, cell, out, settings, limit, nodes) for _ in range(launches)]
     origin = provenance(" ".join(["scalebench", *sys.argv[1:]]))
     first = made[0].ranks[0]
     return Sweep(

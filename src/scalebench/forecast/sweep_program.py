@@ -24,7 +24,7 @@ def swept(request: Request) -> Any:
     from scalebench.trainer.session import Session
 
     settings = json.loads((Path(request.out) / SETTINGS).read_text())
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts)
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     calls = []
     for name in settings["collectives"]:
         for nbytes in settings["sizes"]:

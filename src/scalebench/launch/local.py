@@ -22,6 +22,7 @@ LIBRARIES = (
 )
 # Of ranks of DeepSpeed's own strategies. Each stage of ZeRO imports the optimizer, and with it torch's compiler.
 DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer")
+COMPILERS, MOST_COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS", 32  # processes that compile: variable, torch's own limit
 PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
 
 
@@ -66,8 +67,21 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
 
 
 def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """This process' environment with the threads set: torchrun would set them for several ranks but not for one."""
+    """This process' environment with the threads set: torchrun would set them for several ranks but not for one.
+
+    How many processes compile is the user's choice, where the variable is set.
+    """
     threads = str(threads_per_rank(cell, cores, gpus))
     own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(heartbeat)}
     own["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
-    return os.environ | own
+    return compilers(cell, cores, gpus) | os.environ | own
+
+
+def compilers(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
+    """How many processes of a rank compile beside a GPU: those of its share of the cores, else every rank takes all.
+
+    On a CPU a rank is bound to its cores, and torch counts those.
+    """
+    if not gpus or cell.execution.device == "cpu":
+        return {}
+    return {COMPILERS: str(max(1, min(MOST_COMPILERS, cores // cell.processes_per_node)))}

@@ -108,4 +108,7 @@ def _import_deepspeed(device: torch.device) -> Any:
 
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    # Its ranges then go through torch, as before DeepSpeed's pull request 7988: for a domain of their own it asks the
+    # nvtx package, wherever there is one, for what those of before 0.2.15 lack.
+    deepspeed.accelerator.get_accelerator().supports_nvtx_domain = False
     return deepspeed

@@ -113,7 +113,7 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     on_host = may_not_fit(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = graph_nodes()
-    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.model) if checksum else nullcontext(), keeping:
+    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.entrance) if checksum else nullcontext(), keeping:
         series = _probed_step(ready, step)
     nodes = graph_nodes() - first_node - 1
     return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, on_host)
@@ -157,6 +157,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     monitor = Monitor(session.device, session.uuids)
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
+        torch.cuda.reset_accumulated_memory_stats(session.device)  # retries of the allocator
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
     update_log = UpdateLog()

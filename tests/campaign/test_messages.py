@@ -18,6 +18,8 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "nothing but a comment": ("# later\n", ["broken.yaml has no key: a campaign is expected", "title"]),
     "a list": ("- title: x\n", ["a mapping is expected"]),
     "no title": ("repeats: 2\n", ["title is missing", "The question"]),
+    "empty key": (GOOD + "execution: {'': 3}\n", ["line 6", 'unknown key execution."".', "Allowed here: strategy"]),
+    "empty section": (GOOD + "'': 3\n", ["line 6", 'unknown key "".']),
     "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),
     "unknown key": (
         "title: x\nwork:\n  global_bach: 8\n",

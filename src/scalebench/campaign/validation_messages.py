@@ -56,9 +56,13 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, dat
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
 
 
+EMPTY_KEY = '""'
+
+
 def dotted(place: tuple) -> str:
     """A place as people write it: vary.strategy[0]."""
-    return shortened("".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in place).lstrip("."), 200)
+    parts = [f"[{s}]" if isinstance(s, int) else f".{s or EMPTY_KEY}" for s in place]
+    return shortened("".join(parts).removeprefix("."), 200)
 
 
 def sections_of(schema: dict) -> list[str]:

@@ -6,12 +6,11 @@ is called, so that `import scalebench` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as of typing, whose import takes as long as a command has until it can be interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from types import ModuleType
 
     from scalebench.analysis.compare_runs import Compared
@@ -25,6 +24,8 @@ __all__ = ["audit", "compare", "load_runs", "read_trace"]
 def __getattr__(name: str) -> ModuleType:
     """`audit` is a package that can be called, as a function of that name would be hidden by the package's import."""
     if name == "audit":
+        from importlib import import_module
+
         return import_module("scalebench.audit")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -35,6 +36,8 @@ def load_runs(folder: str | Path) -> list[Run]:
     A run has `metrics`, and `steps`: the raw series of all ranks, read when it is first used. Runs in one allocation
     are listed once, where they were copied to. Raises UserError where there is no run or a file cannot be read.
     """
+    from pathlib import Path
+
     from scalebench.errors import UserError
     from scalebench.record.run import METRICS, read_run
 
@@ -50,6 +53,8 @@ def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Comp
 
     `vary`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
     """
+    from pathlib import Path
+
     from scalebench.analysis.compare_external import compare_external
     from scalebench.analysis.compare_runs import all_own, compare_results
 
@@ -64,6 +69,8 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
 
     `ranks`, `steps`: how many the files hold, where they do not say. Raises UserError where a file cannot be read.
     """
+    from pathlib import Path
+
     from scalebench.trace.profile_schema import PROFILE, read_profile
     from scalebench.trace.summarise import summarise_files
 

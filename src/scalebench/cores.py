@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+STOPS = (signal.SIGINT, signal.SIGTERM)
 MANY_RUNS = 1000  # from as many on a second process is worth its start
 
 
@@ -41,7 +43,8 @@ def beside(work: Callable[[], Result], runs: int) -> Iterator[Callable[[], Resul
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(work, sender), daemon=True)
-    process.start()
+    with _signals_later():  # none before the other process can end without a word
+        process.start()
     sender.close()  # so that the end of the other process is the end of the pipe
 
     def result() -> Result:
@@ -60,5 +63,23 @@ def beside(work: Callable[[], Result], runs: int) -> Iterator[Callable[[], Resul
 
 def _send(work: Callable[[], Result], sender: Connection) -> None:
     """In the other process. What fails here is done, and reported, by the first one."""
-    with contextlib.suppress(Exception, KeyboardInterrupt):
+    end_silently()
+    with contextlib.suppress(Exception):
         sender.send(work())
+
+
+def end_silently() -> None:
+    """In a process that works for another one: Ctrl-C and SIGTERM end it, and the other one says so."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the end of the block; a process that is forked in it goes on without them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

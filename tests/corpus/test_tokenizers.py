@@ -12,6 +12,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+from command_line import scalebench
 from patience import HANGS
 from webserver import status
 
@@ -132,6 +133,22 @@ def test_the_checksum_is_the_one_that_tiktoken_pins():
     source = inspect.getsource(openai_public.gpt2)
     assert remote.MERGES in source
     assert remote.MERGES_SHA256 in source
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bert", 'there is no tokenizer "bert" to train; allowed: bytes, bpe-N (N: 257 or more)'),
+        ("bpe-x", 'there is no tokenizer "bpe-x" to train'),
+        ("bpe-", 'there is no tokenizer "bpe-" to train'),
+        ("bpe-256", 'there is no tokenizer "bpe-256" to train'),
+        ("", 'there is no tokenizer "" to train'),
+        ("gpt2", "gpt2 is not trained on a corpus: scalebench stage gpt2_tokenizer writes it"),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_trained_is_refused(tmp_path, name, message):
+    done = scalebench("stage", "corpus_tokenizer", name, tmp_path, "--out", tmp_path / "t.json", cwd=tmp_path)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_bytes(tmp_path):

@@ -52,6 +52,27 @@ def test_a_stage_sees_the_environment_of_its_caller(server, tmp_path):
     assert (done.returncode, done.stdout) == (7, "of another checkout\n")
 
 
+def test_ctrl_c_ends_a_stage_and_its_client_without_tracebacks(server, tmp_path):
+    """It reaches both: the processes of a workflow are a terminal's."""
+    package = tmp_path / "scalebench"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
+    client = subprocess.Popen(
+        [server.folder / "scalebench", *STAGE],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stage = int(client.stdout.readline())
+    os.kill(client.pid, signal.SIGINT)
+    os.kill(stage, signal.SIGINT)
+    _, errors = client.communicate(timeout=30)
+    assert (client.returncode, errors) == (-signal.SIGINT, "")
+    wait_until(lambda: stage not in {process.pid for process in running_stages(server)})
+
+
 def running_stages(server):
     """The stages of the server that have not ended; it takes note of those that have with the next request."""
     stages = []

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.analysis.campaign_findings import campaign_findings
@@ -21,6 +22,25 @@ from scalebench.report.page_facts import facts_of
 from scalebench.report.page_inputs import PageInputs
 from scalebench.report.read_results import read_inputs, read_losses
 from scalebench.report.tables.cells import write_tables
+
+# Chromium without its background services: the tests have no network, and it would try.
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
+        yield browser
+        browser.close()
 
 
 class Results:

@@ -4,10 +4,9 @@ from importlib.resources import files
 
 import pytest
 from playwright.sync_api import sync_playwright
-from report.conftest import Results
+from report.conftest import QUIET, Results
 from report.test_compare_page import page_of
 from report.test_compare_page import results as result_of
-from report.test_page import QUIET
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scalebench.report.index_page import write_index

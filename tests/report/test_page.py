@@ -4,30 +4,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from scalebench.audit.finding import Finding
 from scalebench.report.html import linked
 from scalebench.report.sentences.answer import conclude
-
-# Chromium without its background services: the tests have no network, and it would try.
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

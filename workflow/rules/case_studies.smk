@@ -38,6 +38,7 @@ rule audit_case_studies:
             "files.py",
             "report/templates/case_studies.html.j2",
             "report/templates/audit_finding.html.j2",
+            "report/templates/head.html.j2",
             "report/templates/base.css",
         ),
     output:

@@ -125,6 +125,7 @@ rule report:
             "report/templates/report.html.j2",
             "report/templates/run_rows.html.j2",
             "report/templates/macros.html.j2",
+            "report/templates/head.html.j2",
             "report/templates/base.css",
             "report/templates/report.css",
             "report/templates/report.js",

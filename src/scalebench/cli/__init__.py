@@ -1,65 +1,141 @@
-"""The command line. People use about a dozen commands; `scalebench stage` has those that only the workflow calls."""
+"""The command line: how every command begins and ends. The commands are in `commands`, imported when one is run.
 
-import argparse
-import os
-import re
-import sys
-
-from scalebench import __version__
-from scalebench.cli import analyse, audit, doctor, forecast, prepare, run, trace, verify
-from scalebench.cli.arguments import Parser, subcommands
-from scalebench.errors import UserError, printable
-from scalebench.files import os_fault
-
-MODULES = (prepare, doctor, run, trace, analyse, forecast, audit, verify)
-LINE_END = "\n"
-LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
-DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
-EPILOG = """Example:
-  scalebench campaign show config/campaigns/demo.yaml   # what would run, and how long it may take
-  snakemake --cores 2 results/demo/report.html          # run it
-  scalebench audit results/demo                         # check its numbers
-
-Exit codes: 0 success; 1 a check failed (findings, not comparable, not ready); 2 wrong input, with one message.
+Importing this imports next to nothing, so that Ctrl-C in the second of the imports is answered as at any other moment.
 """
 
+import os
+import signal
+import sys
 
-def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
-    """The parser of all commands, or of those that the workflow calls: it calls thousands, and they are made sooner."""
-    top = Parser(prog="scalebench", description=DESCRIPTION, epilog=EPILOG)
-    top.add_argument("--version", action="version", version=f"scalebench {__version__}")
-    top.set_defaults(parser=top)
-    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in () if stages_alone else MODULES:
-        module.add(commands)
-    stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
-    for module in MODULES:
-        module.add_stages(stages)
-    return top
+TYPE_CHECKING = False  # as of typing, which takes as long as all the rest to import
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, NoReturn
+
+LINE_END = "\n"
+WRONG = 2  # exit code of wrong input, and of an installation that is broken
+STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
+    """The parser of all commands, or of those that the workflow calls."""
+    from scalebench.cli import commands
+
+    return commands.parser(stages_alone)
 
 
 def main() -> None:
-    """Run one command. Exit code 2 and one message for wrong input; a closed pipe ends it without one."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
-            stream.reconfigure(errors="backslashreplace")
+    """Run one command. Exit code 2 and one message for wrong input; a signal or a closed pipe ends it without more."""
+    stop = _Stop()
     try:
-        if sys.argv.count("--") > 1:  # argparse would take the second one for an argument
-            parser().error('"--" is allowed once')
-        if dashed := [word for word in sys.argv[1:] if LONG_DASH.fullmatch(word)]:
-            name = dashed[0].lstrip("–—")
-            parser().error(f'"{dashed[0]}" begins with a long dash; an option has two hyphens: --{name}')
-        args, unknown = parser(stages_alone=sys.argv[1:2] == ["stage"]).parse_known_args()
-        if unknown:
-            args.parser.unknown(unknown)
-        args.run(args)
+        from scalebench.cli.commands import run
+
+        run()
+        _flush()
+    except BaseException as error:
+        code = stop.code if stop.number else _code(error)
+        if code is None:  # a defect of ours: its traceback is what one can report
+            raise
+        if stop.number:
+            _say(STOPS[stop.number])
+        raise SystemExit(code) from None
+    finally:
+        stop.end()
+
+
+class _Stop:
+    """What stopped the command: Ctrl-C (SIGINT) or SIGTERM, whose exceptions a library may turn into others."""
+
+    def __init__(self) -> None:
+        self.number: signal.Signals | None = None
+        self._process = os.getpid()
+        self._before: dict[signal.Signals, Any] = {}
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is usual:  # not where they are ignored, as behind nohup
+                self._before[number] = signal.signal(number, self._stop)
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+
+    @property
+    def code(self) -> int:
+        return 128 + (self.number or 0)
+
+    def _stop(self, number: int, _: object) -> "NoReturn":
+        """Undo what is begun, and end. A second signal ends the process at once."""
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != self._process:  # forked from the command, which says what there is to say
+            os.kill(os.getpid(), number)
+        self.number = signal.Signals(number)
+        if "multiprocessing" in sys.modules:  # a pool waits for its processes, which SIGTERM does not reach
+            from multiprocessing import active_children
+
+            for process in active_children():
+                process.kill()
+        raise KeyboardInterrupt
+
+    def _unraisable(self, problem: "sys.UnraisableHookArgs") -> None:
+        """Where Python cannot raise, as in a callback of a weak reference, the command is stopped a moment later."""
+        if self.number is None or problem.exc_type is not KeyboardInterrupt:
+            self._hook(problem)
+            return
+        from threading import Timer
+
+        signal.signal(self.number, self._stop)
+        Timer(0.01, os.kill, (self._process, self.number)).start()
+
+    def end(self) -> None:
+        """The handlers as they were; while Python ends, signals end it silently."""
+        sys.unraisablehook = self._hook
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._before and self._process == os.getpid():
+            import atexit
+
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
+
+
+def _code(error: BaseException) -> int | None:
+    """The exit code of a command that ended so, after its message; None where the error is a defect."""
+    from scalebench.errors import UserError, printable
+
+    if isinstance(error, SystemExit):  # its code is argparse's or the command's own
+        try:
+            _flush()
+        except BrokenPipeError as closed:
+            return _code(closed)
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        return None
+    if isinstance(error, UserError):
+        _say(printable(str(error), besides=LINE_END))
+        return WRONG
+    if isinstance(error, BrokenPipeError):  # `| head`: whoever reads has read enough
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # what is left in it would be written, in vain, when Python ends
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 128 + signal.SIGPIPE  # as a program that SIGPIPE ends
+    from scalebench.cli.libraries import unusable_library
+
+    if text := unusable_library(error):
+        _say(printable(text))
+        return WRONG
+    if isinstance(error, OSError):  # a full disk, a folder that may not be written: nothing a traceback would explain
+        from scalebench.files import os_fault
+
+        _say(printable(os_fault(error)))
+        return WRONG
+    return None
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
         sys.stdout.flush()
-    except UserError as error:
-        print(f"scalebench: {printable(str(error), besides=LINE_END)}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except BrokenPipeError:  # `| head`: whoever reads has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None  # as a program that SIGPIPE ends
-    except OSError as error:  # a full disk, a folder that may not be written: nothing that a traceback would explain
-        print(f"scalebench: {printable(os_fault(error))}", file=sys.stderr)
-        raise SystemExit(2) from None
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"scalebench: {text}", file=sys.stderr, flush=True)
+    except OSError:  # nobody is there to read it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

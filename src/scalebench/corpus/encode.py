@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tiktoken
 
+from scalebench.cores import end_silently
 from scalebench.corpus import tokenizer
 from scalebench.errors import damaged, missing, shortened
 from scalebench.files import whole_file, write_json
@@ -117,7 +118,11 @@ class _Part:
 
 
 def end_with_parent() -> None:
-    """For a process' start: it ends when its parent is killed, instead of waiting for work that never comes."""
+    """For a process' start: it ends when its parent is killed, instead of waiting for work that never comes.
+
+    Ctrl-C, which reaches both, ends it without a word: its parent has one.
+    """
+    end_silently()
     parent = os.getppid()
 
     def watch() -> None:

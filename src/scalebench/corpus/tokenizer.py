@@ -1,18 +1,20 @@
 """Byte-level BPE, trained with `tokenizers`, or GPT-2's own; run with `tiktoken`; and plain bytes."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import tiktoken
 
-from scalebench.errors import UserError
+from scalebench.errors import UserError, shortened
 from scalebench.files import read_record, whole_file
 
 END_OF_TEXT = "<|endoftext|>"
 # GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less
 # backtracking).
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+FEWEST = 257  # entries: the bytes and end-of-text
 SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges are learnt from
 
 
@@ -21,14 +23,14 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
 
     "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
     end-of-text.
-    Raises UserError where the text supports fewer merges than were asked for.
+    Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were asked for.
     """
     if name == "bytes":
         _write(name, [bytes([b]) for b in range(256)], out)
         return
+    size = _entries(name)
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    size = int(name.removeprefix("bpe-"))
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -45,6 +47,18 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
             f"(no further pair of tokens occurs twice); allowed: bpe-257 to bpe-{len(tokens) + 1}"
         )
     _write(name, tokens, out)
+
+
+def _entries(name: str) -> int:
+    """How many entries a tokenizer that is trained has. Raises UserError where it is none."""
+    if name == "gpt2":
+        raise UserError("gpt2 is not trained on a corpus: scalebench stage gpt2_tokenizer writes it")
+    match = re.fullmatch(r"bpe-([0-9]{1,18})", name)
+    if not match or int(match[1]) < FEWEST:
+        raise UserError(
+            f'there is no tokenizer "{shortened(name)}" to train; allowed: bytes, bpe-N (N: {FEWEST} or more)'
+        )
+    return int(match[1])
 
 
 def from_merges(merges: Path, out: Path) -> None:

@@ -6,6 +6,7 @@ make, by the program SCALEBENCH. Imports next to nothing: starting is all that i
 
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -14,6 +15,7 @@ HEADER = struct.Struct("!q")
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the stage gets it, too, and says so
     address, scalebench, stages, *words = sys.argv[1:]
     if len(words) > 1 and words[0] == "stage" and words[1] in stages.split(","):
         code = ask(address, words)

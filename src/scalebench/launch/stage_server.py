@@ -188,6 +188,8 @@ def _become_stage(connection: socket.socket, imports: _Imports) -> None:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:  # before the command could say so
+        code = 128 + signal.SIGINT
     except BaseException:
         sys.excepthook(*sys.exc_info())
     over.set()

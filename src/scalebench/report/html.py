@@ -1,7 +1,10 @@
 """The environment of the pages' templates."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,7 +23,27 @@ def environment(**filters: Callable[..., Any]) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"spaced": with_spaces, "bounded": bounded, **filters}
+    made.globals |= {"policy": policy, "source": source}
     return made
+
+
+def source(script: str) -> Markup:
+    """The text of a script among the templates, for its element."""
+    return Markup((resources.files("scalebench.report") / "templates" / script).read_text(encoding="utf-8"))
+
+
+def policy(script: str) -> str:
+    """What a browser lets a page do: run our `script` ("": none), show its own pictures. No request, no other script.
+
+    A page holds texts and charts of files that anybody may have edited; each is escaped or filtered where it is put
+    in, and this holds where that has a gap.
+    """
+    digest = base64.b64encode(hashlib.sha256(source(script).encode()).digest()).decode() if script else ""
+    scripts = f"'sha256-{digest}'" if script else "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def bounded(text: str) -> Markup:

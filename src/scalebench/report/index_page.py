@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from scalebench.files import write_atomic
 from scalebench.report.html import environment
@@ -52,7 +53,7 @@ def _entry(folder: Path, results: Path) -> Entry:
         date=str(metrics.get("timestamp_utc", "unknown"))[:16].replace("T", " "),
         machine=_machine(metrics),
         findings={severity: severities.count(severity) for severity in SEVERITIES if severity in severities},
-        link=f"{folder.relative_to(results)}/report.html",
+        link=quote(f"{folder.relative_to(results)}/report.html"),  # of a folder "javascript:...", too
     )
 
 

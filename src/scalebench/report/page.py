@@ -118,7 +118,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "pair_rows": pair_rows(comparisons),
         "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
         "charts": [drawing for drawing in drawings if drawing.name not in PLACED],
-        "placed": {drawing.name: drawing for drawing in drawings if drawing.name in PLACED},
+        "placed": dict.fromkeys(PLACED) | {drawing.name: drawing for drawing in drawings if drawing.name in PLACED},
         "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
         "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
         "trace_charts": _trace_charts(inputs),

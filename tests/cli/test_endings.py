@@ -1,0 +1,233 @@
+"""How a command ends that is stopped, that nobody listens to, or that lacks a library: at most one line, no traceback.
+
+Real processes. What happens to them is arranged in their `sitecustomize`, which Python imports first.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
+COMMANDS = {
+    "audit": ["audit", PUBLISHED],
+    "campaign show": ["campaign", "show", "config/campaigns/demo.yaml"],
+    "compare": ["compare", PUBLISHED / "runs/ddp-n1x1", PUBLISHED / "runs/ddp-n1x2"],
+    "doctor": ["doctor", "--no-ranks", "--out", "OUT/doctor.json"],
+    "explain": ["explain"],
+    "plan": ["plan", "config/campaigns/demo.yaml"],
+    "publish": ["publish", PUBLISHED, "--out", "OUT/published"],
+    "verify": ["verify", PUBLISHED],
+}
+# Sends a signal to its own process, or fails, when the command looks for its N-th module or for one of some name.
+SITE = """
+import os, signal, sys
+
+class Finder:
+    seen = 0
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "scalebench.cli.commands" or Finder.seen:
+            Finder.seen += 1
+        if {when}:
+            sys.meta_path.remove(FINDER)
+            {what}
+
+FINDER = Finder()
+sys.meta_path.insert(0, FINDER)
+"""
+
+
+@pytest.fixture
+def scalebench(tmp_path, repository):
+    """Run a command in the repository; `when` and `what` of SITE, `where`: a shell line around it."""
+
+    def run(*words, when="False", what="pass", shell="{}"):
+        (tmp_path / "sitecustomize.py").write_text(SITE.format(when=when, what=what))
+        given = [str(word).replace("OUT", str(tmp_path)) for word in words]
+        line = shlex.join([sys.executable, "-m", "scalebench", *given])
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"}
+        return subprocess.run(
+            ["bash", "-c", shell.format(line)], env=environment, capture_output=True, text=True, cwd=repository
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("moment", [1, 40, 150])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_is_interrupted_says_so_in_one_line(scalebench, name, moment):
+    done = scalebench(
+        *COMMANDS[name], when=f"Finder.seen == {moment}", what="os.kill(os.getpid(), signal.SIGINT)", shell="exec {}"
+    )
+    if done.returncode in (0, 1) and moment > 40:
+        pytest.skip("the command imports fewer modules than that")
+    assert (done.returncode, done.stderr) == (130, "scalebench: interrupted\n")
+
+
+@pytest.mark.parametrize("signals", ["SIGTERM", "SIGINT"])
+def test_an_import_that_makes_something_else_of_it_is_interrupted_all_the_same(scalebench, signals):
+    """As C code does, which imports numpy for itself."""
+    what = (
+        f"\n            try: os.kill(os.getpid(), signal.{signals})"
+        "\n            except BaseException: raise ImportError('multiarray failed to import') from None"
+    )
+    done = scalebench("explain", when="Finder.seen == 9", what=what)
+    words = {"SIGINT": (130, "scalebench: interrupted\n"), "SIGTERM": (143, "scalebench: terminated\n")}
+    assert (done.returncode, done.stderr) == words[signals]
+
+
+WORK = """
+import sys, time
+from pathlib import Path
+from scalebench import cli
+from scalebench.cli import commands
+from scalebench import cores
+from scalebench.launch.device_lock import device_lock
+
+def busy(*_):
+    print("begun", flush=True)
+    time.sleep(60)
+
+def beside():
+    cores.available_cores = lambda: 2
+    with cores.beside(busy, cores.MANY_RUNS) as other:
+        other()
+
+def pool():
+    from concurrent.futures import ProcessPoolExecutor
+    from scalebench.corpus import encode
+    with ProcessPoolExecutor(2, initializer=encode.end_with_parent) as workers:
+        list(workers.map(busy, range(2)))
+
+def callback():
+    import os, signal, weakref
+    class Thing:
+        pass
+    thing = Thing()
+    number = signal.Signals[sys.argv[3]]
+    reference = weakref.ref(thing, lambda _: [os.kill(os.getpid(), number), time.sleep(0)])
+    del thing
+    busy()
+
+def lock():
+    with device_lock(["core-0"], "mine", Path(sys.argv[2])):
+        pass
+
+commands.run = {"busy": busy, "beside": beside, "pool": pool, "lock": lock, "callback": callback}[sys.argv[1]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("work", ["busy", "beside", "pool", "lock"])
+def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, number):
+    """Ctrl-C reaches all processes of a terminal; SIGTERM the command alone."""
+    from scalebench.launch.device_lock import device_lock
+
+    with device_lock(["core-0"], "theirs", tmp_path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WORK, work, tmp_path],
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if work == "lock":
+            assert process.stderr.readline().startswith("scalebench: waiting for theirs")
+        else:
+            assert process.stdout.readline() == "begun\n"
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        _, errors = process.communicate(timeout=60)
+    words = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+    assert (process.returncode, errors) == (128 + number, f"scalebench: {words[number]}\n")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # nobody goes on
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_where_python_cannot_raise_comes_a_moment_later(tmp_path, number):
+    done = subprocess.run(
+        [sys.executable, "-c", WORK, "callback", tmp_path, signal.Signals(number).name],
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode == 128 + number
+    assert re.fullmatch(r"scalebench: (interrupted|terminated)\n", done.stderr)
+
+
+def test_ctrl_c_that_is_ignored_stays_so(scalebench):
+    what = "os.kill(os.getpid(), signal.SIGINT)"
+    done = scalebench("explain", when="Finder.seen == 9", what=what, shell="trap '' INT; exec {}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["explain", "--all"], ["explain"], ["--help"], ["audit", PUBLISHED], ["nope"]])
+def test_a_reader_that_goes_away_is_no_error(scalebench, words):
+    done = scalebench(*words, shell="{} 2>&1 | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}")
+    assert done.stderr == ""
+    assert done.returncode in (0, 1, 2, 141)
+    gone = scalebench(*words, shell="{} 2>&1 | true; exit ${{PIPESTATUS[0]}}")
+    assert gone.stderr == ""
+    assert gone.returncode in (0, 1, 2, 141), "0 where all was written before it went"
+
+
+NEEDED = [
+    *[(name, "numpy") for name in COMMANDS if name not in ("campaign show", "publish")],
+    *[("compare", library) for library in ("pandas", "yaml", "pydantic")],
+    *[("campaign show", library) for library in ("yaml", "pydantic", "ruamel")],
+    *[("doctor", library) for library in ("pydantic", "psutil")],
+    ("publish", "pydantic"),
+]
+
+
+@pytest.mark.parametrize("how", ["absent", "broken"])
+@pytest.mark.parametrize(("name", "library"), NEEDED)
+def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scalebench, tmp_path, name, library, how):
+    if how == "broken":
+        (tmp_path / f"{library}.py").write_text('raise ImportError("IMPORTANT: READ THIS\\n\\nlong advice")\n')
+        done = scalebench(*COMMANDS[name])
+    else:
+        absent = "raise ModuleNotFoundError(f\"No module named '{name}'\", name=name)"
+        done = scalebench(*COMMANDS[name], when=f"name == {library!r}", what=absent)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"scalebench: {library} cannot be imported (")
+    assert done.stderr.count("\n") == 1
+    assert 'Install it: pip install --force-reinstall "' in done.stderr
+    assert "make setup" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "import nothing_of_that_name",
+            "nothing_of_that_name cannot be imported (ModuleNotFoundError: No module named",
+        ),
+        (
+            "x = {}['y']",
+            "psutil cannot be imported (KeyError: 'y'). Install it: pip install --force-reinstall \"psutil==",
+        ),
+        ("def", "psutil cannot be imported (SyntaxError: "),
+    ],
+)
+def test_a_library_that_is_damaged(scalebench, tmp_path, text, message):
+    (tmp_path / "psutil.py").write_text(f"{text}\n")
+    done = scalebench(*COMMANDS["doctor"])
+    assert done.stderr.startswith(f"scalebench: {message}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_defect_of_ours_keeps_its_traceback():
+    for defect in ("from scalebench.errors import nothing", "import scalebench.nothing", "{}['x']"):
+        code = f"from scalebench import cli; from scalebench.cli import commands\ndef run():\n    {defect}\n"
+        code += "commands.run = run; cli.main()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "Traceback" in done.stderr

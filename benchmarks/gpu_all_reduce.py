@@ -8,6 +8,8 @@ from pathlib import Path
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.forecast.sweep import CALLS, LIMIT_S, WARMUP, launch
+from scalebench.launch.device_lock import device_lock, devices_of
+from scalebench.machine.gpus import cuda_devices
 
 TIME_S = 60.0
 
@@ -23,7 +25,8 @@ def main(devices: int, device: str, nbytes: int) -> None:
         "calls": CALLS,
         "limit_s": LIMIT_S,
     }
-    with tempfile.TemporaryDirectory() as folder:
+    lock = device_lock(devices_of(cell, cuda_devices()), "the all-reduce of gpu-check")
+    with tempfile.TemporaryDirectory() as folder, lock:
         made = launch("gpu_check", cell, Path(folder), settings, TIME_S, None)
     (call,) = made.calls
     seconds = statistics.median(call.seconds)

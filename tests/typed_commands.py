@@ -54,7 +54,8 @@ def of_snakemake(words: list[str], repository: Path) -> str | None:
     targets = [word for word in words if word.endswith(".html")]
     if targets and not LISTS.isdisjoint(words) and "--" not in words:
         return f"what follows {', '.join(LISTS.intersection(words))} is taken for more of it; -- ends that"
-    return "snakemake needs --cores" if targets and COUNTED.isdisjoint(words) else None
+    filled_in = words[0] == ANY  # options_for(...) says with which profile, or cores, the campaign was run
+    return "snakemake needs --cores" if targets and not filled_in and COUNTED.isdisjoint(words) else None
 
 
 @cache

@@ -74,7 +74,7 @@ class Evidence:
 
 
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
-    """Cell -> its runs with numbers, as many as there are now. Damaged ones and those of another configuration are left out."""
+    """Cell -> its runs with numbers, as many as there are now; none that is damaged or of another configuration."""
     runs: dict[str, list[MeasuredRun]] = {}
     for folder, cell, _ in loaded.planned(results):
         if not (folder / METRICS).is_file():

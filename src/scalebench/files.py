@@ -31,6 +31,7 @@ PATH_FAULTS = {
     errno.ENXIO: "is a device or a socket, not a regular file",
 }
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
+MOST_BYTES = 1 << 30  # of a file that is read as a whole; a steps.csv of 15 million rows
 AT_ONCE = 1 << 20  # bytes of a file that is read as a whole for its checksum
 
 
@@ -90,10 +91,15 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end."""
+    """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end, and
+    for a file that is larger than any that the workflow writes.
+    """
     try:
         with open(path, "rb", buffering=0, opener=_without_waiting) as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
+                raise UserError(f"{path} has {status.st_size:,} bytes; no file of results has more than {MOST_BYTES:,}")
+            if stat.S_ISREG(status.st_mode):
                 return file.read()
     except IsADirectoryError:
         pass

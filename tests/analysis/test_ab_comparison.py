@@ -28,7 +28,7 @@ def make(tmp_path):
                 pair[arm] = str(change(k, arm, made).folder)
             entries.append({"pair": k, "null": null, "first": "a", **pair})
         (tmp_path / "pairs.json").write_text(json.dumps({"comparison": "fused", "pairs": entries}))
-        pairs = read_pairs(tmp_path / "pairs.json")
+        pairs = read_pairs(tmp_path / "pairs.json", a, b)
         findings = campaign_findings("c", [], (), {"fused": pairs})
         entry = comparison_report("c", {"fused": (a, b, pairs)}, findings, cells())["comparisons"][0]
         return entry | {"all_findings": findings}

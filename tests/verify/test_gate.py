@@ -55,13 +55,14 @@ def result(root, step_time, seed):
 
 def test_results_are_read_and_compared(tmp_path):
     earlier = [result(tmp_path / f"old{i}", 0.1, i) for i in range(4)]
-    verdicts, left_out = gate(result(tmp_path / "same", 0.1, 9), earlier)
-    assert left_out == []
-    assert [v.name for v in verdicts] == ["2 cells together", "ddp-n1x1", "ddp-n1x2"]
-    assert not any(v.worse for v in verdicts)
-    verdicts, _ = gate(result(tmp_path / "slow", 0.115, 9), earlier)
-    assert verdicts[0].worse
-    assert verdicts[0].change == pytest.approx(1 / 1.15 - 1, abs=0.02)
+    found = gate(result(tmp_path / "same", 0.1, 9), earlier)
+    assert (found.left_out, found.faults, found.new) == ([], [], [])
+    assert [v.name for v in found.verdicts] == ["2 cells together", "ddp-n1x1", "ddp-n1x2"]
+    assert not found.worse
+    found = gate(result(tmp_path / "slow", 0.115, 9), earlier)
+    assert found.worse
+    assert found.verdicts[0].worse
+    assert found.verdicts[0].change == pytest.approx(1 / 1.15 - 1, abs=0.02)
     with pytest.raises(UserError, match="at least 3 earlier results, not 2"):
         gate(tmp_path / "slow", earlier[:2])
 

@@ -1,7 +1,7 @@
 """comparison.json: every A/B comparison of a campaign, from its pairs of runs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from scalebench.analysis.paired_test import compare
 from scalebench.analysis.run_tables import throughput
 from scalebench.audit.finding import Findings, codes_above_note
 from scalebench.campaign.cells import Cell
+from scalebench.campaign.config import Comparison
 from scalebench.files import read_record
-from scalebench.record.run import METRICS, MeasuredRun, Run, read_run
+from scalebench.record.run import METRICS, DamagedMetrics, MeasuredRun, Run, read_run
+from scalebench.record.unreadable import is_readable, unreadable_run
 
 SCHEMA_VERSION = "1.2"
 
@@ -33,12 +35,24 @@ class Pair:
         return None
 
 
-def read_pairs(path: Path) -> list[Pair]:
-    """The pairs that a pairs.json lists. Raises UserError where it is damaged."""
+def pairs_of(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
+    """The pairs of each comparison of a campaign. `folder`: its results. Raises as `read_pairs`."""
+    return {name: read_pairs(folder / "compare" / name / "pairs.json", a, b) for name, (_, a, b) in comparisons.items()}
+
+
+def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
+    """The pairs of `a` and `b` that a pairs.json lists. Raises UserError where it is damaged.
+
+    An arm whose metrics are damaged is a run without numbers.
+    """
+
+    def arm(entry: dict[str, Any], name: str) -> Run:
+        cell = b if name == "b" and not entry["null"] else a
+        return _labelled(Path(entry[name]), cell, int(entry["pair"]))
 
     def pairs(data: bytes) -> list[Pair]:
         entries = json.loads(data)["pairs"]
-        return [Pair(entry["null"], _labelled(entry["a"]), _labelled(entry["b"])) for entry in entries]
+        return [Pair(entry["null"], arm(entry, "a"), arm(entry, "b")) for entry in entries]
 
     return read_record(path, pairs)
 
@@ -48,8 +62,18 @@ def runs_of(pairs: list[Pair]) -> list[Run]:
     return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
 
 
-def _labelled(folder: str) -> Run:
-    return replace(read_run(Path(folder)), label="/".join(Path(folder).parts[-3:]))
+def damaged_of(pairs: list[Pair]) -> list[Run]:
+    """The arms whose metrics cannot be read."""
+    return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
+
+
+def _labelled(folder: Path, cell: Cell, pair: int) -> Run:
+    label = "/".join(folder.parts[-3:])
+    try:
+        run = read_run(folder)
+    except DamagedMetrics as error:
+        run = unreadable_run(folder, "", cell, pair, str(error))
+    return replace(run, label=label)
 
 
 def comparison_report(

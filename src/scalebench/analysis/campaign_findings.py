@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scalebench.analysis.ab_comparison import Pair, runs_of
+from scalebench.analysis.ab_comparison import Pair, damaged_of, runs_of
 from scalebench.analysis.measured_cells import measured_cells
 from scalebench.analysis.scaling import scaling_series
 from scalebench.audit.campaign.all_checks import audit, audit_campaign
@@ -26,7 +26,7 @@ def campaign_findings(
 ) -> Findings:
     """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
     with beside(lambda: scaling_series(measured_cells(runs)), len(runs)) as series:
-        pairs = {name: runs_of(of_name) for name, of_name in (comparisons or {}).items()}
+        pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
         traced = traced_cells(profiles, measured(runs))
         arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
         own = audit(campaign, runs)

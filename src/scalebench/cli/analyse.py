@@ -36,7 +36,7 @@ def collect(args: argparse.Namespace) -> None:
 
 
 def findings(args: argparse.Namespace) -> None:
-    from scalebench.analysis.ab_comparison import read_pairs
+    from scalebench.analysis.ab_comparison import pairs_of
     from scalebench.analysis.campaign_findings import campaign_findings, with_forecasts
     from scalebench.files import write_json
     from scalebench.record.excluded_nodes import excluded_nodes
@@ -45,7 +45,7 @@ def findings(args: argparse.Namespace) -> None:
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
-    pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
+    pairs = pairs_of(folder, loaded.comparisons)
     all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder))
     if loaded.campaign.forecast.enabled:
         all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
@@ -126,7 +126,7 @@ def look(args: argparse.Namespace) -> None:
 
 
 def comparison(args: argparse.Namespace) -> None:
-    from scalebench.analysis.ab_comparison import comparison_report, read_pairs
+    from scalebench.analysis.ab_comparison import comparison_report, pairs_of
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
     from scalebench.report.charts import draw_comparison
@@ -134,7 +134,7 @@ def comparison(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
-    pairs = {name: read_pairs(folder / "compare" / name / "pairs.json") for name in loaded.comparisons}
+    pairs = pairs_of(folder, loaded.comparisons)
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
     report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
     write_json(folder / "comparison.json", report)

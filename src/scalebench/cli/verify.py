@@ -58,14 +58,18 @@ def gate(args: argparse.Namespace) -> None:
         )
     if args.cell or args.chart:
         raise UserError("--cell and --chart belong to --history")
-    from scalebench.verify.gate import gate
+    from scalebench.verify.gate import gate as compare_with_earlier
 
-    verdicts, left_out = gate(args.results, args.baseline)
-    for line in left_out:
+    result = compare_with_earlier(args.results, args.baseline)
+    for cell in result.new:
+        print(f"new   {cell}: no earlier result has it")
+    for line in result.left_out:
         print(f"not compared  {line}")
-    for verdict in verdicts:
+    for verdict in result.verdicts:
         print(verdict)
-    if any(verdict.worse for verdict in verdicts):
+    for fault in result.faults:
+        print(f"FAIL  {fault}")
+    if result.worse:
         raise SystemExit(1)
 
 
@@ -86,11 +90,16 @@ def _history(args: argparse.Namespace) -> None:
         since = series.sessions[step.session]
         interval = f"95 % CI {100 * step.low:+.2f} to {100 * step.high:+.2f} %"
         print(f"{word}  {step.series}: {100 * step.change:+.2f} % ({interval}) since {since.folder}, {since.date[:10]}")
+    for cell in series.gone:
+        print(
+            f"FAIL  {cell}: the newest result, {series.sessions[-1].folder}, has no numbers of it; the one before has"
+        )
     cells, steps = plural(len(series.cells), "cell"), plural(len(series.steps), "step")
-    print(f"{'FAIL' if series.alarms else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
+    worse = series.alarms or series.gone
+    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
     if args.chart:
         _draw_history(series, args.chart)
-    if series.alarms:
+    if worse:
         raise SystemExit(1)
 
 

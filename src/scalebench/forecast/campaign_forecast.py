@@ -1,5 +1,6 @@
 """The forecasts of a campaign: what is measured, what is not, and what the one says of the other."""
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from scalebench.forecast.settings import (
 )
 from scalebench.forecast.step_model import StepModel, forecast_step
 from scalebench.forecast.sweep_file import Sweep, network_of
-from scalebench.record.run import METRICS, MeasuredRun, measured, read_run
+from scalebench.record.run import METRICS, DamagedMetrics, MeasuredRun, measured, read_run
 from scalebench.snakemake_command import snakemake_command
 
 
@@ -74,10 +75,12 @@ class Evidence:
 
 
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
-    """Cell -> its runs with numbers, as many as there are now. A run of another configuration is left out."""
+    """Cell -> its runs with numbers, as many as there are now; none that is damaged or of another configuration."""
     runs: dict[str, list[MeasuredRun]] = {}
     for folder, cell, _ in loaded.planned(results):
-        if (folder / METRICS).is_file():
+        if not (folder / METRICS).is_file():
+            continue
+        with contextlib.suppress(DamagedMetrics):  # a row of the report
             for run in measured([read_run(folder)]):
                 if run.metrics.fingerprint == cell.fingerprint:
                     runs.setdefault(cell.slug, []).append(run)

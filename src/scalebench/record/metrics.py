@@ -11,17 +11,21 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from scalebench.campaign.cells import Cell
 from scalebench.record.census import Census, SecondClock
+from scalebench.record.open_sections import Configuration, Data, Hardware, Host, Moment, Rank
 
 SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable", "unreadable"
 ]
+LONGEST_S = 1e9  # 30 years: no run is as long
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Part(BaseModel):
     """A section of the file. Fields are set by their names, read and written by their aliases."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False)
 
 
 class Failure(Part):
@@ -74,15 +78,15 @@ class TrainingConfig(Part):
 class Ledger(Part):
     """Work that was counted on the ranks, beside the work that was planned."""
 
-    samples_consumed: int
-    samples_planned: int
-    tokens_consumed: int
-    tokens_planned: int
+    samples_consumed: Count
+    samples_planned: Count
+    tokens_consumed: Count
+    tokens_planned: Count
     consumed_sha256: str = Field(
         description="Digest of the sample ids that ranks consumed, step by step, order within a step aside."
     )
     planned_sha256: str
-    samples_shared: int = Field(
+    samples_shared: Count = Field(
         description="Samples of a step that more than one micro-batch consumed; 0 in sound work."
     )
     samples_by_rank: list[int]
@@ -95,22 +99,24 @@ class Ledger(Part):
 class Window(Part):
     """The timed steps. A step's time is the maximum over ranks; rates are all tokens over all time."""
 
-    wall_time_s: float = Field(
+    wall_time_s: Positive = Field(
         alias="wall_time_sec", description="Longest rank's time from the first step's start to the last step's end."
     )
-    optimizer_steps: int = Field(description="Updates that the optimizer itself has counted.")
+    optimizer_steps: Count = Field(description="Updates that the optimizer itself has counted.")
     skipped_optimizer_steps: int = Field(description="Steps without an update: fp16 overflow.")
-    micro_steps: int
-    tokens: int = Field(alias="tokens_processed_global", description="From the ledger, not from the configuration.")
-    tokens_per_s: float = Field(alias="tokens_per_sec_global")
-    tokens_per_s_per_device: float = Field(alias="tokens_per_sec_per_device")
-    step_time_n: int
-    step_time_mean_s: float = Field(alias="step_time_mean_sec")
-    step_time_p50_s: float = Field(alias="step_time_p50_sec")
-    step_time_p95_s: float | None = Field(alias="step_time_p95_sec", description="null below 20 steps.")
-    step_time_p99_s: float | None = Field(alias="step_time_p99_sec", description="null below 100 steps.")
-    step_time_min_s: float = Field(alias="step_time_min_sec")
-    step_time_max_s: float = Field(alias="step_time_max_sec")
+    micro_steps: Count
+    tokens: int = Field(
+        gt=0, alias="tokens_processed_global", description="From the ledger, not from the configuration."
+    )
+    tokens_per_s: Positive = Field(alias="tokens_per_sec_global")
+    tokens_per_s_per_device: Positive = Field(alias="tokens_per_sec_per_device")
+    step_time_n: int = Field(gt=0)
+    step_time_mean_s: Positive = Field(alias="step_time_mean_sec")
+    step_time_p50_s: Positive = Field(alias="step_time_p50_sec")
+    step_time_p95_s: Positive | None = Field(alias="step_time_p95_sec", description="null below 20 steps.")
+    step_time_p99_s: Positive | None = Field(alias="step_time_p99_sec", description="null below 100 steps.")
+    step_time_min_s: Positive = Field(alias="step_time_min_sec")
+    step_time_max_s: Positive = Field(alias="step_time_max_sec")
     data_wait_mean_s: float = Field(
         alias="dataload_time_mean_sec", description="Per step: the longest rank's wait for data."
     )
@@ -184,25 +190,25 @@ class Startup(Part):
 class Memory(Part):
     """Peaks over the window, maximum over ranks; null where the device does not count."""
 
-    max_cuda_allocated_bytes: int | None = Field(alias="max_cuda_mem_allocated_bytes_global")
-    max_cuda_reserved_bytes: int | None = Field(alias="max_cuda_mem_reserved_bytes_global")
-    cuda_alloc_retries: int | None
-    state_bytes: int = Field(
+    max_cuda_allocated_bytes: Count | None = Field(alias="max_cuda_mem_allocated_bytes_global")
+    max_cuda_reserved_bytes: Count | None = Field(alias="max_cuda_mem_reserved_bytes_global")
+    cuda_alloc_retries: Count | None
+    state_bytes: Count = Field(
         description="Alive on a device just before an update: weights, gradients, optimizer state, buffers. Maximum."
     )
     state_bytes_predicted: float = Field(
         description="Of weights, gradients and optimizer state, by the ZeRO paper's model."
     )
-    max_rss_bytes: int = Field(
+    max_rss_bytes: Count = Field(
         description="Peak resident memory of a rank's process over its whole life, imports included."
     )
 
 
 class Model(Part):
-    parameters: int = Field(description="Counted on the built model.")
-    matmul_parameters: int
-    flops_per_token: int
-    flops_per_token_causal: int | None
+    parameters: Count = Field(description="Counted on the built model.")
+    matmul_parameters: Count
+    flops_per_token: Count
+    flops_per_token_causal: Count | None
 
 
 class Recorded(Part):
@@ -210,21 +216,21 @@ class Recorded(Part):
 
     schema_version: Literal["3.0", "3.1", "3.2"] = SCHEMA_VERSION
     run_id: str
-    timestamp_utc: str = Field(description="Start of the launcher.")
+    timestamp_utc: Moment = Field(description="Start of the launcher.")
     campaign: str
     cell: str
     repeat: int = Field(ge=1)
     fingerprint: str = Field(description="Hash of `config`.")
-    config: dict[str, Any] = Field(description="The effective configuration of the cell.")
+    config: Configuration = Field(description="The effective configuration of the cell.")
     git_commit: str
     git_dirty: bool | None
     code_sha256: str = Field(description="Of the source files that take part in a run; equal where the commit is not.")
     command_line: str
     env: dict[str, str | None] = Field(description="Versions, and environment variables of an allow-list.")
-    host: dict[str, Any]
-    hardware: dict[str, Any]
+    host: Host
+    hardware: Hardware
     scheduler: dict[str, str] | None = None
-    data: dict[str, Any] = Field(description="tokens.json of the corpus, without its splits' paths.")
+    data: Data = Field(description="tokens.json of the corpus, without its splits' paths.")
     training_config: TrainingConfig
     files: dict[str, str] = Field({}, description="sha256 of the run's other files.")
 
@@ -249,13 +255,12 @@ class Measured(Recorded):
         description="Of parameters, matrix products, gradients, optimizer state and reduced tensors, as found."
     )
     engine_config: dict[str, Any] | None = Field(None, description="The effective DeepSpeed configuration.")
-    ranks: list[dict[str, Any]] = Field(
-        description="Of each rank: host, devices, cores, and what the hardware did during the window."
+    ranks: list[Rank] = Field(
+        min_length=1, description="Of each rank: host, devices, cores, and what the hardware did during the window."
     )
     total_wall_time_s: float = Field(
-        alias="total_wall_time_sec", description="From the launcher's start to the metrics."
+        lt=LONGEST_S, alias="total_wall_time_sec", description="From the launcher's start to the metrics."
     )
-
     closing_s: float | None = Field(
         None,
         description="From the end of the validation: a probed step, the gathering of all ranks' figures, this record.",
@@ -287,8 +292,24 @@ class Failed(Recorded):
     engine_config: None = None
     ranks: None = None
     total_wall_time_s: float | None = Field(
-        None, alias="total_wall_time_sec", description="From the launcher's start to the end."
+        None, lt=LONGEST_S, alias="total_wall_time_sec", description="From the launcher's start to the end."
     )
+
+
+class Unreadable(Failed):
+    """A planned run whose file is damaged: what the plan says of it, and nothing of when and where it ran."""
+
+    failure: Failure
+    run_id: str = "unknown"
+    timestamp_utc: str = "unknown"
+    git_commit: str = "unknown"
+    git_dirty: bool | None = None
+    code_sha256: str = "unknown"
+    command_line: str = "unknown"
+    env: dict[str, str | None] = {}
+    host: dict[str, Any] = {}
+    hardware: dict[str, Any] = {}
+    data: dict[str, Any]
 
 
 Metrics = Annotated[Measured | Failed, Field(discriminator="status")]
@@ -297,4 +318,4 @@ _METRICS: TypeAdapter[Measured | Failed] = TypeAdapter(Metrics)
 
 def parse_metrics(data: bytes | str) -> Measured | Failed:
     """The metrics in the JSON text `data`. Raises pydantic.ValidationError where they are not of schema 3."""
-    return _METRICS.validate_json(data)
+    return _METRICS.validate_json(data, strict=True)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from scalebench.campaign.cells import Cell
-from scalebench.record.metrics import Failed, Failure, FailureClass, TrainingConfig
+from scalebench.record.metrics import Failure, FailureClass, TrainingConfig, Unreadable
 from scalebench.record.run import METRICS, DamagedMetrics, Run, read_planned
 
 UNREADABLE: FailureClass = "unreadable"
+FINGERPRINT = "the fingerprint beside it stands for; it was edited"
 
 
 def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
@@ -15,30 +16,29 @@ def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
     Raises UserError where there are none, or those of another run.
     """
     try:
-        return read_planned(folder, cell.slug, repeat, cell.fingerprint)
+        run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
     except DamagedMetrics as error:
-        reason = str(error).replace(str(folder / METRICS), f"{cell.slug}/{folder.name}/{METRICS}")
-        return Run(folder, without_numbers(campaign, cell, repeat, reason))
+        return unreadable_run(folder, campaign, cell, repeat, str(error))
+    if run.metrics.config != cell.config:  # of the same fingerprint
+        return unreadable_run(folder, campaign, cell, repeat, f"{folder / METRICS}: config is not what {FINGERPRINT}")
+    return run
 
 
-def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Failed:
+def unreadable_run(folder: Path, campaign: str, cell: Cell, repeat: int, problem: str) -> Run:
+    """The run that was planned in `folder`, without numbers."""
+    reason = problem.replace(str(folder / METRICS), f"{cell.slug}/{folder.name}/{METRICS}")
+    return Run(folder, without_numbers(campaign, cell, repeat, reason))
+
+
+def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Unreadable:
     """What is known of a run without its file: the plan."""
-    return Failed(
+    return Unreadable(
         failure=Failure(failure_class=UNREADABLE, reason=reason),
-        run_id="unknown",
-        timestamp_utc="unknown",
         campaign=campaign,
         cell=cell.slug,
         repeat=repeat,
         fingerprint=cell.fingerprint,
         config=cell.config,
-        git_commit="unknown",
-        git_dirty=None,
-        code_sha256="unknown",
-        command_line="unknown",
-        env={},
-        host={"hostname": "unknown", "os": "unknown"},
-        hardware={},
         data={"vocab_size": cell.vocab_size},
         training_config=TrainingConfig.of(
             cell,
@@ -48,3 +48,8 @@ def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Fail
             dataset_subset_sizes={},
         ),
     )
+
+
+def is_readable(run: Run) -> bool:
+    """Whether its record says when and where it ran."""
+    return not isinstance(run.metrics, Unreadable)

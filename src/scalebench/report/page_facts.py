@@ -10,6 +10,7 @@ from scalebench.preflight.doctor import Entry, Report
 from scalebench.record.host_names import hosts_of
 from scalebench.record.metrics import Failure, Measured, Recorded
 from scalebench.record.run import Run
+from scalebench.record.unreadable import is_readable
 from scalebench.report.number_format import duration
 
 Facts = list[tuple[str, str]]
@@ -30,16 +31,20 @@ class RunFacts:
 
 
 def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
-    """`doctor`: doctor.json, of whatever machine and time it is."""
+    """`doctor`: doctor.json, of whatever machine and time it is.
+
+    A run whose record is damaged is one of those without numbers; nothing else is known of it.
+    """
+    recorded = [run for run in runs if is_readable(run)]
     return RunFacts(
-        when=when(runs),
-        machine=machine(runs),
-        protocol=protocol(runs),
-        environment=environment_facts(runs),
+        when=when(recorded),
+        machine=machine(recorded),
+        protocol=protocol(recorded),
+        environment=environment_facts(recorded),
         failed=_failed(runs),
-        lost=_lost_files(runs),
-        hosts={name for run in runs for name in hosts_of(run.metrics.host, run.metrics.ranks)},
-        machine_check=machine_check(doctor, runs),
+        lost=_lost_files(recorded),
+        hosts={name for run in recorded for name in hosts_of(run.metrics.host, run.metrics.ranks)},
+        machine_check=machine_check(doctor, recorded),
     )
 
 
@@ -47,7 +52,7 @@ def when(runs: list[Run]) -> str:
     """Date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
     starts = sorted(datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs)
     if not starts:
-        return "never: there is no run"
+        return "unknown: no run has a record"
     seconds = [run.metrics.total_wall_time_s for run in runs if run.metrics.total_wall_time_s is not None]
     last = max(
         start + timedelta(seconds=run.metrics.total_wall_time_s or 0)

@@ -1,7 +1,5 @@
 """`scalebench verify` and `scalebench why`: a whole campaign, and one figure of it."""
 
-import csv
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +7,10 @@ from typing import Any
 
 from scalebench.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scalebench.verify import reports, tables
+from scalebench.verify.contents import DAMAGES, csv_of, json_of
 from scalebench.verify.manifest import check_manifest
-from scalebench.verify.raw import DAMAGES, Difference, RawRun, read_runs
-from scalebench.verify.recompute import Quantities, Quantity, cell_quantities, ratio_quantities, run_quantities
+from scalebench.verify.raw import Difference, RawRun, cells_at_fault, read_runs
+from scalebench.verify.recompute import Quantities, Quantity, by_cell, cell_quantities, ratio_quantities, run_quantities
 
 REPORT = "scaling_report.json"
 
@@ -47,70 +46,80 @@ def _campaign_hint(path: Path) -> str:
     return f" Results there: {', '.join(there[:10])}" if there else ""
 
 
-def quantities_of(folder: Path, runs: list[RawRun]) -> Quantities:
-    """Every figure that can be recomputed."""
-    quantities = cell_quantities(runs) | run_quantities(runs)
+def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Difference]]:
+    """Every figure that can be recomputed, and the cells of which none can."""
+    quantities: Quantities = {}
+    differences = []
+    for cell, group in by_cell(runs).items():
+        try:
+            quantities |= cell_quantities(group) | run_quantities(group)
+        except DAMAGES as error:
+            problem = f"no figure can be computed from its runs: {first_fault(error)}"
+            differences.append(Difference(f"runs/{cell}", "", problem))
     try:
-        return quantities | _ratios(folder, runs, quantities)
+        return quantities | _ratios(folder, runs, quantities), differences
     except (OSError, *DAMAGES):
-        return quantities  # the check of that file says what is wrong with it
+        return quantities, differences  # the check of that file says what is wrong with it
 
 
 def _ratios(folder: Path, runs: list[RawRun], quantities: Quantities) -> Quantities:
-    report = json.loads((folder / REPORT).read_bytes())
-    return ratio_quantities(quantities, runs, report)
+    return ratio_quantities(quantities, runs, json_of(folder / REPORT))
 
 
-def _check_no_pipe(folder: Path) -> None:
-    """Raises UserError for a pipe or socket in the folder: reading it would wait for ever."""
+def _check_regular(folder: Path) -> None:
+    """Raises UserError for a pipe, a socket or a device in the folder: reading it would wait or go on for ever."""
     for place in folder.rglob("*"):
-        if place.is_fifo() or place.is_socket():
+        if place.exists() and not place.is_file() and not place.is_dir():
             raise UserError(f"{place}{path_fault(place)}")
 
 
 def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:
     """What differs from the raw files; how many runs were read, how many figures recomputed. Raises UserError."""
     folder = folder_of(path)
-    _check_no_pipe(folder)
+    _check_regular(folder)
     runs, differences = read_runs(folder)
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
-    quantities = quantities_of(folder, runs)
     if with_manifest:
         differences += check_manifest(folder)
-    for file, check in _checks(folder, runs, quantities).items():
+    at_fault = cells_at_fault(differences)
+    sound = [run for run in runs if run.cell not in at_fault]
+    quantities, incomputable = quantities_of(folder, sound)
+    differences += incomputable
+    for file, check in _checks(folder, sound, quantities, at_fault).items():
         differences += _guarded(file, check)
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
 
 
-def _checks(folder: Path, runs: list[RawRun], quantities: Quantities) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """File -> its check. Files that a campaign need not have are checked where they are."""
+def _checks(
+    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
+) -> dict[str, Callable[[], Iterator[Difference]]]:
+    """File -> its check. Files that a campaign need not have are checked where they are.
+
+    `at_fault`: cells whose raw files differ, which is said already: what follows from them is not.
+    """
 
     def data(name: str) -> Any:
-        return json.loads((folder / name).read_bytes())
+        return json_of(folder / name)
 
     def rows(name: str) -> list[dict[str, str]]:
-        with (folder / name).open(newline="", encoding="utf-8") as file:
-            lines = csv.DictReader(file)
-            made = []
-            for row in lines:
-                if None in row or None in row.values():
-                    raise ValueError(f"{name}, line {lines.line_num}: not as many values as names; cut off?")
-                made.append(row)
-            return made
+        return csv_of(folder / name)
 
     def cells_of(name: str) -> list[str]:
         return [row["cell"] for row in rows(name)]
 
+    def cells_table(name: str) -> Iterator[Difference]:
+        return tables.check_cells_table(folder, name, runs, quantities, at_fault)
+
     checks: dict[str, Callable[[], Iterator[Difference]]] = {
-        "runs.csv": lambda: tables.check_runs_table(folder, runs, quantities),
-        "cells.csv": lambda: tables.check_cells_table(folder, "cells.csv", runs, quantities),
-        REPORT: lambda: reports.check_scaling_report(data(REPORT), quantities),
+        "runs.csv": lambda: tables.check_runs_table(folder, runs, quantities, at_fault),
+        "cells.csv": lambda: cells_table("cells.csv"),
+        REPORT: lambda: reports.check_scaling_report(data(REPORT), quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv"), data(REPORT)),
-        "report.html": lambda: reports.check_page(folder, quantities, runs),
+        "report.html": lambda: reports.check_page(folder, quantities, runs, at_fault),
         "charts": lambda: reports.check_charts(folder, quantities),
         "forecasts": lambda: reports.check_forecasts(folder),
-        "tables/scaling.csv": lambda: tables.check_cells_table(folder, "tables/scaling.csv", runs, quantities),
+        "tables/scaling.csv": lambda: cells_table("tables/scaling.csv"),
         "tables/scaling.md": lambda: tables.check_markdown(
             folder, "scaling", cells_of("tables/scaling.csv"), quantities
         ),
@@ -150,10 +159,14 @@ def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Diffe
 def why(path: Path, identity: str) -> str:
     """Where one figure comes from: value, n, interval, formula, files with their hashes. Raises UserError."""
     folder = folder_of(path)
-    _check_no_pipe(folder)
-    runs, _ = read_runs(folder)
-    quantities = quantities_of(folder, runs)
+    _check_regular(folder)
+    runs, differences = read_runs(folder)
+    at_fault = cells_at_fault(differences)
+    quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
     if identity not in quantities:
+        for difference in (*differences, *incomputable):
+            if difference.file.split("/")[1] in identity.split("/"):
+                raise UserError(f'there is no figure "{identity}": {difference}')
         same = [name for name in quantities if identity in name.split("/")]
         if not same:
             _check_report(folder, runs, quantities)

@@ -13,9 +13,12 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from scalebench.errors import UserError
-from scalebench.verify.campaign import folder_of
-from scalebench.verify.raw import RawRun, read_runs
+from scalebench.audit.campaign.all_checks import audit
+from scalebench.errors import UserError, plural, shortened
+from scalebench.record.run import read_run
+from scalebench.verify.campaign import folder_of, verify
+from scalebench.verify.manifest import MANIFEST
+from scalebench.verify.raw import RawRun, flat, read_runs
 from scalebench.verify.recompute import by_cell
 
 LEAST_SESSIONS = 3  # two differences of sessions are the least that a spread can be estimated from
@@ -64,52 +67,114 @@ def _verdict(name: str, new: float, logs: list[float], alpha: float) -> Verdict:
     return Verdict(name, math.expm1(new - statistics.fmean(logs)), math.expm1(bound))
 
 
-def gate(results: Path, baselines: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
-    """The verdicts, and what was not compared and why. Raises UserError where nothing can be compared."""
+@dataclass(frozen=True)
+class Gate:
+    """`faults`: why the new result is no pass whatever its rates are: cells that are gone, failed or changed, and what
+    is wrong with its own numbers. `left_out`: what was not compared and why; `new`: cells that no earlier result has.
+    """
+
+    verdicts: list[Verdict]
+    faults: list[str]
+    left_out: list[str]
+    new: list[str]
+
+    @property
+    def worse(self) -> bool:
+        return bool(self.faults) or any(verdict.worse for verdict in self.verdicts)
+
+
+def gate(results: Path, baselines: Sequence[Path]) -> Gate:
+    """A new result against earlier ones. Raises UserError where nothing can be compared, or a baseline is damaged."""
     if len(baselines) < LEAST_SESSIONS:
         raise UserError(
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
             "sessions is not known from fewer; for two results use scalebench compare"
         )
-    new = _cells(results)
-    earlier = [_cells(path) for path in baselines]
+    folder = folder_of(results)
+    earlier = [measured_cells(path) for path in baselines]
+    faults = faults_of(folder)
+    runs, _ = read_runs(folder)
+    new = {cell: ok for cell, group in by_cell(runs).items() if (ok := [run for run in group if run.ok])}
+    if not new and not faults and not any(earlier):
+        raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
-    left_out = []
-    common = []
-    for cell, (_, circumstances) in new.items():
-        missing = sum(cell not in session for session in earlier)
-        differing = sorted(
-            {key for session in earlier if cell in session for key in differing_keys(circumstances, session[cell][1])}
-        )
-        if missing:
-            left_out.append(f"{cell}: not in {missing} of {len(earlier)} earlier results")
-        elif differing:
-            left_out.append(f"{cell}: incomparable: {', '.join(differing)}")
-        else:
+    known = dict.fromkeys(cell for session in earlier for cell in session)
+    faults += [_gone(cell, runs) for cell in known if cell not in new]
+    left_out, common = [], []
+    for cell in new:
+        before = [session[cell][0] for session in earlier if cell in session]
+        own = circumstances(new[cell][0])
+        machine = sorted({key for run in before for key in differing_keys(own, circumstances(run))})
+        if changed := next((text for run in before if (text := changed_keys(run, new[cell][0]))), ""):
+            faults.append(f"{cell}: its configuration is not that of the earlier results: {changed}")
+        elif machine:
+            left_out.append(f"{cell}: incomparable: {', '.join(machine)}")
+        elif 0 < len(before) < len(earlier):
+            left_out.append(f"{cell}: not in {len(earlier) - len(before)} of {len(earlier)} earlier results")
+        elif before:
             common.append(cell)
-    if not common:
+    if not common and not faults:
         raise UserError(f"no cell of {results} can be compared with all earlier results; {'; '.join(left_out[:3])}")
-    sessions = [{cell: session[cell][0] for cell in common} for session in earlier]
-    return judge({cell: new[cell][0] for cell in common}, sessions), left_out
+    sessions = [{cell: rate_of(session[cell]) for cell in common} for session in earlier]
+    verdicts = judge({cell: rate_of(new[cell]) for cell in common}, sessions) if common else []
+    return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
 
 
-def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, tuple[float, Any]]]) -> None:
+def faults_of(folder: Path) -> list[str]:
+    """What is wrong with a result itself: that it does not verify, and `invalid` findings about its runs."""
+    # Where no report was made there are raw files alone.
+    differences = verify(folder)[0] if (folder / MANIFEST).is_file() else read_runs(folder)[1]
+    if differences:
+        more = f" and {plural(len(differences) - 1, 'difference')} more" if len(differences) > 1 else ""
+        return [f"{folder} does not verify: {differences[0]}{more}"]
+    runs = [read_run((folder / run.path).parent) for run in read_runs(folder)[0]]
+    invalid = [finding for finding in audit(folder.name, runs).findings if finding.severity == "invalid"]
+    cells: dict[str, list[str]] = {}
+    for finding in invalid:
+        cells.setdefault(finding.code, []).extend(finding.cells)
+    where = f"see: scalebench audit {folder}"
+    return [f"{', '.join(dict.fromkeys(named))}: invalid: {code}; {where}" for code, named in cells.items()]
+
+
+def _gone(cell: str, runs: list[RawRun]) -> str:
+    """What became of a cell that has no numbers."""
+    failures = [run.metrics["failure"] for run in runs if run.cell == cell]
+    if not failures:
+        return f"{cell}: is gone; earlier results have it"
+    reasons = dict.fromkeys(f"{failure['class']}: {failure['reason']}" for failure in failures)
+    count = "its run" if len(failures) == 1 else f"all of its {len(failures)} runs"
+    return f"{cell}: {count} failed: {shortened('; '.join(reasons), 300)}"
+
+
+def changed_keys(before: RawRun, now: RawRun) -> str:
+    """The keys in which two configurations differ, with both values; "" where they are one."""
+    if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
+        return ""
+    a, b = (dict(flat(run.metrics["config"])) for run in (before, now))
+    keys = [key for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)]
+    return shortened(", ".join(f"{key} {a.get(key)} -> {b.get(key)}" for key in keys), 300)
+
+
+def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:
     """One measurement under two names would narrow the spread between sessions to nothing. Raises UserError."""
     seen: dict[tuple[str, float], Path] = {}
     for path, session in zip(paths, sessions, strict=True):
-        for cell, (rate, _) in session.items():
+        rates = {cell: rate_of(runs) for cell, runs in session.items()}
+        for cell, rate in rates.items():
             if (cell, rate) in seen:
                 other = seen[(cell, rate)]
                 same = "is given twice" if path.resolve() == other.resolve() else f"has the same runs as {other}"
                 raise UserError(f"{path} {same} (cell {cell}); each result must be a measurement of its own")
-        seen |= {(cell, rate): path for cell, (rate, _) in session.items()}
+        seen |= dict.fromkeys(rates.items(), path)
 
 
-def _cells(results: Path) -> dict[str, tuple[float, dict[str, Any]]]:
-    """Cell -> its rate, and what must be equal for a comparison."""
-    groups = by_cell(read_runs(folder_of(results))[0])
-    measured = {cell: [run for run in runs if run.ok] for cell, runs in groups.items()}
-    return {cell: (rate_of(runs), circumstances(runs[0])) for cell, runs in measured.items() if runs}
+def measured_cells(results: Path) -> dict[str, list[RawRun]]:
+    """The runs with numbers of each cell of an earlier result. Raises UserError where its raw files are damaged."""
+    folder = folder_of(results)
+    runs, differences = read_runs(folder)
+    if differences:
+        raise UserError(f"{folder} cannot be compared with: {differences[0]}; see: scalebench verify {folder}")
+    return {cell: ok for cell, group in by_cell(runs).items() if (ok := [run for run in group if run.ok])}
 
 
 def rate_of(runs: list[RawRun]) -> float:

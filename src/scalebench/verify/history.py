@@ -16,9 +16,9 @@ from scipy.stats import t as student
 
 from scalebench.errors import UserError
 from scalebench.verify.campaign import folder_of
-from scalebench.verify.gate import ALPHA, circumstances, differing_keys, rate_of
-from scalebench.verify.raw import RawRun, read_runs
-from scalebench.verify.recompute import by_cell, log_interval
+from scalebench.verify.gate import ALPHA, circumstances, differing_keys, measured_cells, rate_of
+from scalebench.verify.raw import RawRun
+from scalebench.verify.recompute import log_interval
 
 LEAST_SESSIONS = 5  # with fewer, a step of 5 % is rarely clearer than chance
 SHORTEST = 4  # sessions in a part that is searched again
@@ -49,12 +49,15 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """`left_out`: which cell of which session was not used, and why."""
+    """`left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
+    the newest has no numbers.
+    """
 
     sessions: list[Session]
     cells: list[str]
     steps: list[Step]
     left_out: list[str]
+    gone: list[str]
 
     @property
     def alarms(self) -> list[Step]:
@@ -87,9 +90,9 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     cells = [name for name in chosen if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
-    return History(
-        sessions, cells, steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions]), left_out
-    )
+    steps = steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions])
+    gone = [] if cell else [name for name in read[-2][1] if name not in newest]
+    return History(sessions, cells, steps, left_out, gone)
 
 
 def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[Step]:
@@ -151,9 +154,7 @@ def _step(series: str, session: int, change: float, half: float) -> Step:
 def _session(path: Path) -> tuple[Session, dict[str, RawRun]]:
     """A result, and the first run of each of its cells."""
     folder = folder_of(path)
-    measured = {
-        cell: ok for cell, runs in by_cell(read_runs(folder)[0]).items() if (ok := [run for run in runs if run.ok])
-    }
+    measured = measured_cells(folder)
     if not measured:
         raise UserError(f"{folder} has no run with numbers")
     first = min((run for runs in measured.values() for run in runs), key=lambda run: str(run.metrics["timestamp_utc"]))

@@ -9,6 +9,7 @@ from typing import Any
 from scalebench.errors import first_fault
 from scalebench.files import sha256_of, write_json
 from scalebench.snakemake_command import snakemake_command
+from scalebench.verify.contents import DAMAGES, json_of
 from scalebench.verify.raw import Difference
 
 MANIFEST = "manifest.json"
@@ -49,13 +50,13 @@ def check_manifest(folder: Path) -> list[Difference]:
     """Files that changed or vanished since the report was written, and runs that came later."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
-        listed = dict(manifest["files"])
+        manifest = json_of(path)
+        listed = {str(name): sha256 for name, sha256 in manifest["files"].items()}
     except FileNotFoundError:
         return [
             Difference(MANIFEST, "", f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}")
         ]
-    except (ValueError, KeyError, TypeError) as error:
+    except DAMAGES as error:
         return [Difference(MANIFEST, "", f"not readable: {first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]

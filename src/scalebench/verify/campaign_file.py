@@ -56,7 +56,7 @@ def check_campaign_file(
 def _differing(cell: Cell, run: RawRun) -> Iterator[tuple[str, Any, Any]]:
     """Keys that both configurations have, with both values."""
     recorded = dict(flat(run.metrics["config"]))
-    found = SEARCHED if cell.searched else ()
+    searched = SEARCHED if cell.searched else ()
     for key, value in flat(cell.config):
-        if key in recorded and key not in found and recorded[key] != value:
+        if key in recorded and key not in searched and recorded[key] != value:
             yield key, value, recorded[key]

@@ -76,9 +76,9 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     """Raises UserError where the campaign file, which would be packed, is not what the runs were made with."""
     path = _campaign_of(folder.resolve())
     if path.is_file() and (differing := list(check_campaign_file(path, folder, runs))):
-        said = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
+        edits = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
         raise UserError(
-            f"{path} is not the campaign of these runs any more: {said}. Put the file back as it was, or run it again"
+            f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"
         )
 
 

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from scalebench.files import STALE_S, disk_filled_up, full_disk_text, whole_file, write_atomic
+from scalebench.errors import UserError, path_fault
+from scalebench.files import STALE_S, disk_filled_up, full_disk_text, read_regular, whole_file, write_atomic
 
 
 def write_half(path):
@@ -47,3 +48,12 @@ def test_a_full_disk_is_told_from_another_one(tmp_path, monkeypatch):
 def test_half_of_a_surrogate_pair_does_not_stop_a_report(tmp_path):
     write_atomic(tmp_path / "out.txt", "a\ud800b")
     assert (tmp_path / "out.txt").read_text() == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_link_to_a_device_is_called_one(tmp_path):
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    (tmp_path / "nothing").symlink_to("nowhere")
+    assert path_fault(tmp_path / "endless") == " is a device, not a regular file"
+    assert path_fault(tmp_path / "nothing") == " is a link to nowhere, which leads nowhere"
+    with pytest.raises(UserError, match="is a device, not a regular file"):
+        read_regular(tmp_path / "endless")

@@ -222,7 +222,7 @@ def path_fault(path: Path) -> str:
     """
     if path.is_file() or path.is_dir():
         return ""
-    if path.is_symlink():
+    if path.is_symlink() and not path.exists():
         return link_fault(path)
     if not path.exists():
         cause = _fault_above(path)

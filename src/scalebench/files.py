@@ -131,8 +131,10 @@ def os_fault(error: OSError) -> str:
     """What was read or written, and why that failed, in words."""
     if error.filename is None:
         return f"output: {error.strerror or error}"
-    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else Path("output")
-    if error.errno in DISK_FULL:
+    full = error.errno in DISK_FULL
+    name = error.filename2 if full and error.filename2 else error.filename  # of a copy the second one is written
+    path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")
+    if full:
         return full_disk_text(path)
     if error.errno == errno.ENOENT:
         return f"{path}: no such file or folder.{nearest_path(path)}"

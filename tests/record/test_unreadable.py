@@ -137,23 +137,25 @@ def campaign(made, tmp_path):
     return copied(made, tmp_path)
 
 
-def stage(campaign: Path, *words: str) -> None:
+def stage(campaign: Path, *words: str, of: str = "small") -> None:
     """A step of the workflow, as its rule calls it."""
     name, *rest = words
     of_folder = name in ("table", "chart", "loss_chart")
-    done = scalebench("stage", name, *rest, "results/small" if of_folder else "small.yaml", cwd=campaign)
+    done = scalebench("stage", name, *rest, f"results/{of}" if of_folder else f"{of}.yaml", cwd=campaign)
     assert done.returncode == 0, (words, done.stderr)
 
 
-def chain(campaign: Path, charts: bool = True) -> None:
+def chain(campaign: Path, charts: bool = True, of: str = "small") -> None:
     """All steps of the workflow after the trainings, up to the page; without drawing what is drawn already."""
     for words in STAGES if charts else STAGES[:7]:
-        stage(campaign, *words)
-    drawn = [name for name in charts_of(LoadedCampaign(campaign / "small.yaml")) if not name.startswith("loss_")]
+        stage(campaign, *words, of=of)
+    drawn = [name for name in charts_of(LoadedCampaign(campaign / f"{of}.yaml")) if not name.startswith("loss_")]
     for name in drawn if charts else ():
         if name != "waterfall":
-            stage(campaign, "chart", name)
-    stage(campaign, "report")
+            stage(campaign, "chart", name, of=of)
+    if of == "pairs":
+        stage(campaign, "comparison", of=of)
+    stage(campaign, "report", of=of)
 
 
 @pytest.fixture(scope="module")
@@ -236,9 +238,7 @@ def test_a_damaged_arm_is_a_finding_of_its_comparison(campaign, monkeypatch):
     monkeypatch.chdir(campaign)
     path = campaign / "results/pairs/compare/fused/pair2/b" / METRICS
     path.write_bytes(path.read_bytes()[:99])
-    for name in ("findings", "comparison"):
-        done = scalebench("stage", name, "pairs.yaml", cwd=campaign)
-        assert done.returncode == 0, done.stderr
+    chain(campaign, of="pairs")
     (entry,) = json.loads((campaign / "results/pairs/comparison.json").read_text())["comparisons"]
     assert entry["status"] == "incomplete"
     assert "unreadable: " in entry["why"]

@@ -1,5 +1,6 @@
 """A published campaign verifies by itself, names no host where it must not, and has metadata for archives."""
 
+import errno
 import json
 import shutil
 from importlib.resources import files
@@ -7,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from command_line import scalebench
 from requests.adapters import HTTPAdapter
 from requests_cache import CachedSession
 from rocrate_validator.models import Severity, ValidationSettings
@@ -21,6 +23,10 @@ from scalebench.verify.campaign import verify
 from scalebench.verify.manifest import write_manifest
 from scalebench.verify.publish import Publication, publish
 
+CAMPAIGN = """title: Does it scale?
+work: {global_batch: 16, steps: 30, warmup_steps: 5}
+vary: {geometry: [1x1, 1x2, 1x4, 1x8]}
+"""
 PROJECT = Path(__file__).parents[2]
 
 
@@ -31,7 +37,7 @@ def folder(tmp_path_factory):
     shutil.copy(PROJECT / "Snakefile", project)
     shutil.copytree(PROJECT / "workflow/rules", project / "workflow/rules")
     (project / "config/campaigns").mkdir(parents=True)
-    (project / "config/campaigns/synthetic.yaml").write_text("title: synthetic\n")
+    (project / "config/campaigns/synthetic.yaml").write_text(CAMPAIGN)
     return finished(project / "results/synthetic")
 
 
@@ -153,3 +159,56 @@ def test_what_does_not_verify_is_not_published(folder, tmp_path):
         publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
     path.write_text(before)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (("steps: 30", "steps: 50"), "work.steps is 50; ddp-n1x1/rep1 was made with 30"),
+        (("warmup_steps: 5", "warmup_steps: 5, seed: 7"), "work.seed is 7; ddp-n1x1/rep1 was made with 1"),
+        ((", 1x8", ""), "has no cell ddp-n1x8, of which there are runs"),
+        (("1x8]", "1x8, 1x16]"), "has the cell ddp-n1x16, of which there is no run"),
+        (("vary:", "repeats: 5\nvary:"), "repeats is 5; there are 3 runs of a cell"),
+    ],
+)
+def test_a_campaign_file_that_was_edited_after_its_runs_is_not_packed(folder, tmp_path, edit, said):
+    path = folder.parents[1] / "config/campaigns/synthetic.yaml"
+    path.write_text(CAMPAIGN.replace(*edit))
+    try:
+        with pytest.raises(UserError) as refused:
+            publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    finally:
+        path.write_text(CAMPAIGN)
+    assert str(refused.value).startswith(f"{path} is not the campaign of these runs any more: {said}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_title_changes_no_run(folder, tmp_path):
+    path = folder.parents[1] / "config/campaigns/synthetic.yaml"
+    path.write_text(CAMPAIGN.replace("Does it scale?", "Another title") + "margin: 0.1\n")
+    try:
+        out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    finally:
+        path.write_text(CAMPAIGN)
+    assert "Another title" in (out / "campaign.yaml").read_text()
+
+
+def test_an_archive_with_another_campaign_file_does_not_verify(folder, tmp_path):
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    path = out / "campaign.yaml"
+    path.write_text(CAMPAIGN.replace("steps: 30", "steps: 50"))
+    assert "campaign.yaml: work.steps: is 50; ddp-n1x1/rep1 was made with 30" in map(str, verify(out, False)[0])
+    assert {d.file for d in verify(out)[0]} == {"campaign.yaml"}, "the manifest has its hash too"
+
+
+@pytest.mark.fault("the disk is full while results are packed", "its name and its room; no part is left")
+def test_a_full_disk_is_named_by_what_is_written_and_leaves_no_part(folder, tmp_path, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    done = scalebench("publish", folder, "--author", "Jane Doe", "--out", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"scalebench: {tmp_path}/out/")
+    assert "the disk is full" in done.stderr
+    assert list(tmp_path.glob("out/.*")) == []

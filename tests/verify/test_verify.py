@@ -12,7 +12,7 @@ from report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
 from scalebench.analysis.ab_comparison import comparison_report, read_pairs
-from scalebench.audit.finding import Findings
+from scalebench.audit.finding import Finding, Findings
 from scalebench.campaign.cells import arms
 from scalebench.errors import UserError
 from scalebench.files import write_json
@@ -205,6 +205,24 @@ def test_a_finding_that_was_struck_out_is_found(folder):
     problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
     path.write_text(before)
     assert any("leaves out the finding machine-busy" in p for p in problems)
+
+
+@pytest.mark.parametrize(
+    ("concerns", "left_out"), [("runs", True), ("scaling", True), ("trace", False), ("comparison", False)]
+)
+def test_a_finding_stands_beside_the_figures_that_it_concerns(folder, concerns, left_out):
+    """One on a trace, or on a comparison, is none of the cell's own runs."""
+    path = folder / "findings.json"
+    before = path.read_text()
+    finding = Finding(
+        code="step-idle", severity="suspect", cells=["ddp-n1x2"], runs=[], evidence="", advice="", concerns=concerns
+    )
+    data = json.loads(before)
+    path.write_text(json.dumps(data | {"findings": [*data["findings"], finding.model_dump()]}))
+    problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
+    path.write_text(before)
+    assert any("leaves out the finding step-idle" in problem for problem in problems) == left_out
+    assert bool(problems) == left_out
 
 
 def test_why_names_value_formula_and_files(folder):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scalebench.files import write_atomic
+from scalebench.errors import UserError
+from scalebench.files import read_regular, write_atomic
 from scalebench.report.html import environment
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
@@ -42,7 +43,7 @@ def _entry(folder: Path, results: Path) -> Entry:
     """What a campaign's own files say; a file that is missing or damaged leaves its part unknown."""
     report, findings = _json(folder / "scaling_report.json"), _json(folder / "findings.json")
     metrics = next((_json(path) for path in sorted(folder.glob("runs/*/rep*/training_metrics.json"))), {})
-    match = VERDICT.search((folder / "report.html").read_text(encoding="utf-8", errors="replace"))
+    match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     listed = findings.get("findings")
     of_findings = [finding for finding in listed if isinstance(finding, dict)] if isinstance(listed, list) else []
     severities = [finding.get("severity") for finding in of_findings]
@@ -68,7 +69,7 @@ def _machine(metrics: dict[str, Any]) -> str:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        content = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError, UserError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -7,8 +7,9 @@ from typing import Any
 
 from scalebench.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scalebench.verify import reports, tables
+from scalebench.verify.campaign_file import check_campaign_file
 from scalebench.verify.contents import DAMAGES, csv_of, json_of
-from scalebench.verify.manifest import check_manifest
+from scalebench.verify.manifest import CAMPAIGN, check_manifest
 from scalebench.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scalebench.verify.recompute import Quantities, Quantity, by_cell, cell_quantities, ratio_quantities, run_quantities
 
@@ -115,7 +116,7 @@ def _checks(
         "runs.csv": lambda: tables.check_runs_table(folder, runs, quantities, at_fault),
         "cells.csv": lambda: cells_table("cells.csv"),
         REPORT: lambda: reports.check_scaling_report(data(REPORT), quantities, at_fault),
-        "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv"), data(REPORT)),
+        "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
         "report.html": lambda: reports.check_page(folder, quantities, runs, at_fault),
         "charts": lambda: reports.check_charts(folder, quantities),
         "forecasts": lambda: reports.check_forecasts(folder),
@@ -128,6 +129,8 @@ def _checks(
     for kind in ("strong", "weak"):
         if (folder / f"tables/{kind}.csv").exists() and (folder / f"tables/{kind}.md").exists():
             checks |= _series(folder, kind, runs, quantities, cells_of)
+    if (folder / CAMPAIGN).exists():  # of a publication
+        checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
         checks["comparison.json"] = lambda: reports.check_comparison(folder)
     if (folder / "waterfall.json").exists():

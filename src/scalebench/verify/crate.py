@@ -10,10 +10,9 @@ from typing import Any
 from rocrate.model.contextentity import ContextEntity
 from rocrate.rocrate import ROCrate
 
+from scalebench.verify.manifest import CAMPAIGN, WORKFLOW
 from scalebench.verify.raw import RawRun
 
-WORKFLOW = "Snakefile"  # beside its workflow/rules, as in the project
-CAMPAIGN = "campaign.yaml"
 PROCESS_RUN = ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5")
 WORKFLOW_RUN = (
     PROCESS_RUN,

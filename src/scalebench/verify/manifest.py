@@ -15,8 +15,11 @@ from scalebench.verify.raw import Difference
 MANIFEST = "manifest.json"
 SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
-FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts")
+FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts", "workflow")
+CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 FILES = (
+    CAMPAIGN,
+    WORKFLOW,
     "runs.csv",
     "cells.csv",
     "losses.csv",

@@ -13,8 +13,9 @@ from scalebench.errors import UserError
 from scalebench.files import write_atomic, write_json
 from scalebench.record.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
 from scalebench.verify.campaign import folder_of, verify
-from scalebench.verify.crate import CAMPAIGN, WORKFLOW, crate_metadata
-from scalebench.verify.manifest import MANIFEST, write_manifest
+from scalebench.verify.campaign_file import check_campaign_file
+from scalebench.verify.crate import crate_metadata
+from scalebench.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manifest
 from scalebench.verify.raw import RawRun, read_runs
 from scalebench.verify.reports import forecast_seal
 
@@ -47,31 +48,49 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     differences, _, _ = verify(folder)
     if differences:
         raise UserError(f"{folder} does not verify ({len(differences)} differences); see: scalebench verify {folder}")
-    runs = [run for run in read_runs(folder)[0] if run.ok]
+    made = read_runs(folder)[0]
+    runs = [run for run in made if run.ok]
     if not runs:
         raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
     out = root / f"{folder.name}_{_device(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
     if out.exists():
         raise UserError(f"{out} exists; remove it to publish again")
+    _check_campaign(folder, made)
     part = root / f".{out.name}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    _copy(folder, part)
-    _copy_workflow(folder.resolve(), part)
-    if request.anonymous:
-        _anonymise(part, runs)
-    write_manifest(part, version)
-    _describe(part, folder.name, request, version)
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        _copy(folder, part)
+        _copy_workflow(folder.resolve(), part)
+        if request.anonymous:
+            _anonymise(part, runs)
+        write_manifest(part, version)
+        _describe(part, folder.name, request, version)
+        _check_copy(part)
+        part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return out
+
+
+def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
+    """Raises UserError where the campaign file, which would be packed, is not what the runs were made with."""
+    path = _campaign_of(folder.resolve())
+    if path.is_file() and (differing := list(check_campaign_file(path, folder, runs))):
+        edits = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
+        raise UserError(
+            f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"
+        )
+
+
+def _check_copy(part: Path) -> None:
+    """Raises UserError where the copy does not verify, or is too large."""
     if broken := verify(part)[0]:
-        shutil.rmtree(part)
         raise UserError(f"the published copy does not verify: {broken[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
     if size > MOST_BYTES:
-        shutil.rmtree(part)
         raise UserError(
             f"{size / 1e6:.1f} MB to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs"
         )
-    part.rename(out)
-    return out
 
 
 def _copy(folder: Path, out: Path) -> None:
@@ -84,10 +103,15 @@ def _copy(folder: Path, out: Path) -> None:
             shutil.copyfile(source, out / name)
 
 
+def _campaign_of(folder: Path) -> Path:
+    """The campaign file of the results in `folder`, where they lie in their project."""
+    return folder.parents[1] / "config/campaigns" / f"{folder.name}.yaml"
+
+
 def _copy_workflow(folder: Path, out: Path) -> None:
     """The workflow and the campaign that the results are of, where `folder` lies beside them as results/<campaign>."""
     project = folder.parents[1]
-    origins = {CAMPAIGN: project / "config/campaigns" / f"{folder.name}.yaml", WORKFLOW: project / "Snakefile"}
+    origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}
     origins |= {f"workflow/rules/{rule.name}": rule for rule in (project / "workflow/rules").glob("*.smk")}
     if origins[WORKFLOW].is_file():
         for name, origin in origins.items():

@@ -81,11 +81,9 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
         relative = str(place.relative_to(folder))
         try:
             run = _read(place, relative)
-            found = (
-                _inside(run)
-                if pattern != PLACES or run.name == f"{place.parent.name}/{place.name}"
-                else [Difference(run.path, "", f"is the record of {run.name}")]
-            )
+            if pattern == PLACES and run.name != f"{place.parent.name}/{place.name}":
+                raise _Damaged(METRICS, f"is the record of {run.name}")
+            problems = _inside(run)
         except _Damaged as damaged:
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
             continue
@@ -93,7 +91,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {first_fault(error)}"))
             continue
         runs.append(run)
-        differences += found
+        differences += problems
     return runs, differences
 
 

@@ -83,12 +83,11 @@ def _interval(file: str, where: str, stated: dict[str, Any] | None, quantity: An
             yield Difference(file, f"{where}, {bound}", f"is {stated[bound]}, the raw files give {expected:.10g}")
 
 
-def check_finding_codes(folder: Path, cells: list[dict[str, str]], report: dict[str, Any]) -> Iterator[Difference]:
+def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[Difference]:
     """Codes beside a figure are those of findings.json, and none above a note is left out."""
     findings = json_of(folder / "findings.json")["findings"]
-    listed = [*findings, *report.get("findings", [])]
     for row in cells:
-        codes = {f["code"] for f in listed if row["cell"] in f["cells"]}
+        codes = {f["code"] for f in findings if row["cell"] in f["cells"]}
         above_note = {f["code"] for f in findings if row["cell"] in f["cells"] and f["severity"] != "note"}
         own = {f["code"] for f in findings if row["cell"] in f["cells"] and not _of_pairs(f)}
         stated = set(row["findings"].split())

@@ -16,6 +16,7 @@ import numpy as np
 from scalebench.audit.registry import Code, Flag, Register, of_run, of_runs
 from scalebench.audit.shared_codes import RUN_COPIED
 from scalebench.campaign.batch import SEARCHED
+from scalebench.files import read_record
 from scalebench.record.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
 
 SLACK_S = 2.0  # start and total are rounded to seconds
@@ -231,7 +232,7 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     """Metrics, launcher's record and RUN_COMPLETE.txt belong together."""
     metrics, problems = run.metrics, []
     launcher = run.folder / LAUNCHER
-    seal = json.loads(launcher.read_text()).get(METRICS_SEAL) if launcher.is_file() else None
+    seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL)) if launcher.is_file() else None
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         problems.append(f"{METRICS} is not the file whose sha256 {LAUNCHER} has")
     config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,85 @@
+"""Every name that verify asks of a file is one that a writer writes: arithmetic is independent, names are not."""
+
+import ast
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from scalebench.audit.finding import Correction, Finding, Findings
+from scalebench.record import census, metrics, open_sections
+from scalebench.verify import reports, tables
+from scalebench.verify.raw import Step
+from scalebench.verify.recompute import FROM_METRICS
+
+ROOT = Path(__file__).parents[2]
+VERIFY = sorted((ROOT / "src/scalebench/verify").glob("*.py"))
+PUBLISHED = sorted((ROOT / "results/published").glob("demo_*"))[-1]
+# Of things that are no file of results: patterns, HTML, the sections of a campaign, RO-Crate.
+OTHERS = {
+    *("cell", "value", "low", "high"),  # groups of a pattern
+    "warmup",  # a phase of steps.csv
+    *("class", "data-cell", "data-file", "data-id", "data-sha", "title"),
+    "workload",
+    *("author", "conformsTo", "mentions"),  # of its metadata
+    *("calibrated_on", "node_pairs", "sweeps"),  # of forecasts, which the published demo has not
+}
+
+
+def keys_of(content) -> set[str]:
+    """All keys of a content of JSON."""
+    if isinstance(content, dict):
+        return {*content, *(key for value in content.values() for key in keys_of(value))}
+    return {key for value in content for key in keys_of(value)} if isinstance(content, list) else set()
+
+
+def fields_of(module) -> set[str]:
+    """The names under which the models of a module are written."""
+    names = set()
+    for thing in vars(module).values():
+        if isinstance(thing, type) and issubclass(thing, BaseModel):
+            names |= {field.alias or name for name, field in thing.model_fields.items()}
+        elif hasattr(thing, "__required_keys__"):
+            names |= thing.__required_keys__ | thing.__optional_keys__
+    return names
+
+
+@pytest.fixture(scope="module")
+def written() -> set[str]:
+    """The names in the files of the published demo, and in the schemas of records and findings."""
+    names = fields_of(metrics) | fields_of(census) | fields_of(open_sections)
+    names |= {name for model in (Correction, Finding, Findings) for name in model.model_fields}
+    for path in PUBLISHED.rglob("*[!a].json"):  # but RO-Crate's metadata
+        names |= keys_of(json.loads(path.read_bytes()))
+    for path in PUBLISHED.rglob("*.csv"):
+        with path.open(newline="") as file:
+            names |= set(next(csv.reader(file)))
+    return names
+
+
+def asked(path: Path) -> set[str]:
+    """The names that a file of code asks dictionaries for: x["name"] and x.get("name")."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            key = node.slice
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
+            key = node.args[0] if node.args else None
+        else:
+            continue
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            names.add(key.value)
+    return names
+
+
+@pytest.mark.parametrize("path", VERIFY, ids=lambda path: path.stem)
+def test_every_name_that_is_asked_for_is_written(path, written):
+    assert asked(path) - written - OTHERS == set()
+
+
+def test_every_recomputed_column_is_one_of_the_tables(written):
+    assert set(FROM_METRICS) | {column for column, _ in tables.HEADINGS.values()} <= written
+    assert set(reports.POINT) | set(tables.SERIES) <= written
+    assert {"samples", "tokens", "loss", "data_wait_s"} <= set(Step.__dataclass_fields__) & written

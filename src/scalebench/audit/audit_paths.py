@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from scalebench.audit.campaign.all_checks import audit, check_names
-from scalebench.audit.external.all_checks import audit_context, check_failed
+from scalebench.audit.external.all_checks import audit_context
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.external.reading import Reading, readings
 from scalebench.audit.finding import Finding
-from scalebench.audit.registry import by_severity
+from scalebench.audit.registry import by_severity, check_failed
 from scalebench.errors import UserError
 from scalebench.importers.discover import BREAKS, gather
 from scalebench.importers.reported import Evidence, Unread
@@ -113,7 +113,7 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
         try:
             findings += audit(campaign, runs).findings
         except BREAKS as error:
-            findings.append(check_failed(f"checks of campaign {campaign}", error))
+            findings.append(check_failed(f"of campaign {campaign}", error))
     names = [run.name for runs in campaigns.values() for run in runs]
     formats = Counter({"metrics JSON 3 with its series": len(names)}) if names else Counter()
     return names, findings, formats

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from scalebench.audit.finding import Concern, Correction, Finding, Severity
+from scalebench.errors import UserError, shortened
 from scalebench.record.run import MeasuredRun, Run
 
 Subject = TypeVar("Subject")
@@ -68,6 +69,29 @@ class Flag:
     cells: Sequence[str] = ()
 
 
+FILE_UNREADABLE = Code(
+    "file-unreadable",
+    "note",
+    what="A file was not read, or a check broke on it; what it says is in no check.",
+    detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema; an error of a check.",
+    seen="",
+    repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
+)
+
+
+def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
+    """A note: `check` broke on these files, which says nothing against them."""
+    what = shortened(f"{type(error).__name__}: {error}", 160)
+    return Finding(
+        code=FILE_UNREADABLE.name,
+        severity=FILE_UNREADABLE.severity,
+        cells=list(cells),
+        runs=list(runs or [check]),
+        evidence=f"the check {check} could not be made on these files ({what})",
+        advice="Report it as a defect of scalebench, with the file.",
+    )
+
+
 @dataclass(frozen=True)
 class Check(Generic[Subject]):
     """A registered check; calling it with a subject gives its findings."""
@@ -79,6 +103,15 @@ class Check(Generic[Subject]):
 
     def __call__(self, subject: Subject) -> list[Finding]:
         return [self._finding(flag, subject) for flag in self.function(subject)]
+
+    def noting(self, subject: Subject) -> list[Finding]:
+        """Its findings, or a note where it breaks. Raises UserError where a file that it reads is at fault."""
+        try:
+            return self(subject)
+        except UserError:
+            raise
+        except Exception as error:
+            return [check_failed(self.name, error)]
 
     def _finding(self, flag: Flag, subject: Subject) -> Finding:
         code = self._code(flag.code)
@@ -139,6 +172,11 @@ class Register(Generic[Subject]):
         """All findings: check by check, within a check in the order of the subjects."""
         subjects = list(subjects)
         return [finding for check in self for subject in subjects for finding in check(subject)]
+
+    def noting(self, subjects: Iterable[Subject]) -> list[Finding]:
+        """As `findings`, with a note for each check that breaks."""
+        subjects = list(subjects)
+        return [finding for check in self for subject in subjects for finding in check.noting(subject)]
 
 
 def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:

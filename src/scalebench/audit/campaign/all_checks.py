@@ -30,11 +30,23 @@ from scalebench.audit.campaign.nodes import of_excluded_node
 from scalebench.audit.campaign.scaling import Series, of_series
 from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
-from scalebench.audit.registry import AT_A_TIME, Check, Code, by_severity, codes_of, of_run, of_runs, rules_version
+from scalebench.audit.registry import (
+    AT_A_TIME,
+    FILE_UNREADABLE,
+    Check,
+    Code,
+    by_severity,
+    check_failed,
+    codes_of,
+    of_run,
+    of_runs,
+    rules_version,
+)
 from scalebench.cores import beside, halves
 from scalebench.errors import UserError
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
+from scalebench.record.rank_fields import field_fault
 from scalebench.record.run import COMPARED, STEPS, MeasuredRun, Run, measured
 from scalebench.record.series import read_series
 from scalebench.record.unreadable import UNREADABLE
@@ -48,8 +60,8 @@ UNUSABLE = Code(
     seen="Files copied by hand; disks that were full.",
     repair="Restore the files of this run, or run the cell again (scalebench retry).",
 )
-CODES[UNUSABLE.name] = UNUSABLE
-# What a check raises on fields of a wrong kind.
+CODES |= {code.name: code for code in (UNUSABLE, FILE_UNREADABLE)}
+# What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
 
@@ -65,12 +77,12 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:
         findings += _of_many(with_numbers)
-        findings += of_all_runs.findings([runs])
+        findings += of_all_runs.noting([runs])
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),
         checks=check_names(of_run, of_runs, of_all_runs) if with_numbers else [],
-        findings=by_severity(findings),
+        findings=by_severity(_once(findings)),
     )
 
 
@@ -86,6 +98,12 @@ def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]
     sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
     odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
     return sound, odd + [finding for findings in alone.findings for finding in findings]
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """What several checks say of a damaged record in the same words stands once."""
+    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
+    return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
 
 
 @dataclass(frozen=True)
@@ -138,11 +156,17 @@ def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
 
 
 def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
-    """Findings of a check on one run; a run on which it fails is a finding itself."""
+    """Findings of a check on one run, or who is at fault that there are none."""
     try:
         return check(run)
-    except (UserError, *ODD) as error:
-        return [_unusable(run, f"{check.name}: {type(error).__name__}: {error}")]
+    except Exception as error:
+        return [_blamed(check.name, run, error)]
+
+
+def _blamed(check: str, run: MeasuredRun, error: Exception) -> Finding:
+    """Where a check breaks on a run: a file or a field of the run that is not what was written, or else the check."""
+    fault = str(error) if isinstance(error, UserError) else field_fault(run.metrics)
+    return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
 
 
 def _of_many(runs: list[MeasuredRun]) -> list[Finding]:
@@ -154,21 +178,24 @@ def _of_many(runs: list[MeasuredRun]) -> list[Finding]:
 
 
 def _together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:
-    """Findings of a check on all runs, without those on which it fails by themselves."""
-    try:
-        return check(runs)
-    except (UserError, *ODD):
-        odd = [run for run in runs if not _can_check(check, run)]
-        rest = [run for run in runs if run not in odd]
-        return [*(check(rest) if rest and odd else ()), *(_unusable(run, f"{check.name} cannot use it") for run in odd)]
+    """Findings of a check on all runs, without those on which it breaks by themselves."""
+    findings, error = _made(check, runs)
+    if error is None:
+        return findings
+    odd = {run.name: _blamed(check.name, run, own) for run in runs if (own := _made(check, [run])[1])}
+    rest = [run for run in runs if run.name not in odd]
+    if odd and rest:
+        findings, error = _made(check, rest)
+    if error and rest:
+        findings = [check_failed(check.name, error, [run.name for run in rest])]
+    return [*findings, *odd.values()]
 
 
-def _can_check(check: Check[list[MeasuredRun]], run: MeasuredRun) -> bool:
+def _made(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[list[Finding], Exception | None]:
     try:
-        check([run])
-    except (UserError, *ODD):
-        return False
-    return True
+        return check(runs), None
+    except Exception as error:
+        return [], error
 
 
 def _unusable(run: Run, problem: str) -> Finding:
@@ -216,11 +243,11 @@ def audit_campaign(
             "findings": by_severity(
                 [
                     *own.findings,
-                    *of_series.findings(series),
-                    *of_trace.findings(traces),
-                    *of_arms.findings(arms),
+                    *of_series.noting(series),
+                    *of_trace.noting(traces),
+                    *of_arms.noting(arms),
                     *of_pairs,
-                    *of_excluded_node.findings(excluded),
+                    *of_excluded_node.noting(excluded),
                 ]
             ),
         }

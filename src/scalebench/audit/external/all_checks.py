@@ -16,7 +16,6 @@ from scalebench.audit.external import (
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Finding
 from scalebench.audit.registry import by_severity, codes_of
-from scalebench.importers.discover import BREAKS
 from scalebench.importers.logs.key_values import KeyValues
 
 # Importing a module registers its checks, in this order.
@@ -41,10 +40,7 @@ def audit_context(context: AuditContext) -> list[Finding]:
     """All findings, most severe first. A check that these files break is reported, and the others go on."""
     findings: list[Finding] = []
     for check in of_evidence:
-        try:
-            findings += check(context)
-        except BREAKS as error:
-            findings.append(check_failed(check.name, error))
+        findings += check.noting(context)
     return by_severity(_weighed(context, findings))
 
 
@@ -59,16 +55,3 @@ def _weighed(context: AuditContext, findings: list[Finding]) -> list[Finding]:
         return finding.model_copy(update={"severity": "note", "evidence": evidence})
 
     return [weighed(finding) for finding in findings]
-
-
-def check_failed(name: str, error: Exception) -> Finding:
-    """A note: these files broke a check, which says nothing against the files."""
-    code = execution.FILE_UNREADABLE
-    return Finding(
-        code=code.name,
-        severity=code.severity,
-        cells=[],
-        runs=[name],
-        evidence=f"the check could not be made on these files ({type(error).__name__}: {str(error)[:80]})",
-        advice="Report it as a defect of scalebench, with the file.",
-    )

@@ -48,7 +48,7 @@ def test_a_check_of_ours_that_breaks_accuses_nobody(monkeypatch, runs, register,
     notes = [finding for finding in findings if finding not in before]
     assert notes
     for note in notes:
-        assert (note.code, note.severity) == ("check-failed", "note")
+        assert (note.code, note.severity) == ("file-unreadable", "note")
         assert note.evidence.startswith(f"the check {name} could not be made on these files ({type(error).__name__}")
         assert note.advice == "Report it as a defect of scalebench, with the file."
     assert not [finding for finding in findings if finding.severity == "invalid"]
@@ -57,7 +57,7 @@ def test_a_check_of_ours_that_breaks_accuses_nobody(monkeypatch, runs, register,
 def test_a_check_that_breaks_on_one_run_is_made_on_the_others(monkeypatch, runs):
     seen = []
     name = broken(monkeypatch, of_runs, KeyError("x"), lambda some: seen.append(len(some)) or runs[0] in some)
-    (note,) = [finding for finding in audit("x", runs).findings if finding.code == "check-failed"]
+    (note,) = [finding for finding in audit("x", runs).findings if finding.code == "file-unreadable"]
     assert (note.runs, name in note.evidence) == ([runs[0].name], True)
     assert len(runs) - 1 in seen
 
@@ -68,13 +68,13 @@ def test_checks_of_series_traces_and_pairs_do_not_stop_the_report(monkeypatch, r
     some = {"of_series": "series", "of_trace": "traces", "of_arms": "arms", "of_excluded_node": "excluded"}[register]
     monkeypatch.setattr(getattr(all_checks, register), "_checks", getattr(all_checks, register)._checks[:1])
     findings = audit_campaign(audit("x", runs), **{some: [object()]}).findings
-    assert [finding.severity for finding in findings if finding.code == "check-failed"] == ["note"]
+    assert [finding.severity for finding in findings if finding.code == "file-unreadable"] == ["note"]
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_the_external_twin_says_the_same(monkeypatch, error):
     name = broken(monkeypatch, of_evidence, error)
-    (note,) = [f for f in audit_context(AuditContext(Evidence())) if f.code == "check-failed"]
+    (note,) = [f for f in audit_context(AuditContext(Evidence())) if f.code == "file-unreadable"]
     assert note.severity == "note"
     assert note.evidence.startswith(f"the check {name} could not be made on these files ({type(error).__name__}")
 

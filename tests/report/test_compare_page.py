@@ -1,11 +1,14 @@
 """`scalebench compare --html`: two results, what may be claimed of them, and how their machines differ."""
 
+import json
+import re
+
 import pytest
 from synthetic import cells, rewrite, write_run
 
-from scalebench.analysis.compare_runs import Compared
+from scalebench.analysis.compare_runs import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, Compared, claim
 from scalebench.cli import parser
-from scalebench.report.compare_page import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
+from scalebench.report.number_format import number
 
 
 def results(root, step_time, seed, torch="1"):
@@ -68,6 +71,41 @@ def test_a_title_is_text(tmp_path):
 def test_a_claim_holds_for_all_cells_at_once(ratio, half, claims, expected):
     bounds = {"low": ratio / (1 + half), "high": ratio * (1 + half)}
     assert claim(Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0), claims) == expected
+
+
+def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
+    """Of many cells with some noise: an interval of one cell that leaves out 1 is no claim where there are many."""
+    members = cells(vary={"geometry": ["1x1", "1x2"], "micro_batch": [1, 2, 4], "fused_optimizer": [True, False]})
+    for side, seed in (("a", 1), ("b", 2)):
+        for nth, cell in enumerate(members):
+            for repeat in (1, 2, 3):
+                factor = 1 + 0.03 * ((7 * nth + 5 * repeat + 3 * seed) % 11) / 11 + 0.012 * nth * (side == "b")
+                write_run(tmp_path / side / "runs", cell, repeat, 0.1 * factor, seed=seed, spread=0.0001)
+    text = page_of(tmp_path / "a", tmp_path / "b", tmp_path / "out.html")
+    console = capsys.readouterr().out
+    words = {"slower": "is slower than", "cannot be told apart": "cannot be told apart from", "faster": "x faster than"}
+    counts = {}
+    for word, phrase in words.items():
+        counts[word] = text.count(f'<td class="text">{word}</td>')
+        assert console.count(phrase) == counts[word], word
+    assert min(counts["slower"], counts["cannot be told apart"]) > 0, counts
+    (verdict,) = re.findall(r'<p class="verdict">(.*?)</p>', text)
+    assert verdict in console.splitlines()
+    assert f"The intervals hold for all {len(members)} cells at once with 95 % (Bonferroni)." in console
+    spaced = text.replace("\u00a0", " ")
+    assert f"The intervals hold for all {len(members)} cells at once with 95 % (Bonferroni)." in spaced
+    main(["compare", tmp_path / "a", tmp_path / "b", "--json"])
+    compared = json.loads(capsys.readouterr().out)["compared"]
+    outside = [one for one in compared if not one["low"] <= 1 <= one["high"]]
+    assert len(outside) == counts["slower"] + counts["faster"]
+    for one in compared:
+        low, high = (number(one[bound]) for bound in ("low", "high"))
+        assert f"95 % CI {low}-{high}" in console, "the interval that is printed is the one that decides"
+
+
+def main(words):
+    args = parser().parse_args([str(word) for word in words])
+    args.run(args)
 
 
 def test_single_runs_support_no_claim():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from scalebench.audit.finding import Finding
 from scalebench.report.index_page import write_index
 
 
@@ -25,6 +26,24 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
     text = (root / "index.html").read_text()
     assert 'href="scale/report.html"' in text
     assert "corpora" not in text
+
+
+def test_page_list_and_audit_count_alike(results, tmp_path_factory):
+    """Several findings of one code are several, wherever they are counted."""
+    root = tmp_path_factory.mktemp("results")
+    some = [("state-differs", "note")] * 3 + [("super-linear", "suspect")]
+    findings = [
+        Finding(code=c, severity=s, cells=["ddp-n1x1"], runs=[f"ddp-n1x1/rep{k}"], evidence=f"{k}", advice="")
+        for k, (c, s) in enumerate(some, 1)
+    ]
+    results.findings = results.findings.model_copy(update={"findings": findings})
+    page = results.page(names=[]).read_text()
+    results.findings_json()
+    (root / "scale").symlink_to(results.folder)
+    write_index(root)
+    for text in (page, (root / "index.html").read_text()):
+        assert "3 notes</" in text
+        assert "1 suspect</" in text
 
 
 def test_no_campaign_is_said(tmp_path):

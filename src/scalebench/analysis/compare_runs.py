@@ -1,21 +1,32 @@
 """Any two results compared by the rules of a campaign: `scalebench compare A B`."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from scipy.special import stdtrit
 
 from scalebench.analysis.ab_comparison import differences
 from scalebench.analysis.comparability import cell_provenance, unintended_differences
-from scalebench.analysis.confidence import ratio
+from scalebench.analysis.confidence import CONFIDENCE, ratio
 from scalebench.analysis.run_tables import by_cell, throughput
 from scalebench.audit.campaign.all_checks import audit
 from scalebench.errors import UserError, nearest, path_fault, shortened
 from scalebench.record.run import METRICS, MeasuredRun, read_run
 
+FASTER = "faster"
+SLOWER = "slower"
+UNDECIDED = "cannot be told apart"
+NO_INTERVAL = "no interval"
+
 
 @dataclass(frozen=True)
 class Compared:
-    """B relative to A. `why` says what forbids a ratio; low and high are None where a side has one run."""
+    """B relative to A. `why` says what forbids a ratio; low and high are None where a side has one run.
+
+    Of several cells the intervals hold for all at once with 95 %; `claims`: for how many.
+    """
 
     a: str
     b: str
@@ -30,6 +41,38 @@ class Compared:
     unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
     suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
     freedom: float | None = None  # Student's degrees of freedom of the interval
+    claims: int = 1
+
+
+def claim(one: Compared, claims: int = 1) -> str:
+    """What a ratio supports; `claims`: of how many cells it shall hold at once, where its interval is its own."""
+    low, high = _bounds(one, claims)
+    if low is None or high is None:
+        return NO_INTERVAL
+    if low <= 1 <= high:
+        return UNDECIDED
+    return FASTER if low > 1 else SLOWER
+
+
+def at_once(compared: Sequence[Compared]) -> list[Compared]:
+    """With intervals that hold for all cells at once (Bonferroni): with twenty equal cells one would seem to differ."""
+    claims = sum(one.ratio is not None for one in compared)
+    joint = []
+    for one in compared:
+        low, high = _bounds(one, claims)
+        joint.append(replace(one, low=low, high=high, claims=claims) if one.ratio is not None else one)
+    return joint
+
+
+def _bounds(one: Compared, claims: int) -> tuple[float | None, float | None]:
+    """The interval of a cell at the level of so many claims; None where it has none."""
+    if one.ratio is None or one.low is None or one.high is None or one.freedom is None:
+        return None, None
+    if claims == 1:
+        return one.low, one.high
+    wider = stdtrit(one.freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(one.freedom, (1 + CONFIDENCE) / 2)
+    half = math.log(one.high / one.ratio) * float(wider)
+    return one.ratio * math.exp(-half), one.ratio * math.exp(half)
 
 
 def all_own(*paths: Path) -> bool:
@@ -83,7 +126,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     if not pairs:
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
     _check_fields(vary, [run for group in (*runs_a.values(), *runs_b.values()) for run in group])
-    return [_compare(str(a), str(b), x, y, set(vary)) for x, y in pairs], alone
+    return at_once([_compare(str(a), str(b), x, y, set(vary)) for x, y in pairs]), alone
 
 
 def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: set[str]) -> Compared:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scalebench.errors import plural
+
 Severity = Literal["invalid", "suspect", "note"]
 Concern = Literal["runs", "scaling", "trace", "comparison"]
 
@@ -107,3 +109,8 @@ def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:
 def codes_above_note(findings: Iterable[Finding]) -> list[str]:
     """The codes that a figure is shown with, each once, in the order of the findings."""
     return list(dict.fromkeys(f.code for f in findings if f.severity != "note"))
+
+
+def counted(findings: int, severity: str) -> str:
+    """ "1 note", "2 notes", "2 invalid"."""
+    return plural(findings, severity, "notes" if severity == "note" else severity)

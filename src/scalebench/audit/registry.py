@@ -69,13 +69,13 @@ class Flag:
     cells: Sequence[str] = ()
 
 
-CHECK_FAILED = Code(
-    "check-failed",
+FILE_UNREADABLE = Code(
+    "file-unreadable",
     "note",
-    what="A check broke on these files, and so did not say anything about them. That is a defect of scalebench.",
-    detected="An error that a check raises.",
+    what="A file was not read, or a check broke on it; what it says is in no check.",
+    detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema; an error of a check.",
     seen="",
-    repair="Report it as a defect of scalebench, with the file.",
+    repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
 )
 
 
@@ -83,12 +83,12 @@ def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: 
     """A note: `check` broke on these files, which says nothing against them."""
     what = shortened(f"{type(error).__name__}: {error}", 160)
     return Finding(
-        code=CHECK_FAILED.name,
-        severity=CHECK_FAILED.severity,
+        code=FILE_UNREADABLE.name,
+        severity=FILE_UNREADABLE.severity,
         cells=list(cells),
-        runs=list(runs),
+        runs=list(runs or [check]),
         evidence=f"the check {check} could not be made on these files ({what})",
-        advice=CHECK_FAILED.repair,
+        advice="Report it as a defect of scalebench, with the file.",
     )
 
 

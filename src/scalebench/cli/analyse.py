@@ -259,7 +259,7 @@ def compare(args: argparse.Namespace) -> None:
     from scalebench.analysis.compare_external import compare_external
     from scalebench.analysis.compare_runs import all_own, compare_results
     from scalebench.importers.walk import check_root
-    from scalebench.report.sentences.ratios import compared_sentence
+    from scalebench.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 
     for place in (args.a, args.b):
         if place.exists():  # whoever reads it has a hint for what does not
@@ -272,8 +272,9 @@ def compare(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"compared": [asdict(c) for c in compared], "on_one_side": alone}, indent=2))
     else:
-        for one in compared:
-            print(compared_sentence(one))
+        for line in (*map(compared_sentence, compared), compared_verdict(compared), intervals_note(compared)):
+            if line:
+                print(line)
         if alone:
             print(f"on one side alone: {', '.join(alone)}")
     if args.html:

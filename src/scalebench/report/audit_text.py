@@ -8,7 +8,7 @@ from tabulate import tabulate
 from scalebench.audit.audit_paths import Audit
 from scalebench.audit.catalog import ANYBODYS, OWN_ONLY, PAGES
 from scalebench.audit.external.reading import Reading
-from scalebench.audit.finding import Finding
+from scalebench.audit.finding import Finding, counted
 from scalebench.errors import plural
 from scalebench.importers.text_files import printable
 
@@ -118,7 +118,7 @@ def summary(audit: Audit) -> str:
     """One sentence: how many runs of which formats, how many findings."""
     read = ", ".join(f"{name} ({n:,})" for name, n in audit.formats.items())
     counts = {"invalid": audit.count("invalid"), "suspect": audit.count("suspect"), "note": audit.count("note")}
-    findings = ", ".join(plural(n, word, "notes" if word == "note" else word) for word, n in counts.items() if n)
+    findings = ", ".join(counted(n, word) for word, n in counts.items() if n)
     return f"read: {read or 'nothing'}; found: {findings or 'nothing'}"
 
 

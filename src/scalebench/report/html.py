@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from scalebench.audit.finding import counted
 from scalebench.report.number_format import with_spaces
 
 
@@ -22,7 +23,7 @@ def environment(**filters: Callable[..., Any]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"spaced": with_spaces, "bounded": bounded, **filters}
+    made.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": counted, **filters}
     made.globals |= {"policy": policy, "source": source}
     return made
 

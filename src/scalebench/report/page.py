@@ -124,7 +124,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "trace_charts": _trace_charts(inputs),
         "checks": len(inputs.findings.checks),
         "groups": groups,
-        "severities": {s: sum(group.severity == s for group in groups) for s in SEVERITIES},
+        "severities": {s: sum(finding.severity == s for finding in findings) for s in SEVERITIES},
         "severity_of": severity_of,
         "failed": facts.failed,
         "terms": terms(inputs),

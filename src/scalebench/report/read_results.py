@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from scalebench.errors import damaged, first_fault, missing
+from scalebench.errors import UserError, damaged, first_fault, missing
 from scalebench.files import read_record
 from scalebench.report.tables.columns import HUMAN, RATIOS
 
+OURS = "where that changes nothing, it is a defect of scalebench: report it, with the file"
 # Columns of cells.csv that tables print; the others of a table come from the report.
 PRINTED = tuple(name for name in HUMAN if name not in ("letters", "kind", "relative_to_fastest", *RATIOS))
 
@@ -71,11 +72,14 @@ def read_waterfall(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """While what a file of results holds is written in another form: raises UserError where it holds something else."""
+    """While what a file of results holds is written in another form: raises UserError where it holds something else.
+
+    An error of ours looks the same here, so that the message leaves room for it.
+    """
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise damaged(path, first_fault(error)) from error
+        raise UserError(f"{damaged(path, first_fault(error))}; {OURS}") from error
 
 
 def read_json(path: Path, *keys: str) -> dict[str, Any]:

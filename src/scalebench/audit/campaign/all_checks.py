@@ -32,7 +32,7 @@ from scalebench.audit.campaign.traces import TracedCell, of_trace
 from scalebench.audit.finding import Finding, Findings
 from scalebench.audit.registry import (
     AT_A_TIME,
-    CHECK_FAILED,
+    FILE_UNREADABLE,
     Check,
     Code,
     by_severity,
@@ -60,7 +60,7 @@ UNUSABLE = Code(
     seen="Files copied by hand; disks that were full.",
     repair="Restore the files of this run, or run the cell again (scalebench retry).",
 )
-CODES |= {code.name: code for code in (UNUSABLE, CHECK_FAILED)}
+CODES |= {code.name: code for code in (UNUSABLE, FILE_UNREADABLE)}
 # What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)

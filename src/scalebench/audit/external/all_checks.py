@@ -15,7 +15,7 @@ from scalebench.audit.external import (
 )
 from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.finding import Finding
-from scalebench.audit.registry import CHECK_FAILED, by_severity, codes_of
+from scalebench.audit.registry import by_severity, codes_of
 from scalebench.importers.logs.key_values import KeyValues
 
 # Importing a module registers its checks, in this order.
@@ -32,7 +32,7 @@ MODULES = (
     table_figures,
     traces,
 )
-CODES = codes_of(of_evidence) | {CHECK_FAILED.name: CHECK_FAILED}
+CODES = codes_of(of_evidence)
 GUESSED = KeyValues.format
 
 

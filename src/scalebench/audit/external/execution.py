@@ -8,7 +8,7 @@ import numpy as np
 
 from scalebench.audit.external.context import AuditContext, listed, near, of_evidence
 from scalebench.audit.finding import Correction
-from scalebench.audit.registry import Code, Flag
+from scalebench.audit.registry import FILE_UNREADABLE, Code, Flag
 from scalebench.errors import plural
 from scalebench.importers.reported import BROKEN, ReportedRun
 from scalebench.model.peaks import DEVICES, TERA
@@ -294,16 +294,6 @@ def one_poller(context: AuditContext) -> Iterator[Flag]:
                 f"{plural(log.backwards, 'time')}",
                 [log],
             )
-
-
-FILE_UNREADABLE = Code(
-    "file-unreadable",
-    "note",
-    what="A file was not read; what it says is in no check.",
-    detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema.",
-    seen="",
-    repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
-)
 
 
 @of_evidence.check(FILE_UNREADABLE)

@@ -33,4 +33,4 @@ def _fill(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("B over A, tokens/s; 1: no difference")
     more = f", the {len(ratios)} that differ most of {total}" if len(ratios) < total else ""
-    axes.set_title(f"B over A with 95 % intervals, each for its cell alone{more}")
+    axes.set_title(f"B over A with 95 % intervals{' for all at once' if len(ratios) > 1 else ''}{more}")

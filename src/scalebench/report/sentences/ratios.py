@@ -6,6 +6,8 @@ from scalebench.errors import plural
 from scalebench.report.number_format import is_useless, number
 
 if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
+    from collections.abc import Sequence
+
     from scalebench.analysis.compare_runs import Compared
 
 
@@ -54,6 +56,29 @@ def compared_sentence(compared: "Compared") -> str:
     if compared.suspect:
         text += f" With reservations: {', '.join(compared.suspect)}."
     return text
+
+
+def compared_verdict(compared: "Sequence[Compared]") -> str:
+    """What all cells of a comparison say together; "" of one, whose sentence says it."""
+    from scalebench.analysis.compare_runs import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
+
+    claims = [claim(one) for one in compared if one.ratio is not None]
+    if len(compared) == 1:
+        return ""
+    if not claims:
+        return f"No answer: none of the {len(compared)} common cells is comparable."
+    counts = {word: claims.count(word) for word in (FASTER, SLOWER, UNDECIDED, NO_INTERVAL)}
+    words = {FASTER: "faster in B", SLOWER: "slower in B", UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
+    parts = [f"{count} {words[word]}" for word, count in counts.items() if count]
+    if len(claims) < len(compared):
+        parts.append(f"{len(compared) - len(claims)} not comparable")
+    return f"Of {len(compared)} common cells: {', '.join(parts)}."
+
+
+def intervals_note(compared: "Sequence[Compared]") -> str:
+    """What the intervals of several cells hold for; "" of one."""
+    claims = max((one.claims for one in compared), default=1)
+    return f"The intervals hold for all {claims} cells at once with 95 % (Bonferroni)." if claims > 1 else ""
 
 
 def ab_sentence(comparison: dict[str, Any]) -> str:

@@ -30,7 +30,8 @@ def read_trace(paths: list[Path]) -> Trace:
         try:
             traces.append(read(path, after))
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-            raise UserError(f"{path}: not a whole trace: {first_fault(error)}; capture or export it again") from None
+            again = "capture or export it again; where that changes nothing, report it as a defect of scalebench"
+            raise UserError(f"{path}: not a whole trace: {first_fault(error)}; {again}") from None
     return joined(traces)
 
 

@@ -71,11 +71,15 @@ def stoppable(consequence: str) -> Iterator[None]:
 def reference(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
-    from scalebench.reference.replay import replay
+    from scalebench.launch.replay import replay_cell
 
-    replayed = replay(LoadedCampaign(args.campaign).cell(args.cell).config, args.tokens)
+    loaded = LoadedCampaign(args.campaign)
+    limit = loaded.campaign.resources.time_limit * 60
+    replayed = replay_cell(loaded.cell(args.cell), loaded.name, args.tokens, limit)
     write_json(args.out, replayed.model_dump(mode="json"))
     print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+    if replayed.shortened:
+        print(f"{replayed.workload}: {replayed.shortened}")
 
 
 def pairs(args: argparse.Namespace) -> None:

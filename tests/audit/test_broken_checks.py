@@ -83,7 +83,7 @@ def test_the_external_twin_says_the_same(monkeypatch, error):
     ("change", "words"),
     [
         (lambda rank: rank.update(cores=None), "ranks.0.cores is None, no list"),
-        (lambda rank: rank.pop("host"), "ranks.0.host is missing"),
+        (lambda rank: rank.pop("cores"), "ranks.0.cores is None, no list"),
         (lambda rank: rank.update(window_start_epoch_s="noon"), "ranks.0.window_start_epoch_s is 'noon', no number"),
     ],
 )

@@ -93,6 +93,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\nworkload: {model: {layers: 2, width: 100, heads: 3}}\n",
         ["width 100 is not a multiple of heads 3"],
     ),
+    "odd buckets": (
+        "title: x\nexecution: {strategy: zero2, bucket_elements: 5}\n",
+        ["cell zero2-n1x1", "bucket_elements 5 is odd", "e.g. 6"],
+    ),
     "bad shape": ("title: x\nworkload: {model: {layer: 2}}\n", ["workload.model.layer", '"layers"']),
     "infinite": ("title: x\nwork: {optimizer: {learning_rate: 1e999}}\n", ["line 2", "work.optimizer.learning_rate"]),
     "infinite limit": ("title: x\nresources: {time_limit: 1e999}\n", ["line 2", "resources.time_limit"]),

@@ -8,9 +8,11 @@ from synthetic import write_run
 
 from scalebench.campaign.cells import Cell
 from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.preflight import planned_work as planned_work_module
 from scalebench.preflight.planned_work import duration, planned_work
 from scalebench.preflight.requirements import counts_of
-from scalebench.preflight.run_times import run_times
+from scalebench.preflight.run_times import FRESH_S, run_times
+from scalebench.reference.schema import Reference
 
 TEXT = """title: x
 work: {global_batch: 8}
@@ -82,6 +84,34 @@ def test_a_gpu_that_is_not_here_is_taken_for_a_usual_one(tmp_path, repository, m
     plan = planned_work(LoadedCampaign(Path("config/campaigns/h100_speed.yaml")), tmp_path)
     assert 10 * 60 < plan.seconds < 60 * 60
     assert "as on an A100" in plan.text
+
+
+def test_a_replay_takes_what_its_steps_take(tmp_path, repository, monkeypatch):
+    """16 cores would need 25 minutes for three steps: they are cut, on an A100 too; a tiny model makes all."""
+    monkeypatch.chdir(repository)
+    speed = LoadedCampaign(Path("config/campaigns/h100_speed.yaml"))
+    demo = LoadedCampaign(Path("config/campaigns/demo.yaml"))
+    monkeypatch.setattr("scalebench.preflight.run_times.available_cores", lambda: 16)
+
+    def seconds(loaded: LoadedCampaign, device: str) -> float:
+        cell = loaded.cells[0]
+        execution = cell.execution.model_copy(update={"device": device})
+        on = Cell(cell.slug, cell.workload, cell.work, execution)
+        return planned_work_module._replay_s(tmp_path / "none.json", on, run_times(tmp_path, "mine"))
+
+    most = 3 * 120 + FRESH_S
+    assert seconds(speed, "cpu") == seconds(speed, "cuda") == most, "three times, two minutes each"
+    assert FRESH_S + 0.5 < seconds(demo, "cpu") < FRESH_S + 30
+
+
+def test_a_replay_that_was_made_takes_as_long_again(loaded, tmp_path):
+    (cell, *_) = loaded.cells
+    times = run_times(tmp_path, "mine")
+    path = tmp_path / "reference.json"
+    fields = {"train_sha256": "", "device": "cpu", "torch_version": "2", "losses": [], "total_steps": 1}
+    reference = Reference(workload="x", parameters=1, step_checksums={}, seconds=77.0, **fields)
+    path.write_text(reference.model_dump_json())
+    assert planned_work_module._replay_s(path, cell, times) == FRESH_S + 77.0
 
 
 def test_the_demo_takes_a_few_minutes(tmp_path, repository, monkeypatch):

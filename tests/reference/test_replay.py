@@ -14,7 +14,8 @@ from scalebench.corpus.plan import SamplePlan, held_out
 from scalebench.corpus.reader import open_split
 from scalebench.errors import UserError
 from scalebench.model.counts import count
-from scalebench.reference.replay import replay, steps_to_replay
+from scalebench.reference.planned import steps_to_replay
+from scalebench.reference.replay import replay
 from scalebench.reference.samples import Samples, checksum, step_ids, validation_ids
 from scalebench.reference.schema import read_reference, reference_of, workload_name
 from scalebench.strategy.optimizer import learning_rate
@@ -179,7 +180,7 @@ def test_a_checksum_sees_every_token_and_no_order():
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
 def test_the_learning_rate_is_the_trainers(schedule):
-    from scalebench.reference.replay import rate_of_step
+    from scalebench.reference.training import rate_of_step
 
     c = cell(work={"schedule": {"name": schedule, "ramp_steps": 3}, "steps": 20})
     assert [rate_of_step(c.config["work"], s) for s in range(23)] == [learning_rate(c.work, s) for s in range(23)]
@@ -211,7 +212,7 @@ def test_a_run_finds_its_reference(tmp_path, tokens):
     assert reference_of(folder, c.config, reference.train_sha256) == reference
     assert reference_of(folder, c.config, "of another corpus") is None
     path.write_text("{}")
-    with pytest.raises(UserError, match=r"is not a reference of schema 1\.0"):
+    with pytest.raises(UserError, match=r"is not a reference of schema 1\.0 or 1\.1"):
         read_reference(path)
 
 

@@ -110,6 +110,22 @@ def test_overlap_is_handed_to_the_stages_that_have_it(strategy, overlap, expecte
     assert config["zero_optimization"].get("overlap_comm") == expected
 
 
+@pytest.mark.parametrize(
+    ("strategy", "elements", "parameters", "bucket"),
+    [
+        ("zero1", "auto", 1001, 1002),  # DeepSpeed refuses odd sizes in these stages
+        ("zero2", "auto", 1001, 1002),
+        ("zero2", 10**12, 1000, 1000),  # and makes buffers of that size
+        ("zero3", 10**12, 1001, 1001),
+        ("zero3", 1, 1000, 1),
+        ("zero2", 500, 1000, 500),
+    ],
+)
+def test_buckets_are_no_larger_than_the_model(strategy, elements, parameters, bucket):
+    zero_config = zero.make_config(cell(strategy=strategy, bucket_elements=elements), parameters)["zero_optimization"]
+    assert zero_config["reduce_bucket_size"] == zero_config["allgather_bucket_size"] == bucket
+
+
 def test_bf16_needs_no_look_for_overflows():
     assert zero.make_config(cell(strategy="zero2", precision="bf16"), 1000)["bf16"]["check_grad_overflow"] is False
 

@@ -146,5 +146,8 @@ def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tok
     assert run.metrics.validation.loss == pytest.approx(float(loss), rel=1e-5)
 
 
-def test_no_validation_where_none_is_wanted(run_tiny):
-    assert run_tiny(work={"validation_samples": 0}).metrics.validation is None
+@pytest.mark.parametrize("geometry", ["1x1", "1x2"])
+def test_no_validation_where_none_is_wanted(run_tiny, geometry):
+    metrics = run_tiny(execution={"geometry": geometry}, work={"validation_samples": 0}).metrics
+    assert (metrics.status, metrics.failure) == ("ok", None), "a failed run has no validation either"
+    assert metrics.validation is None

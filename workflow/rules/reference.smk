@@ -28,7 +28,7 @@ rule reference:
         train=lambda w: ancient(tokens_dir(RESULTS, replayed_cell(w)) / "train.bin"),
         val=lambda w: ancient(tokens_dir(RESULTS, replayed_cell(w)) / "val.bin"),
         tokens=lambda w: tokens_dir(RESULTS, replayed_cell(w)) / "tokens.json",
-        code=sources("reference/replay.py", "files.py"),
+        code=sources("launch/replay.py", "reference/replay.py", "files.py"),
     output:
         "results/{campaign}/reference/{workload}.json",
     log:

@@ -286,6 +286,13 @@ def _check(cell: Cell) -> None:
             f"{cell.work.warmup_steps} warm-up + {cell.work.steps} timed steps",
             ("work", "schedule", "ramp_steps"),
         )
+    bucket, strategy = cell.execution.bucket_elements, cell.execution.strategy
+    if bucket != "auto" and bucket % 2 and strategy.startswith(("zero1", "zero2")):
+        raise UserError(
+            f"execution.bucket_elements {bucket} is odd; buckets of {strategy} have an even number of elements, "
+            f"e.g. {bucket + 1}",
+            ("execution", "bucket_elements"),
+        )
     _check_task(cell, shape)
     _check_vocabulary(cell)
     parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width

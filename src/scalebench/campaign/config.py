@@ -160,7 +160,8 @@ class Execution(Section):
     bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
         "auto",
         "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for "
-        "zero. Without effect on single, dp and fsdp (which reduces block by block).",
+        "zero, whose zero1 and zero2 need an even number. Without effect on single, dp and fsdp (which reduces block "
+        "by block).",
         "elements",
         axis="bucket",
     )

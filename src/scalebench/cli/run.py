@@ -85,16 +85,22 @@ def stoppable(consequence: str) -> Iterator[None]:
 def reference(args: argparse.Namespace) -> None:
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
-    from scalebench.reference.replay import replay
+    from scalebench.launch.replay import replay_cell
     from scalebench.reference.schema import workload_name
 
     loaded, workload = LoadedCampaign(args.campaign), args.out.stem  # by this name runs look for their replay
-    (config,) = as_planned(
-        args.campaign, f"workload {workload}", [workload], lambda: [loaded.cell(args.cell).config], workload_name
+    (cell,) = as_planned(
+        args.campaign,
+        f"workload {workload}",
+        [workload],
+        lambda: [loaded.cell(args.cell)],
+        lambda cell: workload_name(cell.config),
     )
-    replayed = replay(config, args.tokens)
+    replayed = replay_cell(cell, loaded.name, args.tokens, loaded.campaign.resources.time_limit * 60)
     write_json(args.out, replayed.model_dump(mode="json"))
     print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+    if replayed.shortened:
+        print(f"{replayed.workload}: {replayed.shortened}")
 
 
 def pairs(args: argparse.Namespace) -> None:

@@ -4,10 +4,13 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalebench.campaign.cells import Cell
 from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
 from scalebench.cores import available_cores
 from scalebench.errors import UserError, plural
-from scalebench.preflight.run_times import FRESH_S, kind_of, run_times
+from scalebench.preflight.requirements import counts_of
+from scalebench.preflight.run_times import FRESH_S, RunTimes, kind_of, run_times
+from scalebench.reference.planned import expected_s
 from scalebench.reference.schema import FOLDER, read_reference, workload_name
 
 # Seconds on a laptop or a small node; none of them matters where runs take minutes.
@@ -15,7 +18,6 @@ JOB_S = 1.3  # of a run: Snakemake, and the interpreter that launches it
 PAIR_S = 0.3  # the same within the pairs of a comparison
 FORK_SERVER_S = 6.0  # imports of the process that ranks are forked from, once for each engine
 TRACE_S = 5.0  # writing and reading a trace
-REPLAY_S = 10.0  # imports and the steps of a reference
 TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
@@ -68,8 +70,9 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
     kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
     seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
-    workloads = {workload_name(cell.config) for cell in loaded.cells}
-    seconds += sum(_replay_s(results / loaded.name / FOLDER / f"{name}.json") for name in workloads)
+    workloads = {workload_name(cell.config): cell for cell in loaded.cells}
+    references = results / loaded.name / FOLDER
+    seconds += sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items())
     forecast = campaign.forecast
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
     seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
@@ -85,12 +88,17 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     )
 
 
-def _replay_s(path: Path) -> float:
-    """Seconds of a replay: as long as the last time, where it was made."""
+def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
+    """Seconds of a replay: as long as the last time, where it was made, else by its FLOPs."""
     try:
         return FRESH_S + read_reference(path).seconds
     except (UserError, OSError):
-        return REPLAY_S
+        counts = counts_of(cell)
+    if counts is None:
+        return FRESH_S
+    tokens = cell.batch.global_ * cell.workload.seq_len
+    step_s = counts.flops_per_token * tokens / times.replay_flops(cell)
+    return FRESH_S + expected_s(counts.parameters, tokens, cell.work.warmup_steps + cell.work.steps, step_s)
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.campaign.cells import Cell
+from scalebench.cores import available_cores
 from scalebench.machine.gpus import Gpu, cuda_devices, usable
 from scalebench.model.peaks import peak
 from scalebench.preflight.requirements import counts_of
@@ -82,8 +83,15 @@ class RunTimes:
             return statistics.median(run.flops for run in like)
         if device == "cpu":
             return CORE_FLOPS * execution.threads_per_device
-        known = peak(self.gpus[0].name if self.gpus else TYPICAL_GPU, execution.precision)
+        return self._usual_flops(execution.precision)
+
+    def _usual_flops(self, precision: str) -> float:
+        known = peak(self.gpus[0].name if self.gpus else TYPICAL_GPU, precision)
         return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+
+    def replay_flops(self, cell: Cell) -> float:
+        """FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
+        return CORE_FLOPS * available_cores() if self.device(cell) == "cpu" else self._usual_flops("fp32")
 
     def device(self, cell: Cell) -> str:
         """cpu or cuda: where the cell runs here."""

@@ -1,143 +1,149 @@
 """The replay: the first steps of a workload in one plain process, in strict fp32.
 
-It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot be wrong here as well. The update
-is AdamW of `torch.optim` with decoupled weight decay on tensors of two or more dimensions and none on the others,
-after the gradients' total 2-norm has been clipped; the loss of a step is the mean over the samples of the global
-batch.
+It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot be wrong here as well. The same
+steps are made again with the rows of each in other orders: how far apart they come to be is how much training itself
+amplifies rounding.
 """
 
-import math
 import time
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from scalebench.reference.memory import bytes_of_row, free_bytes, rows_that_fit
 from scalebench.reference.network import build
-from scalebench.reference.samples import Samples, chain, checksum, step_ids, validation_ids
-from scalebench.reference.schema import Reference, workload_name
+from scalebench.reference.planned import BUDGET_S, LIMIT_S, MOST_STEPS, SERIES_PART, Planned, steps_to_replay
+from scalebench.reference.schema import Reference, Repetition
+from scalebench.reference.training import AS_WRITTEN, OTHERWISE, Made, Rounding, TooMuch, make_steps, mean_loss
 
-MOST_STEPS, LEAST_STEPS = 30, 3
-BUDGET_FLOPS = 3e11  # of the training steps: about ten seconds of a core
-FIRST_ROWS = 4  # samples that are scored before step 0
-ROWS_AT_ONCE = 8  # rows of one forward pass, whatever the cell's micro-batch
+FIRST_ROWS, FIRST_S = 4, 5.0  # samples that are scored before step 0; no further one after as long
+FORWARD_PASSES = 3  # a step takes as long as so many of its rows
+PATIENCE = 1.5  # a series that takes so many times as long as it may ends within a step
 
 
 def replay(config: dict[str, Any], tokens: Path) -> Reference:
     """Replay the workload of a cell with the effective configuration `config` on the corpus in the folder `tokens`.
 
-    As many steps as BUDGET_FLOPS allow, at least LEAST_STEPS and at most MOST_STEPS. Raises UserError where a token
-    file is not the one that its tokens.json describes.
+    Where time or memory does not suffice the reference has fewer losses, or none, and says why. Raises UserError where
+    a token file is missing or not the one that its tokens.json describes.
     """
-    began = time.perf_counter()
-    workload, work = config["workload"], config["work"]
-    labelled = workload["task"] == "classification"
-    train = Samples(tokens, "train", workload["seq_len"], labelled)
+    began, plan = time.perf_counter(), Planned(config, tokens)
+    reference = plan.reference()
+    return reference.model_copy(update=replayed(plan) | {"seconds": time.perf_counter() - began})
+
+
+def replayed(plan: Planned, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """What training makes of the plan in about `limit_s` at most: fields of a Reference.
+
+    Never raises where the tokens are right.
+    """
+    fields: dict[str, Any] = {}
+    try:
+        _train(plan, fields, SERIES_PART * limit_s)
+    except TooMuch as reason:
+        fields["shortened"] = str(reason)
+    except Exception as error:  # a device or a library that fails: no run is worse for it
+        traceback.print_exc()
+        first, *_ = str(error).strip().splitlines() or [""]
+        fields["shortened"] = f"it ended with {type(error).__name__}: {first}"
+    return fields
+
+
+def _train(plan: Planned, fields: dict[str, Any], limit_s: float) -> None:
+    """Fill `fields` as far as it gets, in `limit_s` a series. Raises TooMuch, or what a device or a library raises."""
     torch.set_float32_matmul_precision("highest")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = build(workload, work["seed"], train.classes).to(device)
-    parameters = sum(p.numel() for p in model.parameters())
-    total = work["warmup_steps"] + work["steps"]
-    count = min(total, steps_to_replay(parameters, work["global_batch"] * workload["seq_len"]))
-    optimizer = adamw(model, work["optimizer"])
-    first = np.sort(step_ids(train.count, work["global_batch"], work["seed"], 0))[:FIRST_ROWS]
-    with torch.no_grad():
-        first_losses = model(torch.from_numpy(train.rows(first)).to(device)).tolist()
-    losses, norms = [], []
-    for step in range(count):
-        ids = step_ids(train.count, work["global_batch"], work["seed"], step)
-        rows = torch.from_numpy(train.rows(ids)).to(device)
-        losses.append(gradients(model, rows))
-        norms.append(clip(model.parameters(), work["optimizer"]["max_grad_norm"]))
-        for group in optimizer.param_groups:
-            group["lr"] = rate_of_step(work, step)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    validation = Samples(tokens, "val", workload["seq_len"], labelled)
-    scored = validation_ids(validation.count, work["validation_samples"])
-    return Reference(
-        workload=workload_name(config),
-        train_sha256=train.sha256,
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        torch_version=torch.__version__,
-        parameters=parameters,
-        losses=losses,
-        total_steps=total,
-        validation_loss=mean_loss(model, validation, scored, device) if count == total and len(scored) else None,
-        validation_checksum=checksum(validation.rows(scored)) if len(scored) else None,
-        step_checksums={
-            step: checksum(train.rows(step_ids(train.count, work["global_batch"], work["seed"], step)))
-            for step in (*range(count), total - 1, total)
-        },
-        window_chain=chain(train, work["global_batch"], work["seed"], range(work["warmup_steps"], total)),
-        first_losses=first_losses,
-        gradient_norms=norms,
-        decayed=sum(p.numel() for p in model.parameters() if p.dim() > 1),
-        seconds=time.perf_counter() - began,
+    on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
+    device = torch.device("cpu" if on_cpu else "cuda")
+    fields["device"] = "cpu" if on_cpu else torch.cuda.get_device_name(device)
+    original = build(plan.workload, plan.work["seed"], plan.train.classes)
+    parameters = sum(p.numel() for p in original.parameters())
+    fields["parameters"] = parameters
+    fields["decayed"] = sum(p.numel() for p in original.parameters() if p.dim() > 1)
+    rows = rows_that_fit(plan.workload, parameters, device)
+    if on_cpu and not rows:  # the system would end this process, or another
+        free = f"{free_bytes(device) / 1e9:.1f} GB are free"
+        raise TooMuch(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
+    fields["first_losses"], row_s = _first_losses(plan, deepcopy(original).to(device))
+    tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
+    pace = Pace(
+        min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
+        min(plan.total_steps, MOST_STEPS),
+        FORWARD_PASSES * row_s * plan.work["global_batch"],
+        limit_s,
     )
 
+    def series(made: Made, rounding: Rounding, goes_on: Callable[[int], bool]) -> tuple[Made, str | None]:
+        return made, _make(plan, deepcopy(original).to(device), made, rounding, goes_on, PATIENCE * limit_s)
 
-def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
-    """How many steps of about 6 x parameters FLOPs a token fit into the budget."""
-    affordable = int(BUDGET_FLOPS / (6 * parameters * tokens_per_step))
-    return max(LEAST_STEPS, min(MOST_STEPS, affordable))
-
-
-def gradients(model: nn.Module, rows: Tensor) -> float:
-    """Add the gradients of the rows' mean loss to the parameters; returns that loss."""
-    total = 0.0
-    for part in rows.split(ROWS_AT_ONCE):
-        losses = model(part)
-        (losses.sum() / len(rows)).backward()
-        total += float(losses.detach().double().sum())
-    return total / len(rows)
-
-
-def mean_loss(model: nn.Module, samples: Samples, ids: Any, device: torch.device) -> float:
-    """Mean loss over some samples, without training."""
-    model.eval()
-    total = 0.0
-    with torch.no_grad():
-        for part in torch.from_numpy(samples.rows(ids)).to(device).split(ROWS_AT_ONCE):
-            total += float(model(part).double().sum())
-    return total / len(ids)
+    first, why = series(Made(max(1, rows)), AS_WRITTEN, pace.goes_on)
+    others, reasons = [], [why, pace.shortened]
+    for rounding in OTHERWISE:
+        made, why = series(Made(first.rows), rounding, lambda made: made < len(first.losses))
+        others.append(made)
+        reasons.append(why)
+    steps = min(len(made.losses) for made in (first, *others))
+    validated = steps == plan.total_steps
+    for made in (first, *others):
+        del made.losses[steps:], made.gradient_norms[steps:]
+        made.validation_loss = made.validation_loss if validated else None
+    fields |= first.fields() | {
+        "repetitions": [Repetition(**made.fields()) for made in others if steps],
+        "shortened": next(filter(None, reasons), None),
+    }
 
 
-def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
-    """The optimizer; its learning rate is set before every step."""
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": options["weight_decay"]},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=options["learning_rate"], betas=tuple(options["betas"]), eps=options["eps"])
+def _make(
+    plan: Planned, model: nn.Module, made: Made, rounding: Rounding, goes_on: Callable[[int], bool], limit_s: float
+) -> str | None:
+    """Add to `made` the steps of one series, and its validation where it is whole.
 
-
-def clip(parameters: Iterable[Tensor], limit: float) -> float:
-    """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them. Returns their norm before."""
-    present = [p.grad for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(g.pow(2).sum()) for g in present))
-    for gradient in present if limit else []:
-        gradient.mul_(min(1.0, limit / (norm + 1e-6)))
-    return norm
-
-
-def rate_of_step(work: dict[str, Any], step: int) -> float:
-    """Learning rate of a step, counted from 0 over warm-up and window.
-
-    A linear ramp over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak), then constant, or a line or half a
-    cosine from the peak down to `final_fraction` of it at the end of the run.
+    Returns why it ended before `goes_on` ended it.
     """
-    peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
-    ramp = schedule["ramp_steps"]
-    if step < ramp:
-        return peak * (step + 1) / ramp
-    if schedule["name"] == "constant":
-        return peak
-    progress = min(1.0, (step - ramp) / max(1, work["warmup_steps"] + work["steps"] - ramp))
-    remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
-    return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)
+    try:
+        make_steps(model, plan.train, plan.work, made, rounding, goes_on, time.monotonic() + limit_s)
+        if len(made.losses) == plan.total_steps and len(plan.scored):
+            deadline = time.monotonic() + limit_s
+            made.validation_loss = mean_loss(model, plan.validation, plan.scored, made.rows, deadline)
+    except TooMuch as reason:
+        return str(reason)
+    return None
+
+
+@dataclass
+class Pace:
+    """How many steps are made: `least` by their FLOPs, up to `most` as time allows; `step_s` is expected of a step."""
+
+    least: int
+    most: int
+    step_s: float
+    limit_s: float
+    began: float = field(default_factory=time.monotonic)
+    shortened: str | None = None  # why there are fewer than `least`
+
+    def goes_on(self, made: int) -> bool:
+        """Whether a further step is begun after `made` of them."""
+        took = time.monotonic() - self.began
+        step_s = took / made if made else self.step_s
+        if made < self.least and took + step_s > self.limit_s:
+            self.shortened = f"a step takes about {step_s:,.0f} s here, all steps may take {self.limit_s:,.0f} s"
+        return made < self.most and took + step_s <= (self.limit_s if made < self.least else BUDGET_S)
+
+
+def _first_losses(plan: Planned, model: nn.Module) -> tuple[list[float], float]:
+    """Losses of the samples of step 0 with the smallest ids, one by one, and the seconds of the last of them."""
+    device, began = next(model.parameters()).device, time.monotonic()
+    losses: list[float] = []
+    with torch.no_grad():
+        for row in plan.train.rows(np.sort(plan.ids(0))[:FIRST_ROWS]):
+            started = time.monotonic()
+            losses += model(torch.from_numpy(row[None]).to(device)).tolist()
+            if time.monotonic() - began > FIRST_S:
+                break
+    return losses, time.monotonic() - started

@@ -20,18 +20,30 @@ FOLDER = "reference"  # of a campaign's results
 HOW_IT_IS_CUT = ("micro_batch", "accumulation")
 
 
+class Repetition(BaseModel):
+    """The same steps made again and rounded otherwise: how far apart they come to be is what rounding explains."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    losses: list[float] = Field(description="As those of the reference, and as many.")
+    gradient_norms: list[float]
+    validation_loss: float | None = None
+
+
 class Reference(BaseModel):
     """The replay of one workload: model, corpus, global batch, optimizer, schedule and seed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal["1.0"] = "1.0"
+    schema_version: Literal["1.0", "1.1"] = "1.1"
     workload: str = Field(description="Name of the workload: the model and a hash of what makes its steps.")
     train_sha256: str = Field(description="Of the token file that was read.")
     device: str = Field(description="cpu, or the name of the GPU; always strict fp32.")
     torch_version: str
-    parameters: int = Field(description="Counted on the replayed model.")
-    losses: list[float] = Field(description="Mean loss of each step from step 0 on, before its update; in nats.")
+    parameters: int | None = Field(description="Counted on the replayed model; null where there was none.")
+    losses: list[float] = Field(
+        description="Mean loss of each step from step 0 on, before its update; in nats. Empty where none was replayed."
+    )
     total_steps: int = Field(description="Warm-up and window of a run; the replay may have made fewer.")
     validation_loss: float | None = Field(
         None, description="After the last step; null where the replay ended before it, or nothing is scored."
@@ -48,6 +60,12 @@ class Reference(BaseModel):
         [], description="2-norm of all gradients of each replayed step before clipping; empty in older files."
     )
     decayed: int | None = Field(None, description="Elements of the tensors with weight decay; null in older files.")
+    repetitions: list[Repetition] = Field(
+        [], description="The replay with the rows of each step in other orders; empty in files of schema 1.0."
+    )
+    shortened: str | None = Field(
+        None, description="Why there are fewer losses than the budget has room for, or none; null where all are there."
+    )
     seconds: float
 
 
@@ -99,4 +117,4 @@ def _read(path: Path, changed: int) -> Reference:
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:
-        raise UserError(f"{path} is not a reference of schema 1.0: {first_fault(error)}") from None
+        raise UserError(f"{path} is not a reference of schema 1.0 or 1.1: {first_fault(error)}") from None

@@ -62,8 +62,10 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
     """
     execution, batch = cell.execution, cell.batch
     stage, offload = int(execution.strategy[4]), execution.strategy.endswith("-offload")
-    # "auto" holds the whole model in one bucket as the default does, without buffers that are larger than the model.
-    bucket = min(BUCKET, parameters) if execution.bucket_elements == "auto" else execution.bucket_elements
+    # Buffers are of a bucket's size: one that is larger than the model holds all of it, and need not be larger. Stages
+    # 1 and 2 refuse odd sizes.
+    bucket = min(BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements, parameters)
+    bucket += bucket % 2 if stage in (1, 2) else 0
     zero: dict = {"stage": stage}
     if stage:
         zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}

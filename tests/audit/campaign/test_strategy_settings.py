@@ -74,6 +74,16 @@ SETTINGS = {
         {"settings-differ": "invalid"},
     ),
     "one bucket for all": ({"strategy": "zero2"}, engine(allgather_bucket_size=ALL), {}),
+    "a bucket as large as the model": (
+        {"strategy": "zero2", "bucket_elements": 10**12},
+        engine(reduce_bucket_size=ALL),
+        {},
+    ),
+    "a bucket of an older result": (
+        {"strategy": "zero2", "bucket_elements": 10**12},
+        engine(reduce_bucket_size=10**12),
+        {},
+    ),
     "overlap": ({"strategy": "zero2", "overlap_comm": True}, engine(overlap_comm=True), {}),
     "overlap by default": ({"strategy": "zero2"}, engine(overlap_comm=False), {}),
     "overlap though off by default": ({"strategy": "zero2"}, engine(overlap_comm=True), {"settings-differ": "invalid"}),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from scalebench.audit.campaign.replayed import reference_for
+from scalebench.audit.campaign.rounding import SMALL_LOSS, amplification, comparable
 from scalebench.audit.registry import Code, Flag, of_runs
 from scalebench.audit.shared_codes import SINGLE_RUN
 from scalebench.record.run import MeasuredRun
@@ -17,7 +19,6 @@ TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 # A classifier's loss is the mean of a few samples, not of thousands of tokens: the rounding of low precision is not
 # averaged away.
 CLASSIFIER_TOLERANCE = {"fp32": 2e-4, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
-SMALL_LOSS = 1.0  # nats; differences of losses below it, which classifiers reach, are relative to it
 # What the launcher, Snakemake or Slurm sets for itself; the census has what the ranks saw.
 OF_THE_LAUNCHER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 APART = 1.25  # ratio of a run's rate and the median of its cell
@@ -34,7 +35,7 @@ CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
         "invalid",
         what="Runs that must do the same work have different losses, so they did not do it.",
         detected="The loss of every step of runs with one workload, global batch and seed, within the tolerance of "
-        "their precision.",
+        "their precision; more where replays show that training amplifies rounding.",
         seen="Ranks that do not exchange gradients; a sampler that differs.",
         repair="The same samples must make the same step. Do not compare the times of these runs.",
     )
@@ -48,7 +49,9 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
         for run in group[1:]:
             losses = run.losses[:COMPARED_STEPS]
             n = min(len(losses), len(expected))
-            tolerance = tolerances(max(loss_tolerance(r) for r in (reference, run)), n)
+            amplified = amplification(reference_for(reference)).of(n)
+            tolerance = tolerances(max(loss_tolerance(r) for r in (reference, run)), n) * amplified
+            tolerance[comparable(tolerance) :] = np.inf
             difference = np.abs(losses[:n] - expected[:n]) / scale[:n]  # NaN, after a loss that is no number, is none
             if len(losses) != len(expected) or (difference > tolerance).any():
                 step = int(np.nan_to_num(difference / tolerance).argmax())

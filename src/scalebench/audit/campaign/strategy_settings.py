@@ -36,13 +36,15 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     if strategy.startswith("zero0"):  # has neither buckets nor overlap of its own
         return
     bucket = execution.get("bucket_elements", "auto")
-    elements = min(DEEPSPEED_BUCKET, run.metrics.model.parameters) if bucket == "auto" else bucket
+    largest = DEEPSPEED_BUCKET if bucket == "auto" else bucket
+    elements = min(largest, run.metrics.model.parameters)  # none is larger than the model, but in older results
+    buckets = {elements, elements + elements % 2} | ({largest} if bucket != "auto" else set())
     overlap = execution.get("overlap_comm", "auto")
-    settings: dict[str, Any] = {"reduce_bucket_size": elements, "allgather_bucket_size": elements}
-    settings["overlap_comm"] = strategy.startswith("zero3") if overlap == "auto" else overlap  # as DeepSpeed's default
-    for name, value in settings.items():
-        if name in zero and zero[name] != value:
-            yield f"the engine's {name} is {zero[name]}, by the configuration it is {value}"
+    settings: dict[str, set[Any]] = {"reduce_bucket_size": buckets, "allgather_bucket_size": buckets}
+    settings["overlap_comm"] = {strategy.startswith("zero3") if overlap == "auto" else overlap}  # DeepSpeed's default
+    for name, values in settings.items():
+        if name in zero and zero[name] not in values:
+            yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
 
 
 def _offloaded(zero: dict[str, Any]) -> set[str]:

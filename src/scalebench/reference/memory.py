@@ -1,0 +1,52 @@
+"""How many rows of a workload go through the network at once: as many as free memory allows."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+ROWS_AT_ONCE = 8  # at most, whatever the cell's micro-batch
+BYTES_OF_PARAMETER = 24  # weight, gradient, two moments, what the update needs meanwhile, and the weight at the start
+CGROUP = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
+    """Rows of which forward and backward pass fit beside weights and optimizer, at most ROWS_AT_ONCE; 0: none."""
+    left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
+    return int(max(0, min(ROWS_AT_ONCE, left / bytes_of_row(workload))))
+
+
+def bytes_of_row(workload: dict[str, Any]) -> int:
+    """What one row keeps for its backward pass, in fp32 with plain attention: seen were 0.55 to 1.0 of it."""
+    shape, places = workload["model_shape"], workload["seq_len"]
+    width = shape.get("width", shape.get("d_model", 0))
+    logits = 0 if "d_model" in shape else 5 * workload["vocab_size"]
+    return int(4 * places * (logits + shape["layers"] * (50 * width + 3 * shape["heads"] * places)))
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that this process may still take on `device`: of a CPU, the machine's or that of its control group."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(min([psutil.virtual_memory().available, *_left_in_groups()]))
+
+
+def _left_in_groups() -> list[int]:
+    """What the memory limits of this process's control groups (version 2) leave, from its own group upwards."""
+    left = []
+    with suppress(OSError, ValueError, StopIteration):
+        own = next(line[3:].strip().lstrip("/") for line in CGROUP.read_text().splitlines() if line.startswith("0::"))
+        for group in (CGROUPS / own, *(CGROUPS / own).parents):
+            with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file
+                limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+                parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+                left.append(limit - used + int(parts["active_file"]) + int(parts["inactive_file"]))
+    return left
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of a device or of the host."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

@@ -185,7 +185,7 @@ def test_a_wrong_value_of_steps_is_named_with_its_line_and_nothing_else(tmp_path
     done = scalebench("verify", "demo", cwd=tmp_path)
     first, *others, last = done.stdout.splitlines()
     assert done.returncode == 1
-    assert first.startswith(f"runs/ddp-n1x2/rep1/steps.csv: not readable: line 22: {','.join(row[:1])}")
+    assert first.startswith(f"runs/ddp-n1x2/rep1/steps.csv: not readable: steps.csv, line 22: {','.join(row[:1])}")
     assert len(others) <= 1, "that the manifest knows it otherwise; no consequences"
     assert last.startswith("FAIL  ")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scalebench.errors import first_fault
-from scalebench.files import sha256_of, write_json
+from scalebench.files import MOST_BYTES, sha256_of, write_json
 from scalebench.snakemake_command import snakemake_command
 from scalebench.verify.contents import DAMAGES, json_of
 from scalebench.verify.raw import Difference
@@ -70,6 +70,8 @@ def check_manifest(folder: Path) -> list[Difference]:
         file = folder / name
         if not file.is_file():
             differences.append(Difference(name, "", "is missing"))
+        elif (size := file.stat().st_size) > MOST_BYTES:
+            differences.append(Difference(name, "", f"has {size:,} bytes: changed since the report was written"))
         elif (current := sha256_of(file)) != expected:
             problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
             differences.append(Difference(name, "sha256", problem))

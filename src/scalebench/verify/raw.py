@@ -123,8 +123,10 @@ def _content(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[
 
 def _metrics(data: bytes) -> dict[str, Any]:
     """The metrics as they stand in the file, which must be of our schema."""
-    parse_metrics(data)
     metrics: dict[str, Any] = parsed_json(data)
+    if not isinstance(metrics, dict):
+        raise TypeError(f"{METRICS} is no object")
+    parse_metrics(data)
     return metrics
 
 
@@ -142,19 +144,19 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
     heading = next(lines, [])
     if not heading:
-        raise ValueError("it is empty")
+        raise ValueError(f"{STEPS} is empty")
     if absent := [name for name in COLUMNS if name not in heading]:
-        raise ValueError(f"it has no column {', '.join(absent)}")
+        raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
     places = [heading.index(name) for name in COLUMNS]
     for line in lines:
         if not line:
             continue
         if len(line) != len(heading):
-            raise ValueError(f"line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
+            raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
         try:
             phase, step, rank, entry = _row([line[place] for place in places])
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"line {lines.line_num}: {error}") from None
+            raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
         parts[phase][step].append(entry)
         if phase == "window":
             clocks[rank] += entry[0]

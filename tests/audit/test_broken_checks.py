@@ -39,6 +39,7 @@ def broken(monkeypatch, register: Register, error: Exception, on=lambda subject:
     return first.name
 
 
+@pytest.mark.fault("a check of ours breaks on a run", "a note that names the check; nothing against the run")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("register", [of_run, of_runs, all_checks.of_all_runs])
 def test_a_check_of_ours_that_breaks_accuses_nobody(monkeypatch, runs, register, error):

@@ -59,6 +59,7 @@ def scalebench(tmp_path, repository):
     return run
 
 
+@pytest.mark.fault("Ctrl-C in any command, while it imports or works", "one line, exit code 130")
 @pytest.mark.parametrize("moment", [1, 40, 150])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_interrupted_says_so_in_one_line(scalebench, name, moment):
@@ -187,6 +188,7 @@ NEEDED = [
 ]
 
 
+@pytest.mark.fault("a library cannot be imported", "one line names it and the cure, exit code 2")
 @pytest.mark.parametrize("how", ["absent", "broken"])
 @pytest.mark.parametrize(("name", "library"), NEEDED)
 def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scalebench, tmp_path, name, library, how):

@@ -9,7 +9,9 @@ import sys
 import tarfile
 import zipfile
 
+import psutil
 import pytest
+from patience import wait_until
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
@@ -308,6 +310,60 @@ def test_what_cannot_begin_is_said_in_one_message(call, tmp_path, words, message
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="no folder in which nobody can write")
+def test_a_folder_that_cannot_be_written_is_said_to_before_anything_is_measured(call):
+    done = call("/sys", "--stages", "kernels", "--budget", "1")
+    assert done.returncode == 2, done.stdout
+    assert "gpu-check: [Errno" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "-- kernels" not in done.stdout
+
+
+def test_a_call_that_is_terminated_takes_its_step_along(repository, tmp_path):
+    """Nobody else would end it: it would keep the devices of those who call again."""
+    command = [sys.executable, "benchmarks/on_gpu.py", str(tmp_path / "out"), "--stand-in", "--stages", "runs"]
+    call = subprocess.Popen(
+        command, cwd=repository, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: begun_below(call.pid, "train"), call)
+        step = begun_below(call.pid, "train")
+        call.terminate()
+        _, errors = call.communicate(timeout=60)
+    finally:
+        call.kill()
+    assert call.returncode == 143
+    assert "another call goes on" in errors
+    assert "Traceback" not in errors
+    assert gone(step.pid)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("gpu-check")] == []
+    assert statuses(tmp_path / "out", "runs") == {"tokens": "done"}
+
+
+def test_what_a_step_leaves_behind_is_ended(on_gpu, tmp_path):
+    """A launcher that was killed, whose ranks keep the device."""
+    code = "import subprocess as s, sys; print(s.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
+    result = run(on_gpu, tmp_path, code)
+    assert result["status"] == "done"
+    left = int(result["tail"][-1])
+    wait_until(lambda: gone(left))
+
+
+def begun_below(pid, word):
+    """The process with `word` among its arguments that this one has started; None where there is none yet."""
+    return next((each for each in psutil.Process(pid).children() if word in each.cmdline()), None)
+
+
+def gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_stages_that_were_cut_off_are_left(on_gpu, capsys, tmp_path):
+    finished = {"finished": True, "steps": [{"name": "x", "status": "done"}]}
+    on_gpu.conclude({"doctor": finished, "runs": finished | {"finished": False}}, ["doctor"], tmp_path)
+    assert "stages that are left: runs, devices" in capsys.readouterr().out
 
 
 def test_wheels_that_do_not_fit_are_said_to(call, tmp_path):

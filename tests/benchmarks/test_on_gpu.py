@@ -194,6 +194,18 @@ def test_a_wait_for_another_run_is_called_so(on_gpu, gpu_cells, tmp_path, monkey
     assert re.match(r"waiting for another campaign \(process \d+\), which uses core-\d+", result["reason"])
 
 
+@pytest.mark.parametrize("stage", ["kernels", "others"])
+def test_what_is_no_run_waits_for_the_devices_too(on_gpu, gpu_cells, tmp_path, monkeypatch, stage):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    here = on_gpu.Machine(1, "fp32", True, True)
+    (step,) = on_gpu.steps_of(stage, here, tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
+    cell = expand(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
+    with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scalebench-locks"):
+        result = on_gpu.run_step(step, tmp_path / "log", 25.0, environment)
+    assert (result["status"], result["reason"][:29]) == ("waiting", "waiting for another campaign ")
+
+
 @pytest.fixture(scope="module")
 def stand_in(call, tmp_path_factory):
     """All stages in one call."""

@@ -38,7 +38,7 @@ def stage(monkeypatch, tmp_path, tokens):
         args.run(args)
         return json.loads(out.read_text())["micro_batch"], tried
 
-    yield run
+    return run
 
 
 def test_a_trial_that_fails_by_chance_is_no_answer(stage, tmp_path):

@@ -295,7 +295,7 @@ def test_the_doctor_waits_for_runs_and_they_for_it(gpus, monkeypatch, tmp_path):
     monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])
     doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=True))
     ((names, owner),) = read_report(tmp_path / DOCTOR).checks[0].values["held"]
-    assert names == [gpu.uuid for gpu in gpus] or not gpus and names[0].startswith("core-")
+    assert names == [gpu.uuid for gpu in gpus] or (not gpus and names[0].startswith("core-"))
     assert owner == "the doctor"
 
 

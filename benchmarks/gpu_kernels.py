@@ -12,6 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign
+from scalebench.launch.device_lock import device_lock, devices_of
+from scalebench.machine.gpus import cuda_devices
 from scalebench.model.build import build
 from scalebench.strategy.single import Single
 
@@ -62,6 +64,12 @@ def one_step(cell: Cell, strategy: Single, tokens: torch.Tensor, step: int) -> N
 
 def main() -> None:
     cell = cell_of()
+    with device_lock(devices_of(cell, cuda_devices()), "the kernels of gpu-check"):
+        look_at(cell)
+
+
+def look_at(cell: Cell) -> None:
+    """Time and list what a step of `cell` runs."""
     tokens = torch.randint(0, cell.vocab_size, (cell.batch.micro, cell.workload.seq_len + 1), device=DEVICE)
     for name, backend in BACKENDS.items():
         torch._dynamo.reset()

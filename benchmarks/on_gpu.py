@@ -9,6 +9,7 @@ The exit code is 0 where every step worked and none has findings, 1 where not, 2
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -22,7 +23,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import gpu_cells
 
@@ -179,15 +180,18 @@ def run_step(step: Step, log: Path, limit: float, environment: dict[str, str]) -
 
 
 def end(process: subprocess.Popen) -> None:
-    """End what is left of a process group: first by asking."""
+    """End what is left of a process group: first by asking. What its leader leaves behind would keep the devices."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        os.killpg(process.pid, number)
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS: but zombies
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
+
+
+def stop(*_: object) -> NoReturn:
+    """SIGTERM ends a call as Ctrl-C does: its step does not go on without it, on the devices. A second is not heard."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def judged(step: Step, code: int | None, lines: list[str]) -> tuple[str, str]:
@@ -270,6 +274,13 @@ def read_summary(out: Path) -> dict[str, Any]:
         raise Refused(f"{path} is damaged ({error!r}): give another folder, or remove it") from None
 
 
+def write_summary(out: Path, summary: dict[str, Any]) -> None:
+    """As a whole or not at all: a call may be killed at any moment."""
+    new = out / f".{SUMMARY}.new"
+    new.write_text(json.dumps(summary, indent=2) + "\n")
+    new.replace(out / SUMMARY)
+
+
 def install(wheels: Path, site: Path) -> None:
     """The carried wheels, into a folder of their own: what the machine has is not touched."""
     files = sorted(str(path) for path in wheels.glob("*.whl"))
@@ -290,6 +301,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, help="seconds for each stage (default: up to 530)")
     parser.add_argument("--stand-in", action="store_true", help="on a CPU, with tiny models: do the stages work?")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
     out = args.out.resolve()
     with tempfile.TemporaryDirectory(prefix="gpu-check-site-") as site:
         path = [site, str(ROOT / "src")]
@@ -305,6 +317,7 @@ def main() -> int:
             sys.path[:0] = path
             here = machine(args.stand_in)
             out.mkdir(parents=True, exist_ok=True)
+            write_summary(out, summary)  # before anything is measured: OUT may be read-only
         except (Refused, OSError) as problem:
             print(f"gpu-check: {problem}", file=sys.stderr)
             return 2
@@ -316,9 +329,9 @@ def main() -> int:
             for result in run_stage(stage, here, out, args.budget or STAGES[stage], environment):
                 show(result)
                 summary[stage]["steps"].append(result)
-                (out / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
+                write_summary(out, summary)
             summary[stage]["finished"] = all(step["status"] != "not reached" for step in summary[stage]["steps"])
-            (out / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
+            write_summary(out, summary)
     return conclude(summary, chosen or list(summary), out)
 
 
@@ -330,15 +343,23 @@ def conclude(summary: dict[str, Any], stages: list[str], out: Path) -> int:
     parts = [f"{len(steps) - len(bad)} of {len(steps)} steps worked"]
     parts += [f"with findings: {', '.join(telling)}"] if telling else []
     parts += [f"did not work: {', '.join(bad)}"] if bad else []
-    remaining = [name for name in STAGES if name not in summary]
+    remaining = [name for name in STAGES if not summary.get(name, {}).get("finished")]
     parts += [f"stages that are left: {', '.join(remaining)}"] if remaining else []
     print("; ".join([*parts, f"{out}/{SUMMARY} has all of it"]))
     return 1 if bad or telling else 0
 
 
 if __name__ == "__main__":
+    code = 128 + signal.SIGINT
     try:
-        sys.exit(main())
+        code = main()
     except KeyboardInterrupt:
+        pass
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    except OSError as problem:  # a disk that is full by now
+        print(f"gpu-check: {problem}", file=sys.stderr)
+        code = 2
+    if code > 128:
         print("gpu-check: stopped; the steps that were finished are in OUT, another call goes on", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(code)

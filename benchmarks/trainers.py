@@ -34,6 +34,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from scalebench.campaign.cells import Cell, expand
 from scalebench.campaign.config import Campaign, shape_of
+from scalebench.launch.device_lock import device_lock, devices_of
+from scalebench.machine.gpus import cuda_devices
 from scalebench.model.build import build
 from scalebench.model.counts import count
 from scalebench.strategy import strategy_class
@@ -209,9 +211,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3 if CUDA else 40, help="of every side (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds (default: %(default)s)")
     args = parser.parse_args()
-    deadline = time.monotonic() + args.budget
     ratios_seen: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
+    lock = device_lock(devices_of(cell_of(*SHAPES[0]), cuda_devices()), "benchmarks/trainers.py")
+    with tempfile.TemporaryDirectory() as folder, lock:
+        deadline = time.monotonic() + args.budget
         for shape in SHAPES:
             cell = cell_of(*shape)
             ratio = compare(cell, write_tokens(Path(folder), cell), args.rounds, deadline)

@@ -278,6 +278,27 @@ def test_the_ranks_are_done_before_the_doctor_itself_uses_a_device(monkeypatch, 
     assert events == ["2 ranks", "look"]
 
 
+@pytest.mark.parametrize("gpus", [[H100], []])
+def test_the_doctor_waits_for_runs_and_they_for_it(gpus, monkeypatch, tmp_path):
+    held = []
+
+    @contextmanager
+    def lock(names, owner):
+        held.append((names, owner))
+        yield
+        held.clear()
+
+    look = Check("look", "gpu", lambda: judged(bool(held), "", "", held=list(held)))
+    monkeypatch.setattr("scalebench.launch.device_lock.device_lock", lock)
+    monkeypatch.setattr("scalebench.machine.gpus.cuda_devices", lambda: gpus)
+    monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])
+    monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])
+    doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=True))
+    ((names, owner),) = read_report(tmp_path / DOCTOR).checks[0].values["held"]
+    assert names == [gpu.uuid for gpu in gpus] or (not gpus and names[0].startswith("core-"))
+    assert owner == "the doctor"
+
+
 def test_every_device_is_looked_at(monkeypatch):
     chosen = []
 

@@ -8,6 +8,7 @@ from scalebench.cli.values import RESULTS, folder_to_write, record_to_write
 
 def doctor(args: argparse.Namespace) -> None:
     from scalebench.cores import available_cores
+    from scalebench.launch.device_lock import device_lock, names_of
     from scalebench.machine.gpus import cuda_devices, usable
     from scalebench.preflight import doctor_cpu, doctor_gpu
     from scalebench.preflight.doctor import DOCTOR, Check, examine, line
@@ -21,7 +22,9 @@ def doctor(args: argparse.Namespace) -> None:
     # After the ranks: from here on this process uses the devices itself, which an exclusive compute mode grants to one.
     checks += doctor_gpu.checks(gpus, lost)
     out = args.out or args.results / DOCTOR
-    report = examine(checks, gpus[0].name if gpus else "cpu", lambda entry: print(line(entry), flush=True), out)
+    device = gpus[0].name if gpus else "cpu"
+    with device_lock(names_of(gpus), "the doctor"):  # a run beside it would be disturbed, and be mistaken for a fault
+        report = examine(checks, device, lambda entry: print(line(entry), flush=True), out)
     failures = len(report.failed)
     print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")
     if failures:

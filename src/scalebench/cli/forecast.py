@@ -150,7 +150,7 @@ def frontier(args: argparse.Namespace) -> None:
     """The micro-batch of a cell that says `largest` or `fastest`. One that cannot run here runs into its own row."""
     from scalebench.campaign.loaded import LoadedCampaign
     from scalebench.files import write_json
-    from scalebench.forecast.frontier_runs import limit_of, micro_batches
+    from scalebench.forecast.frontier_runs import NoTrial, limit_of, micro_batches
     from scalebench.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign)
@@ -158,7 +158,7 @@ def frontier(args: argparse.Namespace) -> None:
     limit_of(cell, cuda_devices(), _limit(loaded))
     try:
         _find_frontier(loaded, cell, args.tokens, args.out, _limit(loaded), cell.searched == "fastest")
-    except UserError as error:
+    except NoTrial as error:
         print(f"{cell.slug}: no trial, {error}; its run will say so as well")
         smallest = micro_batches(cell, 0)[0]
         answer = {"micro_batch": smallest, "planned_fingerprint": cell.planned_fingerprint, "reason": str(error)}

@@ -21,6 +21,18 @@ from scalebench.errors import UserError
 
 
 def trace_capture(args: argparse.Namespace) -> None:
+    """The stage: a capture that fails is published too, so that the campaign's report has its reason."""
+    _captured(args)
+
+
+def capture_alone(args: argparse.Namespace) -> None:
+    """The command: whoever asked for one trace asked for nothing else."""
+    if not _captured(args):
+        raise SystemExit(1)
+
+
+def _captured(args: argparse.Namespace) -> bool:
+    """Take the trace; whether there is one."""
     from scalebench.campaign.loaded import LoadedCampaign, tokens_dir
     from scalebench.files import write_atomic
     from scalebench.trace.capture.capture import LOG, capture
@@ -46,9 +58,22 @@ def trace_capture(args: argparse.Namespace) -> None:
     else:
         why = f" ({result.tool_reason})" if result.tool_reason else ""
         print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{why}")
+    return result.status == "ok"
 
 
 def trace_summary(args: argparse.Namespace) -> None:
+    """The stage: of a capture that failed the summary says why."""
+    _summarised(args)
+
+
+def summary_alone(args: argparse.Namespace) -> None:
+    """The command: without a trace there is nothing to summarise."""
+    if not _summarised(args):
+        raise SystemExit(1)
+
+
+def _summarised(args: argparse.Namespace) -> bool:
+    """Print where the time went; whether there is a trace that says so."""
     from scalebench.files import write_json
     from scalebench.record.run import CAPTURE
     from scalebench.report.sentences.trace import sentences
@@ -63,6 +88,7 @@ def trace_summary(args: argparse.Namespace) -> None:
             write_json(args.out / PROFILE, profile.model_dump(mode="json"))
     for sentence in sentences(profile):
         print(sentence)
+    return profile.status == "ok"
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
@@ -119,15 +145,15 @@ def trace_chart(args: argparse.Namespace) -> None:
 
 def add(commands: Group) -> None:
     traces = subcommands(commands, "trace", "where the time of a step goes")
-    doc = "trace some steps of one cell, in a run of its own"
+    doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scalebench trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
-    _capture(on_campaign(traces, "capture", trace_capture, doc, example))
+    _capture(on_campaign(traces, "capture", capture_alone, doc, example))
     doc = "say where the time went, in sentences and as profile_summary.json"
     example = (
         "scalebench trace summary results/demo/traces/ddp-n1x2\n"
         "scalebench trace summary node1.sqlite node2.sqlite   # anybody's: nsys exports, torch.profiler, nsys stats"
     )
-    _summary(command(traces, "summary", trace_summary, doc, example))
+    _summary(command(traces, "summary", summary_alone, doc, example))
 
     doc = "compare two traces: per step and rank, which parts moved"
     example = "scalebench trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"

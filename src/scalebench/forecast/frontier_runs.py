@@ -31,6 +31,14 @@ MOST_ACCUMULATED = 2  # micro-batches of a step, where memory alone is asked for
 LOG = "frontier.log"
 
 
+class TrialFailed(UserError):
+    """A trial ended by another fault than memory."""
+
+
+class NoTrial(UserError):
+    """The cell runs here at no micro-batch: its own run will fail too, and say why."""
+
+
 def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
     """The cell at another micro-batch: accumulation as it is, the global batch follows.
 
@@ -92,13 +100,13 @@ def find_frontier(
 ) -> Frontier:
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
-    Waits while a run uses the same devices. Raises UserError where the cell cannot run here, or a trial fails for
-    another reason than memory.
+    Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here, TrialFailed where a trial
+    fails for another reason than memory although the smallest micro-batch runs: it says nothing of what fits.
     """
     gpus, nodes = cuda_devices(), allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
-        raise UserError(f"{cell.slug} cannot run here: {reason}")
+        raise NoTrial(f"{cell.slug} cannot run here: {reason}")
     nbytes = limit_of(cell, gpus, limit)
     on_cpu = cell.execution.device == "cpu" or not gpus
     samples = open_split(tokens, "train", cell.workload).samples
@@ -120,8 +128,15 @@ def find_frontier(
     state, per_sample = expected_bytes(cell)
     start = int(max(nbytes - state, 0) / per_sample / 4)
     with device_lock(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
-        answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
-        return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+        try:
+            answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
+            return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+        except TrialFailed:
+            try:
+                run(allowed[0], TRIAL_STEPS)
+            except TrialFailed as broken:
+                raise NoTrial(str(broken)) from None
+            raise
 
 
 def _trial(
@@ -153,7 +168,7 @@ def _trial(
         shutil.rmtree(attempt, ignore_errors=True)
     if failed.failure_class in OUT_OF_MEMORY:
         return None
-    raise UserError(
+    raise TrialFailed(
         f"the trial of {cell.slug} at micro-batch {cell.batch.micro} failed ({failed.failure_class}: {failed.reason}); "
         f"see {out / LOG}"
     )

@@ -18,12 +18,18 @@ PAUSE_S = 0.5  # between two tries
 
 
 def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
-    """Names of this machine's devices that a run of `cell` uses: its GPUs, or the cores that this process may use.
+    """Names of this machine's devices that a run of `cell` uses: its GPUs, or the cores that this process may use."""
+    on_gpu = cell.execution.device != "cpu"
+    return names_of(gpus[: cell.execution.geometry.devices_per_node] if on_gpu else [])
+
+
+def names_of(gpus: Sequence[Gpu]) -> list[str]:
+    """The names of `gpus`; without any, of the cores that this process may use.
 
     On a CPU all of those cores: what the others do is measured as well.
     """
-    if gpus and cell.execution.device != "cpu":
-        return sorted(gpu.uuid for gpu in gpus[: cell.execution.geometry.devices_per_node])
+    if gpus:
+        return sorted(gpu.uuid for gpu in gpus)
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]
 

@@ -33,6 +33,16 @@ def is_useless(low: float, high: float, n: float) -> bool:
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
 
 
+def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
+    """ "95 % CI 1.45-1.82, n=3"; or that there is none, or none of use."""
+    fewest = min(int(word) for word in str(n).split() if word.isdigit())
+    if low is None or high is None:
+        return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
+    if is_useless(low, high, fewest):
+        return f"n={n}: too few for an interval"
+    return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
+
+
 def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int = 3) -> str:
     """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
     if interval is None:

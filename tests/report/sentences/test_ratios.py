@@ -1,6 +1,6 @@
 """Ratios in sentences."""
 
-from scalebench.report.sentences.ratios import interval_text
+from scalebench.report.number_format import interval_text
 
 
 def test_an_interval_of_two_runs_is_printed_only_where_it_says_something():

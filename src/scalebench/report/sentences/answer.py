@@ -6,10 +6,10 @@ from typing import Literal
 
 from scalebench.analysis.ranking import largest_group, single_device_ratio
 from scalebench.analysis.recommend import SIMPLICITY
-from scalebench.report.number_format import is_useless, number
+from scalebench.report.number_format import interval_text, is_useless, number
 from scalebench.report.sentences.forecast import answer_sentence
 from scalebench.report.sentences.next_step import next_step, rounded_up
-from scalebench.report.sentences.ratios import ab_sentence, interval_text, runs_text
+from scalebench.report.sentences.ratios import ab_sentence, runs_text
 from scalebench.report.sentences.verdict import Entry, comparable, devices, percent, verdict_on
 
 MOST_NAMED = 5  # cells that are named; of more, their number

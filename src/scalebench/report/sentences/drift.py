@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 
 from scalebench.analysis.confidence import of_interval, ratio
-from scalebench.report.number_format import number, records
-from scalebench.report.sentences.ratios import interval_text, runs_text
+from scalebench.report.number_format import interval_text, number, records
+from scalebench.report.sentences.ratios import runs_text
 
 RATE = "tokens_per_s"
 

@@ -3,22 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from scalebench.errors import plural
-from scalebench.report.number_format import is_useless, number
+from scalebench.report.number_format import interval_text, number
 
 if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
     from collections.abc import Sequence
 
     from scalebench.analysis.compare_runs import Compared
-
-
-def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
-    """ "95 % CI 1.45-1.82, n=3"; or that there is none, or none of use."""
-    fewest = min(int(word) for word in str(n).split() if word.isdigit())
-    if low is None or high is None:
-        return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
-    if is_useless(low, high, fewest):
-        return f"n={n}: too few for an interval"
-    return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
 
 
 def runs_text(*counts: int) -> str:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from scalebench.report.number_format import number
-from scalebench.report.sentences.ratios import interval_text
+from scalebench.report.number_format import interval_text, number
 
 LAWS = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"}
 

@@ -32,6 +32,10 @@ SOUND = {
     "not fused": UNFUSED,
     "single": SINGLE,
     "bf16": BF16,
+    # Training amplifies rounding, so that these are not what a constant would allow them to be.
+    "steep": TWO | {"work": {"optimizer": {"learning_rate": 0.3}}},
+    "steep, one device": ONE | {"work": {"optimizer": {"learning_rate": 1.0}}},
+    "steep in bf16": BF16 | {"work": {"optimizer": {"learning_rate": 0.1}}},
 }
 
 

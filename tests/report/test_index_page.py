@@ -1,9 +1,12 @@
 """results/index.html lists what is there, whatever state it is in."""
 
 import json
+import re
 
 import pytest
+from synthetic import cells
 
+from scalebench.audit.finding import Finding
 from scalebench.report.index_page import write_index
 
 
@@ -27,6 +30,20 @@ def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_fact
     assert "corpora" not in text
 
 
+def test_findings_are_counted_as_on_the_report(results, tmp_path_factory):
+    """One code in two cells is one finding on both pages."""
+    root = tmp_path_factory.mktemp("results")
+    (root / "scale").symlink_to(results.folder)
+    finding = Finding(code="machine-busy", severity="suspect", cells=[], runs=[], evidence="", advice="")
+    here = [finding.model_copy(update={"cells": [cell.slug]}) for cell in cells()]
+    results.findings = results.findings.model_copy(update={"findings": here})
+    results.findings_json()
+    page = results.page().read_text()
+    (entry,) = write_index(root)
+    assert entry.findings == {"suspect": 1}
+    assert re.search('class="suspect" href="#findings">1 suspect</a>', page)
+
+
 def test_no_campaign_is_said(tmp_path):
     assert write_index(tmp_path) == []
     assert "No campaign has a report yet" in (tmp_path / "index.html").read_text()
@@ -37,6 +54,7 @@ def test_no_campaign_is_said(tmp_path):
     [
         ("findings.json", '{"findings": [3]}'),
         ("findings.json", '{"findings": null}'),
+        ("findings.json", '{"findings": [{"severity": [], "code": {}}]}'),
         ("scaling_report.json", '{"title": 7}'),
         ("runs/a/rep1/training_metrics.json", '{"ranks": 3}'),
         ("runs/a/rep1/training_metrics.json", '{"ranks": [], "hardware": null}'),

@@ -17,7 +17,7 @@ SEVERITIES = ("invalid", "suspect", "note")
 
 @dataclass(frozen=True)
 class Entry:
-    """A finished campaign. `findings`: severity -> how many."""
+    """A finished campaign. `findings`: severity -> of how many codes, as its report counts them."""
 
     campaign: str
     title: str
@@ -45,7 +45,7 @@ def _entry(folder: Path, results: Path) -> Entry:
     match = VERDICT.search((folder / "report.html").read_text(encoding="utf-8", errors="replace"))
     listed = findings.get("findings")
     of_findings = [finding for finding in listed if isinstance(finding, dict)] if isinstance(listed, list) else []
-    severities = [finding.get("severity") for finding in of_findings]
+    severities = [severity for severity, _ in {(str(f.get("severity")), str(f.get("code"))) for f in of_findings}]
     return Entry(
         campaign=folder.name,
         title=str(report.get("title", folder.name)),

@@ -321,8 +321,16 @@ def first_fault(error: Any) -> str:
         return EMPTY
     if first["type"] == "json_invalid":
         return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
-    allowed = message.removeprefix("Input should be ").partition(",")[0]
-    if place and allowed != message.partition(",")[0]:
+    if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        key, values = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
+        place = ".".join(filter(None, (place, key)))
+        if values is None:
+            return shortened(f"{place} is missing", 300)
+        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {values}", 300)
+    allowed = message.removeprefix("Input should be ")
+    if place and allowed != message:
+        if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
+            allowed = allowed.partition(",")[0]
         return f"{shortened(place, 100)} cannot be {shortened(repr(first['input']), 80)}; allowed: {allowed}"
     return shortened(f"{place}: {message}" if place else message, 300)
 

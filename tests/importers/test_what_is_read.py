@@ -1,8 +1,10 @@
 """What is a result: not sources or fixtures; each copy and checkpoint once; archives; and what stands beside a run."""
 
+import errno
 import io
 import json
 import os
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -215,3 +217,32 @@ def test_what_is_expected_is_no_result():
     lines = list(enumerate(["# Expected results", "3.5x speedup on 4 GPUs", "# Results", "It should be 3x faster."], 1))
     figures = stated_figures(read_document(lines).prose, "README.md")
     assert [f.hypothetical for f in figures] == [True, True]
+
+
+def test_what_is_wrong_with_an_archive_or_a_workbook_is_said_in_words(tmp_path):
+    with tarfile.open(tmp_path / "cut.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("README.md")
+        info.size = 4000
+        tar.addfile(info, io.BytesIO(os.urandom(4000)))
+    (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "cut.tar.gz").read_bytes()[:2000])
+    for name in ("no.tar.gz", "no.zip", "train.log.gz", "sheet.xlsx"):
+        (tmp_path / name).write_bytes(b"PK\3\4 is not what its name says")
+    unread = {u.name.rstrip("!"): u for u in gather([tmp_path]).unread}
+    assert set(unread) == {"cut.tar.gz", "no.tar.gz", "no.zip", "train.log.gz", "sheet.xlsx"}
+    assert "it is cut off" in unread["cut.tar.gz"].reason
+    for name, one in unread.items():
+        assert not re.search(r"Error|BadZipFile|\n", one.reason), one
+        assert one.kind == "damaged", name
+
+
+def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
+    from scalebench.importers import archives
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        archive.writestr("train.log", LOG)
+    monkeypatch.setattr(archives, "_copy", full)
+    (unread,) = gather([tmp_path]).unread
+    assert (unread.reason, unread.kind) == (os.strerror(errno.ENOSPC), "special")

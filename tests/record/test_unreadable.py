@@ -9,12 +9,15 @@ import pytest
 import synthetic
 import yaml
 from command_line import scalebench
-from synthetic import cells, write_run
+from synthetic import cells, rewrite, write_run
 
+from scalebench.audit.campaign.all_checks import audit
 from scalebench.campaign.cells import arms
 from scalebench.campaign.loaded import LoadedCampaign
+from scalebench.errors import UserError
+from scalebench.files import sha256_of
 from scalebench.record.failed_runs import failed_runs_text
-from scalebench.record.run import METRICS
+from scalebench.record.run import METRICS, STEPS, read_run
 from scalebench.record.unreadable import is_readable, planned_run
 from scalebench.report.chart_catalog import charts_of
 from scalebench.verify.campaign import verify
@@ -254,3 +257,36 @@ def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
     text = failed_runs_text(LoadedCampaign(Path("small.yaml")), Path("results"))
     assert text.startswith("1 of 4 runs of small failed")
     assert "ddp-n1x2/rep2: unreadable: " in text
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({}, "status is missing"),
+        ({"status": "fine"}, "status cannot be 'fine'; allowed: 'ok', 'failed', 'not_applicable'"),
+        ({"status": "ok", "schema_version": "9"}, "schema_version cannot be '9'; allowed: '3.0', '3.1' or '3.2'"),
+    ],
+)
+def test_what_is_allowed_is_said_in_full_and_in_our_words(tmp_path, content, told):
+    (tmp_path / METRICS).write_text(json.dumps(content))
+    with pytest.raises(UserError) as fault:
+        read_run(tmp_path)
+    assert str(fault.value).endswith(f"is not a metrics file of schema 3: {told}")
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (lambda text: "", "steps.csv is empty"),
+        (lambda text: text.replace("loss", "lozz", 1), "steps.csv has no column loss"),
+    ],
+)
+def test_what_is_wrong_with_the_steps_is_said_in_words(tmp_path, edit, told):
+    """Sealed, so that nothing but its contents shows that it is not what was written."""
+    run = write_run(tmp_path / "x/runs", cells()[0])
+    steps = run.folder / STEPS
+    steps.write_text(edit(steps.read_text()))
+    odd = rewrite(run, lambda data: data["files"].update({STEPS: sha256_of(steps)}))
+    (finding,) = [f for f in audit("x", [odd]).findings if f.code == "record-unusable"]
+    assert finding.evidence == f"{odd.name}: {told}"
+    assert told in scalebench("audit", "x", cwd=tmp_path).stdout

@@ -1,8 +1,10 @@
 """results/index.html lists what is there, whatever state it is in."""
 
 import json
+import re
 
 import pytest
+from synthetic import cells
 
 from scalebench.audit.finding import Finding
 from scalebench.report.index_page import write_index
@@ -56,6 +58,7 @@ def test_no_campaign_is_said(tmp_path):
     [
         ("findings.json", '{"findings": [3]}'),
         ("findings.json", '{"findings": null}'),
+        ("findings.json", '{"findings": [{"severity": [], "code": {}}]}'),
         ("scaling_report.json", '{"title": 7}'),
         ("runs/a/rep1/training_metrics.json", '{"ranks": 3}'),
         ("runs/a/rep1/training_metrics.json", '{"ranks": [], "hardware": null}'),

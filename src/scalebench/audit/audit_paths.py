@@ -12,7 +12,7 @@ from scalebench.audit.external.context import AuditContext, of_evidence
 from scalebench.audit.external.reading import Reading, readings
 from scalebench.audit.finding import Finding
 from scalebench.audit.registry import by_severity, check_failed
-from scalebench.errors import UserError
+from scalebench.errors import UserError, first_fault
 from scalebench.importers.discover import BREAKS, gather
 from scalebench.importers.reported import Evidence, Unread
 from scalebench.importers.text_files import printable
@@ -107,7 +107,7 @@ def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
         except UserError as error:
             evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
         except OWN_BREAKS as error:
-            evidence.unread.append(Unread(name, f"its series is not one of schema 3.0 ({type(error).__name__})"))
+            evidence.unread.append(Unread(name, f"its series is not one of schema 3 ({first_fault(error)})"))
     findings: list[Finding] = []
     for (campaign, _), runs in campaigns.items():
         try:

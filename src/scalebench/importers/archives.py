@@ -59,10 +59,23 @@ def unpack(archive: Path, folder: Path) -> list[str]:
                 left_out.append(f"more than {LARGEST_WHOLE >> 20} MiB unpacked; the rest was left out")
                 break
     except BROKEN as error:
-        if not any(folder.iterdir()):
-            raise Unreadable(f"the archive cannot be opened ({type(error).__name__}: {str(error)[:80]})") from None
-        left_out.append(f"the archive is damaged ({type(error).__name__}); what stands before was read")
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
+            raise
+        if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
+            raise Unreadable(f"the archive cannot be opened: {_fault(error)}") from None
+        left_out.append(f"the archive cannot be read to its end: {_fault(error)}; what stands before was read")
     return left_out
+
+
+def _fault(error: Exception) -> str:
+    """Why an archive cannot be read, in words."""
+    if isinstance(error, EOFError):
+        return "it is cut off"
+    if isinstance(error, NotImplementedError):
+        return "it is packed by a method that is not known here"
+    if isinstance(error, RuntimeError) and "password" in str(error):
+        return "it is encrypted"
+    return "it is damaged, or not what its name says"
 
 
 def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:

@@ -162,7 +162,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
     except OSError as error:
         evidence.unread.append(Unread(name, error.strerror or str(error), "special"))
     except BREAKS as error:
-        reason_text = f"its contents are not what such a file has ({type(error).__name__})"
+        reason_text = f"not what such a file has, or a reader of scalebench is wrong ({type(error).__name__})"
         evidence.unread.append(Unread(name, reason_text, "damaged" if path.name in GENERIC else "unknown form"))
 
 

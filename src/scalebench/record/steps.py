@@ -33,8 +33,12 @@ def read_steps(text: str) -> np.ndarray:
 
     Those of many runs: series.py.
     """
+    if not text.strip():
+        raise ValueError("steps.csv is empty")
     header, *lines = text.splitlines()
     names = header.split(",")
+    if lacking := [name for name in COLUMNS if name not in names]:
+        raise ValueError(f"steps.csv has no column {', '.join(lacking)}")
     places = [names.index(name) for name in COLUMNS]
     # A run that failed leaves a header alone, at which numpy would warn.
     return np.loadtxt(lines, dtype=ROW, delimiter=",", usecols=places, ndmin=1) if lines else np.empty(0, ROW)

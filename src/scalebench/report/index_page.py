@@ -46,7 +46,7 @@ def _entry(folder: Path, results: Path) -> Entry:
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     listed = findings.get("findings")
     of_findings = [finding for finding in listed if isinstance(finding, dict)] if isinstance(listed, list) else []
-    severities = [finding.get("severity") for finding in of_findings]
+    severities = [str(finding.get("severity")) for finding in of_findings]
     return Entry(
         campaign=folder.name,
         title=str(report.get("title", folder.name)),

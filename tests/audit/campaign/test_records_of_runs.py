@@ -191,6 +191,19 @@ def test_a_repeat_that_is_not_there_is_noted(sound):
     assert "repeat-missing" not in codes(sound[:4]), "one run that was picked out"
 
 
+def test_an_arm_of_a_pair_is_no_repeat_that_is_missing(tmp_path):
+    """A pair of A and A has no B of its number."""
+    a, b = cells()
+    arms = [(1, "a", a), (1, "b", b), (2, "a", a), (2, "b", b), (3, "a", a), (3, "b", a)]
+    runs = []
+    for k, arm, cell in arms:
+        written = write_run(tmp_path / "written" / arm, cell, k)
+        folder = tmp_path / f"results/x/compare/null/pair{k}/{arm}"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        runs.append(read_run(written.folder.rename(folder)))
+    assert "repeat-missing" not in codes(runs)
+
+
 def gpu(**fields):
     return lambda data: [record["gpus"][0].update(fields) for record in data["ranks"]]
 
@@ -277,6 +290,16 @@ def test_what_lies_between_the_window_and_the_validation_is_slowed_as_the_steps_
             rank["closing_monotonic_s"] += BUDGET_SHARE * data["window"]["wall_time_sec"] + 3 * BUDGET_S
 
     assert ("clock-differs" in codes([sealed(run_of(tmp_path, steps=slower), later)])) == named
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.02, True), (0.95, False)])
+def test_ranks_that_wait_for_cores_all_the_time_wait_before_the_validation_too(tmp_path, share, named):
+    def later(data):
+        for rank in data["ranks"]:
+            rank["run_delay_s"] = share * data["window"]["wall_time_sec"]
+            rank["closing_monotonic_s"] += BUDGET_SHARE * data["window"]["wall_time_sec"] + 3 * BUDGET_S
+
+    assert ("clock-differs" in codes([sealed(run_of(tmp_path), later)])) == named
 
 
 def test_a_compiled_step_is_another_graph_than_the_probed_one(tmp_path):

@@ -43,7 +43,7 @@ from scalebench.audit.registry import (
     rules_version,
 )
 from scalebench.cores import beside, halves
-from scalebench.errors import UserError
+from scalebench.errors import UserError, first_fault
 from scalebench.record.excluded_nodes import ExcludedNode
 from scalebench.record.metrics import Failed, Measured
 from scalebench.record.rank_fields import field_fault
@@ -147,8 +147,10 @@ def _problem(run: MeasuredRun) -> str:
     """Why the series of a run cannot be used; "" if it can."""
     try:
         return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
-    except (UserError, *ODD) as error:
-        return str(error) or type(error).__name__
+    except UserError as error:
+        return str(error)
+    except ODD as error:
+        return first_fault(error)
 
 
 def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
@@ -228,8 +230,7 @@ def audit_campaign(
         finding.model_copy(update={"concerns": "comparison", "cells": [name]})
         for name, pair_runs in (pairs or {}).items()
         for finding in audit(own.campaign, pair_runs).findings
-        # Both arms of a pair run once by design, and pairs of A and A have no B of their number.
-        if finding.code not in ("single-run", "repeat-missing")
+        if finding.code != "single-run"  # both arms of a pair run once by design
     ]
     return own.model_copy(
         update={

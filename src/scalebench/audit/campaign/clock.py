@@ -27,8 +27,8 @@ APART_SHARE, APART_S = 0.02, 0.02
         detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
         "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
         "to the end of the validation less the validation (10 % + 0.1 s, longer by as much as the mean step is longer "
-        "than the shortest), and against the launcher, another process, which sees the window begin and end "
-        "(10 % + 1.5 s).",
+        "than the shortest, or the window than what the ranks did not wait for cores), and against the launcher, "
+        "another process, which sees the window begin and end (10 % + 1.5 s).",
         seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
         repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
     )
@@ -57,12 +57,14 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _slowed(run: MeasuredRun) -> float:
-    """How many times longer than the shortest step the mean one took.
+    """How many times longer the window took than on a machine that takes no cores away, by two signs of it.
 
-    A machine that takes the cores away in the window does so between its end and the validation as well.
+    The mean step beside the shortest, and, where all steps are slowed alike, what the ranks waited for cores: such a
+    machine takes them away between the end of the window and the validation as well.
     """
-    times = run.step_times
-    return float(min(MOST_SLOWED, times.mean() / max(times.min(), 1e-9)))
+    times, wall = run.step_times, run.metrics.window.wall_time_s
+    waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
+    return float(min(MOST_SLOWED, max(times.mean() / max(times.min(), 1e-9), wall / max(wall - waited, 1e-9))))
 
 
 def _around_tolerance(run: MeasuredRun) -> float:

@@ -316,9 +316,10 @@ def _missing_repeats(runs: Sequence[Run], sound: set[str]) -> Iterator[Flag]:
     """Repeats of measured cells that have no folder, though the campaign has runs of that number."""
     folders: dict[str, dict[int, Path]] = defaultdict(dict)
     for run in runs:
-        folders[run.metrics.cell][run.metrics.repeat] = run.folder
+        if run.folder.name == f"rep{run.metrics.repeat}":  # an arm of a pair is no repeat: pairs of A and A have no B
+            folders[run.metrics.cell][run.metrics.repeat] = run.folder
     most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
-    for cell in sorted(sound):
+    for cell in sorted(sound & folders.keys()):
         beside = next(iter(folders[cell].values())).parent
         missing = [k for k in range(1, most + 1) if k not in folders[cell] and not (beside / f"rep{k}").exists()]
         if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at

@@ -9,59 +9,11 @@ import sys
 import tarfile
 import zipfile
 
-import psutil
 import pytest
-from patience import wait_until
 
 from scalebench.campaign.cells import expand
 from scalebench.campaign.config import Campaign
 from scalebench.launch.device_lock import device_lock, devices_of
-
-# Imported by every Python below: it hides the modules that HIDDEN names.
-HIDING = """
-import os, sys
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name in os.environ.get("HIDDEN", "").split():
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Hidden())
-"""
-
-
-@pytest.fixture(scope="module")
-def benchmarks(pytestconfig):
-    folder = pytestconfig.rootpath / "benchmarks"
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-
-
-@pytest.fixture(scope="module")
-def on_gpu(benchmarks):
-    import on_gpu
-
-    return on_gpu
-
-
-@pytest.fixture(scope="module")
-def gpu_cells(benchmarks):
-    import gpu_cells
-
-    return gpu_cells
-
-
-@pytest.fixture(scope="module")
-def call(pytestconfig, tmp_path_factory):
-    """`benchmarks/on_gpu.py OUT --stand-in ...`, without the modules of `hidden`."""
-    folder = tmp_path_factory.mktemp("hiding")
-    (folder / "sitecustomize.py").write_text(HIDING)
-
-    def run(out, *words, hidden=()):
-        environment = os.environ | {"PYTHONPATH": str(folder), "HIDDEN": " ".join(hidden)}
-        command = [sys.executable, "benchmarks/on_gpu.py", str(out), "--stand-in", *words]
-        return subprocess.run(command, cwd=pytestconfig.rootpath, env=environment, capture_output=True, text=True)
-
-    return run
 
 
 def statuses(out, stage):
@@ -194,18 +146,6 @@ def test_a_wait_for_another_run_is_called_so(on_gpu, gpu_cells, tmp_path, monkey
     assert re.match(r"waiting for another campaign \(process \d+\), which uses core-\d+", result["reason"])
 
 
-@pytest.mark.parametrize("stage", ["kernels", "others"])
-def test_what_is_no_run_waits_for_the_devices_too(on_gpu, gpu_cells, tmp_path, monkeypatch, stage):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    here = on_gpu.Machine(1, "fp32", True, True)
-    (step,) = on_gpu.steps_of(stage, here, tmp_path)
-    environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
-    cell = expand(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
-    with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scalebench-locks"):
-        result = on_gpu.run_step(step, tmp_path / "log", 25.0, environment)
-    assert (result["status"], result["reason"][:29]) == ("waiting", "waiting for another campaign ")
-
-
 @pytest.fixture(scope="module")
 def stand_in(call, tmp_path_factory):
     """All stages in one call."""
@@ -322,60 +262,6 @@ def test_what_cannot_begin_is_said_in_one_message(call, tmp_path, words, message
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="no folder in which nobody can write")
-def test_a_folder_that_cannot_be_written_is_said_to_before_anything_is_measured(call):
-    done = call("/sys", "--stages", "kernels", "--budget", "1")
-    assert done.returncode == 2, done.stdout
-    assert "gpu-check: [Errno" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "-- kernels" not in done.stdout
-
-
-def test_a_call_that_is_terminated_takes_its_step_along(repository, tmp_path):
-    """Nobody else would end it: it would keep the devices of those who call again."""
-    command = [sys.executable, "benchmarks/on_gpu.py", str(tmp_path / "out"), "--stand-in", "--stages", "runs"]
-    call = subprocess.Popen(
-        command, cwd=repository, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        wait_until(lambda: begun_below(call.pid, "train"), call)
-        step = begun_below(call.pid, "train")
-        call.terminate()
-        _, errors = call.communicate(timeout=60)
-    finally:
-        call.kill()
-    assert call.returncode == 143
-    assert "another call goes on" in errors
-    assert "Traceback" not in errors
-    assert gone(step.pid)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("gpu-check")] == []
-    assert statuses(tmp_path / "out", "runs") == {"tokens": "done"}
-
-
-def test_what_a_step_leaves_behind_is_ended(on_gpu, tmp_path):
-    """A launcher that was killed, whose ranks keep the device."""
-    code = "import subprocess as s, sys; print(s.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
-    result = run(on_gpu, tmp_path, code)
-    assert result["status"] == "done"
-    left = int(result["tail"][-1])
-    wait_until(lambda: gone(left))
-
-
-def begun_below(pid, word):
-    """The process with `word` among its arguments that this one has started; None where there is none yet."""
-    return next((each for each in psutil.Process(pid).children() if word in each.cmdline()), None)
-
-
-def gone(pid):
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def test_stages_that_were_cut_off_are_left(on_gpu, capsys, tmp_path):
-    finished = {"finished": True, "steps": [{"name": "x", "status": "done"}]}
-    on_gpu.conclude({"doctor": finished, "runs": finished | {"finished": False}}, ["doctor"], tmp_path)
-    assert "stages that are left: runs, devices" in capsys.readouterr().out
 
 
 def test_wheels_that_do_not_fit_are_said_to(call, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -117,6 +118,24 @@ def test_a_history_of_results(slower, tmp_path):
         history_of(slower[:4])
     with pytest.raises(UserError, match='no cell "zero2"'):
         history_of(slower, "zero2")
+
+
+def test_a_cell_that_was_changed_does_not_vanish_from_a_history(tmp_path, capsys):
+    """All earlier results are incomparable with it: its rate is judged no more."""
+    results = [result(tmp_path / f"r{i}", 0.1, i) for i in range(6)]
+    changed = cells(work={"global_batch": 16, "steps": 40, "warmup_steps": 5})[1]
+    shutil.rmtree(results[-1] / "runs/ddp-n1x2")
+    write_run(results[-1] / "runs", changed, 1, 0.05)
+    args = parser().parse_args(["gate", "--history", *map(str, results)])
+    with pytest.raises(SystemExit) as ended:
+        args.run(args)
+    assert ended.value.code == 1
+    text = capsys.readouterr().out
+    assert "FAIL  ddp-n1x2: its configuration is not that of the result before the newest: work.steps 30 -> 40" in text
+    assert "FAIL  6 results, 1 cell, 0 steps" in text
+    args = parser().parse_args(["gate", "--history", *map(str, results), "--cell", "ddp-n1x1"])
+    args.run(args)
+    assert "PASS" in capsys.readouterr().out, "nothing was asked about the other cell"
 
 
 def test_other_machines_are_left_out_of_a_history(slower, tmp_path):

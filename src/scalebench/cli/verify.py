@@ -94,8 +94,10 @@ def _history(args: argparse.Namespace) -> None:
         print(
             f"FAIL  {cell}: the newest result, {series.sessions[-1].folder}, has no numbers of it; the one before has"
         )
+    for cell, keys in series.changed.items():
+        print(f"FAIL  {cell}: its configuration is not that of the result before the newest: {keys}")
     cells, steps = plural(len(series.cells), "cell"), plural(len(series.steps), "step")
-    worse = series.alarms or series.gone
+    worse = series.alarms or series.gone or series.changed
     print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
     if args.chart:
         _draw_history(series, args.chart)

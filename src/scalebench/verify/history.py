@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from scalebench.errors import UserError
 from scalebench.verify.campaign import folder_of
-from scalebench.verify.gate import ALPHA, circumstances, differing_keys, measured_cells, rate_of
+from scalebench.verify.gate import ALPHA, changed_keys, circumstances, differing_keys, measured_cells, rate_of
 from scalebench.verify.raw import RawRun
 from scalebench.verify.recompute import log_interval
 
@@ -50,7 +50,7 @@ class Step:
 @dataclass(frozen=True)
 class History:
     """`left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
-    the newest has no numbers.
+    the newest has no numbers; `changed`: those whose configuration is another one since, with its keys.
     """
 
     sessions: list[Session]
@@ -58,6 +58,7 @@ class History:
     steps: list[Step]
     left_out: list[str]
     gone: list[str]
+    changed: dict[str, str]
 
     @property
     def alarms(self) -> list[Step]:
@@ -91,8 +92,10 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     steps = steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions])
-    gone = [] if cell else [name for name in read[-2][1] if name not in newest]
-    return History(sessions, cells, steps, left_out, gone)
+    before = read[-2][1]
+    gone = [] if cell else [name for name in before if name not in newest]
+    changed = {name: text for name in chosen if name in before and (text := changed_keys(before[name], newest[name]))}
+    return History(sessions, cells, steps, left_out, gone, changed)
 
 
 def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[Step]:

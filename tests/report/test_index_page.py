@@ -1,10 +1,8 @@
 """results/index.html lists what is there, whatever state it is in."""
 
 import json
-import re
 
 import pytest
-from synthetic import cells
 
 from scalebench.audit.finding import Finding
 from scalebench.report.index_page import write_index

@@ -105,7 +105,8 @@ def test_a_chart_of_ours_loses_nothing(repository):
 
 @pytest.mark.parametrize("text", ["", "none", "<svg", '<svg xmlns="http://www.w3.org/2000/svg"><g>', "<svg>&e;</svg>"])
 def test_a_damaged_chart_is_named(tmp_path, text):
-    path = tmp_path / "speedup.svg"
+    path = tmp_path / "results/demo/charts/speedup.svg"
+    path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(UserError, match=r"speedup\.svg is damaged \(no SVG, or cut off"):
         inline_svg(path, "x", "A")

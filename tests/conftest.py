@@ -2,12 +2,15 @@
 
 import random
 import shutil
+import signal
 from pathlib import Path
 
 import ag_news_like
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; what tests start is interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

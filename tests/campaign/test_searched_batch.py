@@ -11,6 +11,7 @@ from scalebench.campaign.loaded import LoadedCampaign, frontier_file
 from scalebench.cli import main
 from scalebench.errors import UserError
 from scalebench.forecast.frontier import Frontier, Trial
+from scalebench.forecast.frontier_runs import NoTrial
 from scalebench.preflight.planned_work import planned_work
 
 TEXT = """title: t
@@ -134,7 +135,7 @@ def test_the_stage_writes_what_the_runs_take(path, tmp_path, monkeypatch):
 
 def test_a_cell_that_cannot_run_here_ends_in_its_own_row(path, tmp_path, monkeypatch):
     def refused(*_):
-        raise UserError("ddp-n1x2 cannot run here: two nodes are needed")
+        raise NoTrial("ddp-n1x2 cannot run here: two nodes are needed")
 
     out = frontier_file(tmp_path, "big", "ddp-n1x2")
     out.parent.mkdir(parents=True)

@@ -142,7 +142,7 @@ def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, n
         if work == "lock":
             assert process.stderr.readline().startswith("scalebench: waiting for theirs")
         else:
-            assert process.stdout.readline() == "begun\n"
+            assert process.stdout.readline().startswith("begun")  # of a pool's processes, which write at once
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         _, errors = process.communicate(timeout=60)
     words = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

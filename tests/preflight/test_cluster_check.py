@@ -133,7 +133,7 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
         cluster_check.check(tmp_path, tmp_path)
 
 
-@pytest.mark.fault("a profile gives jobs less time than their runs may take", "nothing is sent; both numbers are said")
+@pytest.mark.fault("cluster check, where a profile gives jobs less time than their runs", "a line with both numbers")
 def test_a_profile_that_gives_too_little_time(monkeypatch, tmp_path):
     sinfo = "gpu|up|4|1-00:00:00|gpu:h100:4"
     short = PROFILE + "set-resources: {train: {runtime: 15}}\n"

@@ -76,7 +76,7 @@ def test_jobs_that_would_be_ended_before_their_runs_are_not_sent(built, queue):
     assert not (queue / "submitted").exists()
 
 
-@pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")
+@pytest.mark.fault("a campaign is edited while its jobs wait in any queue", "they end, saying so; nothing is mixed")
 def test_what_waits_in_a_queue_is_held_against_what_was_sent(built, queue):
     """A cell is taken away; another campaign, whose runs share a job, gets other work. The rest is made."""
     cells = "cells: [{geometry: 1x2, micro_batch: 2}, {geometry: 1x2, strategy: fsdp}]\n"

@@ -29,7 +29,7 @@ def names_of(gpus: Sequence[Gpu]) -> list[str]:
     On a CPU all of those cores: what the others do is measured as well.
     """
     if gpus:
-        return sorted(gpu.uuid for gpu in gpus)
+        return sorted({gpu.uuid for gpu in gpus})
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]
 

@@ -16,6 +16,7 @@ VALID: dict[str, list[str]] = {
     "corpus list": [],
     "corpus check": ["python-docs"],
     "stale": [DEMO],
+    "keep": [DEMO],
     "doctor": ["--no-ranks"],
     "retry": [DEMO, "--cell", "ddp-n1x2"],
     "cluster check": [DEMO],

@@ -57,7 +57,8 @@ def test_what_a_step_leaves_behind_is_ended(on_gpu, tmp_path):
 
 def begun_below(pid, word):
     """The process with `word` among its arguments that this one has started; None where there is none yet."""
-    return next((each for each in psutil.Process(pid).children() if word in each.cmdline()), None)
+    alive = (each for each in psutil.Process(pid).children() if each.status() != psutil.STATUS_ZOMBIE)
+    return next((each for each in alive if word in each.cmdline()), None)
 
 
 def gone(pid):

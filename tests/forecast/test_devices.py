@@ -29,7 +29,7 @@ def meanwhile(*arguments, **options) -> None:
 def test_a_run_waits_for_a_sweep(tmp_path, repository, monkeypatch, capsys):
     monkeypatch.chdir(repository)
     monkeypatch.setattr(sweep, "cuda_devices", list)
-    monkeypatch.setattr(sweep, "_launch", meanwhile)
+    monkeypatch.setattr(sweep, "launch", meanwhile)
     path = tmp_path / "two.yaml"
     path.write_text("title: t\nvary: {geometry: [1x1, 1x2]}\n")
     loaded = LoadedCampaign(path)

@@ -35,7 +35,7 @@ from scalebench.trainer.request import Request
 from scalebench.trainer.session import Session
 from scalebench.trainer.timed_loop import Series, StepTimer, run_steps
 from scalebench.trainer.update_log import UpdateLog
-from scalebench.trainer.validation import summarise_validation, validate
+from scalebench.trainer.validation import validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -217,10 +217,9 @@ def measure_in(session: Session, request: Request, began: float) -> None:
     )
     ranks = session.gather(own)
     if session.rank == 0:
-        scores = summarise_validation(scored, cell.workload.task)
         if any(rank.out_of_memory for rank in scored):
             _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
-        metrics = summarise(request, run.plan, run.tokens, ranks, began, scores)
+        metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
         write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
         _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
 

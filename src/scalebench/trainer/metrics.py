@@ -25,7 +25,6 @@ from scalebench.record.metrics import (
     Model,
     Startup,
     Utilization,
-    Validation,
     Window,
 )
 from scalebench.record.run import STEPS
@@ -33,6 +32,7 @@ from scalebench.record.steps import ROW, window_steps, write_steps
 from scalebench.trainer.ledger import make_ledger
 from scalebench.trainer.request import Request
 from scalebench.trainer.timed_loop import Series
+from scalebench.trainer.validation import NotFinite, Scored, summarise_validation
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,13 @@ class RankRecord:
     closing_monotonic: float  # the same by the clock that nobody sets
 
 
-class NotFinite(Exception):
-    """The loss became infinite or not a number."""
-
-
 def summarise(
     request: Request,
     plan: SamplePlan,
     file: TokenFile,
     ranks: list[RankRecord],
     began: float,
-    validation: Validation | None,
+    scored: list[Scored],
 ) -> Measured:
     """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is not finite."""
     cell = request.cell
@@ -79,8 +75,7 @@ def summarise(
     bad = rows[~np.isfinite(rows["loss"])]
     if len(bad):
         raise NotFinite(f"the loss of step {bad[0]['step']} on rank {bad[0]['rank']} is {bad[0]['loss']}")
-    if validation and not np.isfinite(validation.loss):
-        raise NotFinite(f"the validation loss after the last step is {validation.loss}")
+    validation = summarise_validation(scored, cell.workload.task)
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
     per_sample = ledger.tokens_consumed / ledger.samples_consumed
     counts = count_cell(cell, len(request.description.get("classes", [])), per_sample)

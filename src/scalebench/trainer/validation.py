@@ -67,13 +67,22 @@ def validate(
     return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
+class NotFinite(Exception):
+    """The loss became infinite or not a number."""
+
+
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """The validation of all ranks together; None where nothing was scored, or a rank ran out of memory."""
+    """The validation of all ranks together; None where nothing was scored, or a rank ran out of memory.
+
+    Raises NotFinite where its loss is not finite.
+    """
     if any(rank.out_of_memory for rank in ranks):
         return None
     loss, targets, correct = np.sum([rank.totals for rank in ranks], axis=0).tolist()
     if not targets:
         return None
+    if not np.isfinite(loss):
+        raise NotFinite(f"the validation loss after the last step is {loss / targets}")
     tokens = task == "language-modelling"
     ids = np.concatenate([rank.ids for rank in ranks])
     return Validation(

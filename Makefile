@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
-# Rules call `scalebench` and `python` by name; this puts the environment's first.
+# Rules call `scaleproof` and `python` by name; this puts the environment's first.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -28,7 +28,7 @@ gpu-check:
 
 $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
-	{ echo "scalebench needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ..."; exit 2; }
+	{ echo "scaleproof needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	pip install --progress-bar off --constraint envs/requirements.lock --editable '.[test]'
 	touch $@

@@ -1,4 +1,4 @@
-"""Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scalebench/."""
+"""Contents page. What is measured is in config/campaigns/; how, in workflow/rules/ and src/scaleproof/."""
 
 import atexit
 import contextlib
@@ -16,27 +16,27 @@ from snakemake.cli import parse_args
 from snakemake.common import overwrite_function_params
 from snakemake.utils import min_version
 
-from scalebench.campaign.as_sent import VARIABLE, CampaignsAsSent
-from scalebench.campaign.corpora import local_files
-from scalebench.campaign.loaded import corpus_in, frontier_file, goes_on, tokens_dir
-from scalebench.campaign.site import Site
-from scalebench.campaign.slurm_request import job, job_of_replay, job_together
-from scalebench.campaign.code_dependencies import MEASURING, sources
-from scalebench.campaign.targets import check_targets
-from scalebench.campaign.yaml_loader import CAMPAIGNS
-from scalebench.errors import UserError, nearest, plural, printable
-from scalebench.files import disk_is_full, full_disk_text, write_json
-from scalebench.launch import stage_server
-from scalebench.preflight.job_minutes import too_short
-from scalebench.preflight.keep import unrecorded_text
-from scalebench.preflight.slurm_arrays import become_task
-from scalebench.preflight.slurm_plugin_guard import guard
-from scalebench.reference.schema import FOLDER, workload_name
-from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
-from scalebench.record.failed_runs import failed_runs_text
-from scalebench.record.lost_results import lost_results, lost_text, records_without_runs
-from scalebench.report.chart_catalog import CATALOG, charts_of, tables_of, unknown_chart
-from scalebench.snakemake_command import NOTE, STARTED_AS, started_as
+from scaleproof.driver.as_sent import VARIABLE, CampaignsAsSent
+from scaleproof.ground.campaign.corpora import local_files
+from scaleproof.ground.campaign.loaded import corpus_in, frontier_file, goes_on, tokens_dir
+from scaleproof.driver.site import Site
+from scaleproof.driver.slurm_request import job, job_of_replay, job_together
+from scaleproof.ground.code_dependencies import MEASURING, sources
+from scaleproof.driver.targets import check_targets
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.errors import UserError, nearest, plural, printable
+from scaleproof.ground.files import disk_is_full, full_disk_text, write_json
+from scaleproof.driver import stage_server
+from scaleproof.driver.job_minutes import too_short
+from scaleproof.driver.keep import unrecorded_text
+from scaleproof.driver.slurm_arrays import become_task
+from scaleproof.driver.slurm_plugin_guard import guard
+from scaleproof.measure.reference.schema import FOLDER, workload_name
+from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
+from scaleproof.ground.records.failed_runs import failed_runs_text
+from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
+from scaleproof.conclude.report.chart_catalog import CATALOG, charts_of, tables_of, unknown_chart
+from scaleproof.ground.snakemake_command import NOTE, STARTED_AS, started_as
 
 min_version("9.27")
 become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
@@ -52,8 +52,8 @@ envvars:
 
 
 # Where environments and containers find this package: envs/*.post-deploy.sh, envs/apptainer.def.
-os.environ["SCALEBENCH_ROOT"] = str(Path(workflow.basedir).resolve())
-if not shutil.which("scalebench"):  # .venv/bin/snakemake was called without activating its environment
+os.environ["SCALEPROOF_ROOT"] = str(Path(workflow.basedir).resolve())
+if not shutil.which("scaleproof"):  # .venv/bin/snakemake was called without activating its environment
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 

@@ -24,9 +24,9 @@ from external_files import WRITERS
 from generated_logs import LOG_FAULTS
 from generated_tables import FAULTS, FORMS, faulty_table, sound_table
 
-from scalebench.audit.audit_paths import audit_paths
-from scalebench.audit.finding import Correction, Finding
-from scalebench.errors import UserError
+from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.finding import Correction, Finding
 
 
 def audit_folder(folder: Path) -> list[Finding] | None:

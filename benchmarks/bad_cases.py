@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from scalebench.errors import edits
+from scaleproof.ground.errors import edits
 
 REPOSITORY = Path(__file__).parents[1]
 

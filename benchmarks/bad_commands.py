@@ -5,8 +5,8 @@ from random import Random
 
 from bad_cases import DEMO, MINE, OTHER, RESULTS, RUN, TRACE, Case, misspelt
 
-from scalebench.cli import parser
-from scalebench.cli.values import Number
+from scaleproof.cli import parser
+from scaleproof.cli.values import Number
 
 # A line of words of each command that would be right.
 VALID: dict[str, list[str]] = {

@@ -6,9 +6,9 @@ from typing import Any
 import yaml
 from bad_cases import MINE, NUMBERS, REPOSITORY, STRANGE, Case, Special, leaves, misspelt, put
 
-from scalebench.campaign.config import Campaign
-from scalebench.campaign.corpora import Corpus
-from scalebench.errors import nearest_name
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.ground.errors import nearest_name
 
 DOCUMENT: dict[str, Any] = {
     "title": "Does it scale?",

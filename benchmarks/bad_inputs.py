@@ -31,10 +31,10 @@ from bad_cases import Case, Special  # noqa: E402
 from bad_commands import command_line, target  # noqa: E402
 from bad_configs import CAMPAIGN, campaign, corpus, profile, text_of_corpus, text_of_yaml  # noqa: E402
 from bad_records import foreign, record  # noqa: E402
-from command_line import Done, scalebench  # noqa: E402
+from command_line import Done, scaleproof  # noqa: E402
 
-from scalebench.campaign.targets import check_targets  # noqa: E402
-from scalebench.errors import UserError  # noqa: E402
+from scaleproof.driver.targets import check_targets  # noqa: E402
+from scaleproof.ground.errors import UserError  # noqa: E402
 
 INPUTS = 3000
 LONGEST_S = 5.0  # of CPU time, of one command
@@ -155,7 +155,7 @@ def answer(case: Case, place: Path, patterns: list[str]) -> tuple[Done, float]:
         done = (
             answer_to_target(case.words[1], place, patterns)
             if case.words[0] == "target"
-            else scalebench(*case.words, cwd=place)
+            else scaleproof(*case.words, cwd=place)
         )
     except (Exception, Stopped):
         done = Done(99, "", traceback.format_exc()[-3000:])

@@ -25,9 +25,9 @@ sys.path.append(str(REPOSITORY / "tests"))
 
 from synthetic import write_run  # noqa: E402  (from tests, whose folder is on the path now)
 
-from scalebench.campaign.loaded import LoadedCampaign, run_dir  # noqa: E402
-from scalebench.launch.stage_server import StageServer  # noqa: E402
-from scalebench.report.chart_catalog import charts_of, tables_of  # noqa: E402
+from scaleproof.conclude.report.chart_catalog import charts_of, tables_of  # noqa: E402
+from scaleproof.driver.stage_server import StageServer  # noqa: E402
+from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir  # noqa: E402
 
 WANTED, CORES = 30.0, 2
 CAMPAIGN = """title: What do ten thousand runs say?
@@ -76,7 +76,7 @@ def conclude(loaded: LoadedCampaign, path: Path) -> float:
     """Seconds from the runs to the report."""
     began = time.perf_counter()
     server = StageServer()
-    program = str(server.folder / "scalebench")
+    program = str(server.folder / "scaleproof")
     each(program, ["findings", str(path)], ["collect", str(path)])
     each(program, ["analyse", str(path)])
     folder = f"results/{loaded.name}"

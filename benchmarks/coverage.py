@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py [--trials 1000] [--tables false-claims ...] > table.md  # ten minutes on one core
 
-Prints the tables of docs/statistics.md. tests/analysis/test_coverage.py runs a small part of it.
+Prints the tables of docs/statistics.md. tests/conclude/analysis/test_coverage.py runs a small part of it.
 """
 
 import argparse
@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scalebench.analysis.confidence import CONFIDENCE, Estimate, paired_ratio, rate
-from scalebench.analysis.measured_cells import MeasuredCell
-from scalebench.analysis.paired_test import compare, detectable, pairs_needed
-from scalebench.analysis.recommend import SIMPLICITY, recommend
-from scalebench.analysis.simultaneous import (
+from scaleproof.conclude.analysis.measured_cells import MeasuredCell
+from scaleproof.conclude.analysis.paired_test import compare, detectable, pairs_needed
+from scaleproof.conclude.analysis.recommend import SIMPLICITY, recommend
+from scaleproof.conclude.analysis.simultaneous import (
     MOST_REPEATS,
     MOST_TIMES,
     ROUND_CONFIDENCE,
@@ -23,12 +22,11 @@ from scalebench.analysis.simultaneous import (
     compare_all,
     resolution,
 )
-from scalebench.analysis.simultaneous import (
-    detectable as detectable_effect,
-)
-from scalebench.analysis.stopping import confidence_at, resolved
-from scalebench.audit.finding import Findings
-from scalebench.campaign.repeats import RepeatUntil
+from scaleproof.conclude.analysis.simultaneous import detectable as detectable_effect
+from scaleproof.conclude.analysis.stopping import confidence_at, resolved
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.confidence import CONFIDENCE, Estimate, paired_ratio, rate
+from scaleproof.ground.findings.finding import Findings
 
 Random = np.random.Generator
 Draw = Callable[[Random, int, int], np.ndarray]  # cells, repeats -> logarithms of rates, truth 0

@@ -25,11 +25,11 @@ def rank(folder: Path) -> None:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    from scalebench.campaign.cells import expand
-    from scalebench.campaign.config import Campaign
-    from scalebench.model.gpt2 import build
-    from scalebench.strategy import strategy_class
-    from scalebench.trainer.session import Session
+    from scaleproof.ground.campaign.cells import expand
+    from scaleproof.ground.campaign.config import Campaign
+    from scaleproof.measure.model.gpt2 import build
+    from scaleproof.measure.strategy import strategy_class
+    from scaleproof.measure.trainer.session import Session
 
     data = {
         "title": "exposed",
@@ -57,8 +57,8 @@ def rank(folder: Path) -> None:
 
 
 def main() -> None:
-    from scalebench.report.sentences.trace import mean
-    from scalebench.trace.summarise import summarise_files
+    from scaleproof.conclude.report.sentences.trace import mean
+    from scaleproof.measure.trace.summarise import summarise_files
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

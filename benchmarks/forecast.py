@@ -30,11 +30,11 @@ from simulated_machines import STRATEGIES, machine, models
 from simulated_memory import random_device
 from simulated_networks import node_pairs
 
-from scalebench.forecast.collective import Group
-from scalebench.forecast.frontier import MOST_TRIALS
-from scalebench.forecast.interval import clopper_pearson, conformal
-from scalebench.forecast.node_pairs import judge
-from scalebench.forecast.step_model import Target, forecast_step
+from scaleproof.conclude.forecast.collective import Group
+from scaleproof.conclude.forecast.frontier import MOST_TRIALS
+from scaleproof.conclude.forecast.interval import clopper_pearson, conformal
+from scaleproof.conclude.forecast.node_pairs import judge
+from scaleproof.conclude.forecast.step_model import Target, forecast_step
 
 MACHINES = 1500
 CASES = (((1, 2, 4), (2, 4, 8), 8), ((1, 2, 4), (2, 4), 8), ((1, 2, 4), (), 8), ((1, 2), (2, 4), 4))

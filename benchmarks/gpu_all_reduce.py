@@ -5,11 +5,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scalebench.campaign.cells import expand
-from scalebench.campaign.config import Campaign
-from scalebench.forecast.sweep import CALLS, LIMIT_S, WARMUP, launch
-from scalebench.launch.device_lock import device_lock, devices_of
-from scalebench.machine.gpus import cuda_devices
+from scaleproof.conclude.forecast.sweep import CALLS, LIMIT_S, WARMUP, launch
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.machine.gpus import cuda_devices
 
 TIME_S = 60.0
 

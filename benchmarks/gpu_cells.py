@@ -25,7 +25,7 @@ def campaign(name: str, devices: int, low: str, deepspeed: bool) -> dict[str, An
     if low == "fp16":  # a device without bf16 and, if it is a V100, without torch.compile
         cells = [cell for cell in cells if cell.get("precision") != "fp16"]
     return {
-        "title": f"{name}: does scalebench measure right on this GPU, and how fast is it?",
+        "title": f"{name}: does scaleproof measure right on this GPU, and how fast is it?",
         "workload": {"model": "gpt2-small", "seq_len": 512, "tokenizer": "bpe-2048", "vocab_size": 50304},
         "work": {"global_batch": "derive"} | data["work"],
         "execution": {

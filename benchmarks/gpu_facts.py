@@ -56,7 +56,7 @@ def main() -> None:
     told("kernels for", torch.cuda.get_arch_list)
     import pynvml
 
-    from scalebench.trainer.session import nvml_uuid
+    from scaleproof.measure.trainer.session import nvml_uuid
 
     pynvml.nvmlInit()
     for index in range(torch.cuda.device_count()):

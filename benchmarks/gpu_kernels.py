@@ -10,12 +10,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
-from scalebench.campaign.cells import Cell, expand
-from scalebench.campaign.config import Campaign
-from scalebench.launch.device_lock import device_lock, devices_of
-from scalebench.machine.gpus import cuda_devices
-from scalebench.model.build import build
-from scalebench.strategy.single import Single
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.model.build import build
+from scaleproof.measure.strategy.single import Single
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda", 0) if CUDA else torch.device("cpu")

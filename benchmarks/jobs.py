@@ -37,7 +37,7 @@ rule all:
     input: [f"out/{{i}}.txt" for i in range({jobs})]
 rule train:
     output: "out/{{i}}.txt"
-    shell: "scalebench {{output}}"
+    shell: "scaleproof {{output}}"
 """
 RUN = """mkdir -p "results/large/runs/$1/rep$2"
 for f in training_metrics.json steps.csv launcher_metadata.json; do : > "results/large/runs/$1/rep$2/$f"; done"""
@@ -57,7 +57,7 @@ sbatch)
 squeue) cat "$STUB/jobs" ;;
 scontrol) echo "MinJobAge = 300 sec" ;;
 srun) while [ "${1#-}" != "$1" ]; do shift; done; exec "$@" ;;
-scalebench) : > "$STUB/started"; exit 1 ;;
+scaleproof) : > "$STUB/started"; exit 1 ;;
 esac
 """.replace("RUN", RUN)
 # All tasks of an array end on the spot, known by the wildcards in the commands that they are given.
@@ -84,7 +84,7 @@ with open(os.environ["STUB"] + "/jobs", "r+") as jobs:
         jobs.write(f"{number}_{task}|COMPLETED\n")
 print(number)
 """
-NAMES = ("sbatch", "squeue", "sacct", "scontrol", "srun", "scalebench", "sinfo", "sacctmgr", "sshare", "scancel")
+NAMES = ("sbatch", "squeue", "sacct", "scontrol", "srun", "scaleproof", "sinfo", "sacctmgr", "sshare", "scancel")
 
 
 class Side:

@@ -18,17 +18,17 @@ import torch
 from side_by_side import in_turn, ratios, show
 from torch.nn.utils import clip_grad_norm_
 
-from scalebench.campaign.cells import Cell
-from scalebench.campaign.loaded import load_named
-from scalebench.corpus.plan import SamplePlan
-from scalebench.corpus.reader import TokenFile
-from scalebench.model.build import build
-from scalebench.strategy import Strategy, strategy_class
-from scalebench.trainer.batches import Batches
-from scalebench.trainer.fed_tokens import FedTokens
-from scalebench.trainer.session import Session
-from scalebench.trainer.timed_loop import StepTimer, run_steps
-from scalebench.trainer.update_log import UpdateLog
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.loaded import load_named
+from scaleproof.measure.corpus.plan import SamplePlan
+from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.model.build import build
+from scaleproof.measure.strategy import Strategy, strategy_class
+from scaleproof.measure.trainer.batches import Batches
+from scaleproof.measure.trainer.fed_tokens import FedTokens
+from scaleproof.measure.trainer.session import Session
+from scaleproof.measure.trainer.timed_loop import StepTimer, run_steps
+from scaleproof.measure.trainer.update_log import UpdateLog
 
 STEPS = 2
 ROUNDS = 300

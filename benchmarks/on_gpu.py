@@ -36,8 +36,8 @@ LARGEST = 8 * 2**20  # bytes of a file in an archive: a raw trace that is larger
 ALL_REDUCE_BYTES = 256 * 2**20
 SUMMARY = "summary.json"
 NEEDED = ("torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "psutil", "yaml", "pydantic", "pynvml")
-SCALEBENCH = [sys.executable, "-m", "scalebench"]
-WAITING = re.compile(r"^scalebench: (waiting for .+, which uses .+)$", re.MULTILINE)
+SCALEPROOF = [sys.executable, "-m", "scaleproof"]
+WAITING = re.compile(r"^scaleproof: (waiting for .+, which uses .+)$", re.MULTILINE)
 
 
 class Refused(Exception):
@@ -76,7 +76,7 @@ def machine(stand_in: bool) -> Machine:
             f"{sys.executable} has no {', '.join(missing)}: carry wheels (benchmarks/gpu_wheels DIR makes them where "
             "there is a network, --wheels DIR installs them), or give another Python (make PYTHON=...)"
         )
-    from scalebench.machine.gpus import cuda_devices, usable
+    from scaleproof.measure.machine.gpus import cuda_devices, usable
 
     gpus, lost = ([], "") if stand_in else usable(cuda_devices)
     if not gpus and not stand_in:
@@ -98,7 +98,7 @@ def steps_of(stage: str, here: Machine, folder: Path) -> list[Step]:
     program = ROOT / "benchmarks"
     results = folder / "results"
     if stage == "doctor":
-        doctor = [*SCALEBENCH, "doctor", "--results", str(results), *(["--no-ranks"] if here.stand_in else [])]
+        doctor = [*SCALEPROOF, "doctor", "--results", str(results), *(["--no-ranks"] if here.stand_in else [])]
         facts = Step("facts", [sys.executable, str(program / "gpu_facts.py")], 60)
         return [facts, Step("doctor", doctor, 350, finds="checks failed")]
     if stage == "kernels":
@@ -116,7 +116,7 @@ def steps_of(stage: str, here: Machine, folder: Path) -> list[Step]:
 
 def campaign_steps(stage: str, here: Machine, folder: Path) -> list[Step]:
     """The runs of a stage's campaign, what goes with them, and their audit."""
-    from scalebench.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     name = {"runs": gpu_cells.RUNS, "devices": gpu_cells.DEVICES, "speed": gpu_cells.SPEED}[stage]
     made = (
@@ -126,7 +126,7 @@ def campaign_steps(stage: str, here: Machine, folder: Path) -> list[Step]:
     file.write_text(json.dumps(made, indent=2) + "\n")
     tokenizer = made["workload"]["tokenizer"]
     make_tokens = (
-        "import sys; from pathlib import Path; from scalebench.preflight.random_tokens import write_random_tokens;"
+        "import sys; from pathlib import Path; from scaleproof.measure.doctor.random_tokens import write_random_tokens;"
         "n, v = map(int, sys.argv[2:4]); write_random_tokens(Path(sys.argv[1]), v, n, n // 20, sys.argv[4])"
     )
     count, size = str(gpu_cells.TOKENS[tokenizer]), str(gpu_cells.VOCABULARY[tokenizer])
@@ -139,18 +139,18 @@ def campaign_steps(stage: str, here: Machine, folder: Path) -> list[Step]:
     results = folder / "results" / name
     for cell in cells:
         run = results / "runs" / cell / "rep1"
-        words = [*SCALEBENCH, "stage", "train", str(file), cell, "--tokens", str(tokens), "--out", str(run)]
+        words = [*SCALEPROOF, "stage", "train", str(file), cell, "--tokens", str(tokens), "--out", str(run)]
         limit = 130 if "-compile" in cell else 60
         listed.append(Step(f"run {cell}", words, limit, run / "training_metrics.json"))
     if stage == "runs":
         traced = next(cell for cell in cells if cell.startswith("ddp"))
         out = results / "traces" / traced
-        words = [*SCALEBENCH, "stage", "trace_capture", str(file), traced, "--tokens", str(tokens), "--out", str(out)]
+        words = [*SCALEPROOF, "stage", "trace_capture", str(file), traced, "--tokens", str(tokens), "--out", str(out)]
         listed.append(Step("trace", words, 80, out / "capture.json"))
         listed.append(
-            Step("trace summary", [*SCALEBENCH, "trace", "summary", str(out)], 30, out / "profile_summary.json")
+            Step("trace summary", [*SCALEPROOF, "trace", "summary", str(out)], 30, out / "profile_summary.json")
         )
-    return [*listed, Step("audit", [*SCALEBENCH, "audit", str(results / "runs")], 45, finds="found: ")]
+    return [*listed, Step("audit", [*SCALEPROOF, "audit", str(results / "runs")], 45, finds="found: ")]
 
 
 def run_step(step: Step, log: Path, limit: float, environment: dict[str, str]) -> dict[str, Any]:

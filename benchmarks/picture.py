@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 OUT = Path("docs/report.png")
 SIZE = {"width": 1280, "height": 1180}
-# Words of the page itself, not of a campaign: tests/report/test_picture.py looks for them in the page's templates.
+# Words of the page itself, not of a campaign: tests/conclude/report/test_picture.py looks for them in its templates.
 WORDS = "h2, #table-cells thead th"
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from scalebench.campaign.model_shapes import ModelShape
+from scaleproof.ground.campaign.model_shapes import ModelShape
 
 
 class Block(nn.Module):

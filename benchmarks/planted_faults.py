@@ -21,8 +21,8 @@ from faults.test_faults import named  # noqa: E402
 
 def tokens_in(root: Path) -> Path:
     """A small tokenised corpus of made-up prose."""
-    from scalebench.campaign.corpora import Corpus
-    from scalebench.corpus import documents, tokenise, tokenizer
+    from scaleproof.ground.campaign.corpora import Corpus
+    from scaleproof.measure.corpus import documents, tokenise, tokenizer
 
     chance = random.Random(7)
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(600)]

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from sound_records import random_set
 
-from scalebench.audit.campaign.all_checks import audit
+from scaleproof.conclude.checks.all_checks import audit
 
 
 def main() -> int:

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from side_by_side import in_turn, quietly, ratios, show
 
-from scalebench.campaign.corpora import Corpus
-from scalebench.corpus import documents, encode, tokenizer
+from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.measure.corpus import documents, encode, tokenizer
 
 MEGABYTES = 50
 ROUNDS = 5
 WANTED = 2.0
 OURS = """
 import sys; from pathlib import Path
-from scalebench.corpus.tokenise import tokenise
+from scaleproof.measure.corpus.tokenise import tokenise
 if __name__ == "__main__":
     root, out = Path(sys.argv[1]), Path(sys.argv[2])
     tokenise(root, root / "tokenizer.json", out, processes=2)
@@ -33,7 +33,7 @@ import sys, os; from pathlib import Path
 root, out = Path(sys.argv[1]), Path(sys.argv[2])
 os.environ["HF_HOME"] = str(out / "cache")  # nothing from an earlier round
 import numpy as np, datasets
-from scalebench.corpus import tokenizer
+from scaleproof.measure.corpus import tokenizer
 datasets.disable_progress_bars()
 encoding = tokenizer.load(root / "tokenizer.json")
 end = encoding.n_vocab - 1

@@ -120,9 +120,9 @@ def main() -> None:
         path = Path(folder) / "a.sqlite"
         export(path, args.kernels)
         print(f"{args.kernels:,} kernels, {path.stat().st_size / 1e6:,.0f} MB")
-        ours = [sys.executable, "-m", "scalebench", "trace", "summary", str(path), "--out", folder]
+        ours = [sys.executable, "-m", "scaleproof", "trace", "summary", str(path), "--out", folder]
         nsys_command = ["nsys", "stats", "--report", "gpukernsum,nvtxsum", str(path)]
-        times: dict[str, list[float]] = {"scalebench trace summary": [], "nsys stats": []}
+        times: dict[str, list[float]] = {"scaleproof trace summary": [], "nsys stats": []}
         for _ in range(args.repeats):
             for name, command in zip(times, (ours, nsys_command), strict=True):
                 seconds, memory = timed(command)

@@ -32,15 +32,15 @@ from side_by_side import in_turn, ratios, show
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from scalebench.campaign.cells import Cell, expand
-from scalebench.campaign.config import Campaign, shape_of
-from scalebench.launch.device_lock import device_lock, devices_of
-from scalebench.machine.gpus import cuda_devices
-from scalebench.model.build import build
-from scalebench.model.counts import count
-from scalebench.strategy import strategy_class
-from scalebench.strategy.optimizer import make_optimizer
-from scalebench.trainer.metrics import utilization
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign, shape_of
+from scaleproof.ground.facts.counts import count
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.model.build import build
+from scaleproof.measure.strategy import strategy_class
+from scaleproof.measure.strategy.optimizer import make_optimizer
+from scaleproof.measure.trainer.metrics import utilization
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda", 0) if CUDA else torch.device("cpu")
@@ -73,7 +73,7 @@ def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | N
     session: Any = SimpleNamespace(shares=range(1), device=DEVICE)
     ours = strategy_class("single")(cell, build(cell), DEVICE)
     shape = shape_of(cell.workload.model)
-    sides: dict[str, Callable[[], float]] = {"scalebench": measured_side(ours, cell, folder, session, STEPS)}
+    sides: dict[str, Callable[[], float]] = {"scaleproof": measured_side(ours, cell, folder, session, STEPS)}
     makers: dict[str, Callable[[], nn.Module]] = {
         "plain GPT": lambda: PlainGPT(shape, cell.vocab_size),
         "minimal loop": lambda: build(cell),
@@ -85,7 +85,7 @@ def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | N
             del sides[name]
         else:
             sides[name]()  # warm-up and compilation
-    if "scalebench" not in sides:
+    if "scaleproof" not in sides:
         return None
     seconds = in_turn(sides, rounds)
     if importlib.util.find_spec("accelerate") is None:
@@ -93,11 +93,11 @@ def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | N
     elif time.monotonic() < deadline:
         seconds["Trainer"] = trainer_seconds(cell, folder, rounds)
     report(cell, seconds)
-    others = {name: values for name, values in seconds.items() if name != "scalebench"}
+    others = {name: values for name, values in seconds.items() if name != "scaleproof"}
     if not others:
         return None
     best = min(others, key=lambda name: statistics.median(others[name]))
-    return show(f"{cell.batch} samples: scalebench / {best}", ratios(seconds["scalebench"], seconds[best]))
+    return show(f"{cell.batch} samples: scaleproof / {best}", ratios(seconds["scaleproof"], seconds[best]))
 
 
 def report(cell: Cell, seconds: dict[str, list[float]]) -> None:
@@ -223,7 +223,7 @@ def main() -> int:
         print("nothing was compared: the time was over before")
         return 1
     slowest = max(ratios_seen)
-    print(f"scalebench takes at most {slowest:.3f} of the fastest other's time; {1 + TOLERANCE} is wanted")
+    print(f"scaleproof takes at most {slowest:.3f} of the fastest other's time; {1 + TOLERANCE} is wanted")
     return 0 if slowest <= 1.0 + TOLERANCE else 1
 
 

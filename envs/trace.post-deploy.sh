@@ -3,4 +3,4 @@
 # an edit of src/ is what runs, without its dependencies. The Snakefile says where the checkout is.
 set -eu
 python -m pip install --no-deps --no-build-isolation --editable \
-    "${SCALEBENCH_ROOT:?the Snakefile sets it to the folder of the repository}"
+    "${SCALEPROOF_ROOT:?the Snakefile sets it to the folder of the repository}"

@@ -1,4 +1,4 @@
-"""Commands of scalebench called in this process: the words and answers of a shell, without a second of imports."""
+"""Commands of scaleproof called in this process: the words and answers of a shell, without a second of imports."""
 
 import contextlib
 import io
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from scalebench import cli
-from scalebench.campaign import loaded
+from scaleproof import cli
+from scaleproof.ground.campaign import loaded
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Done:
     stderr: str
 
 
-def scalebench(*words: str | Path, cwd: Path) -> Done:
+def scaleproof(*words: str | Path, cwd: Path) -> Done:
     """Run a command in folder `cwd`. An exception that is no SystemExit leaves here, as a traceback leaves a shell."""
     out, err = io.StringIO(), io.StringIO()
     loaded._corpora.cache_clear()
@@ -29,7 +29,7 @@ def scalebench(*words: str | Path, cwd: Path) -> Done:
     before = Path.cwd()
     os.chdir(cwd)
     try:
-        argv = mock.patch.object(sys, "argv", ["scalebench", *map(str, words)])
+        argv = mock.patch.object(sys, "argv", ["scaleproof", *map(str, words)])
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), argv:
             try:
                 cli.main()

@@ -30,8 +30,8 @@ def sentences() -> list[str]:
 @pytest.fixture(scope="session")
 def tokens(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Path:
     """A tokenised corpus: the folder of train.bin, val.bin and tokens.json."""
-    from scalebench.campaign.corpora import Corpus
-    from scalebench.corpus import documents, tokenise, tokenizer
+    from scaleproof.ground.campaign.corpora import Corpus
+    from scaleproof.measure.corpus import documents, tokenise, tokenizer
 
     root = tmp_path_factory.mktemp("corpora")
     (root / "prose.txt").write_text("\n".join(sentences))
@@ -47,8 +47,8 @@ def tokens(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Pa
 @pytest.fixture(scope="session")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tokenised corpus with labels, in the form of AG News: the folder of its files."""
-    from scalebench.campaign.corpora import Corpus
-    from scalebench.corpus import documents, encode, tokenise, tokenizer
+    from scaleproof.ground.campaign.corpora import Corpus
+    from scaleproof.measure.corpus import documents, encode, tokenise, tokenizer
 
     root = tmp_path_factory.mktemp("labelled")
     ag_news_like.write_csv(root / "news.csv", ag_news_like.rows())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from external_files import metrics
 
-from scalebench.audit.audit_paths import audit_paths
-from scalebench.audit.finding import Finding
+from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.ground.findings.finding import Finding
 
 
 def put(folder: Path, data: dict) -> None:
@@ -88,7 +88,7 @@ def beside(name: str, text: str):
 
 
 def claimed(*claims: str):
-    return beside("claims.yaml", 'scalebench_claims: "1.0"\nclaims:\n' + "".join(f"  - {c}\n" for c in claims))
+    return beside("claims.yaml", 'scaleproof_claims: "1.0"\nclaims:\n' + "".join(f"  - {c}\n" for c in claims))
 
 
 def published(make):
@@ -97,7 +97,7 @@ def published(make):
     def make_with_claim(root: Path) -> None:
         make(root)
         claim = "{kind: speedup, value: 3.0, of: second, over: first}"
-        file("claims.yaml", f'scalebench_claims: "1.0"\nclaims:\n  - {claim}\n')(root)
+        file("claims.yaml", f'scaleproof_claims: "1.0"\nclaims:\n  - {claim}\n')(root)
 
     return make_with_claim
 

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from scalebench.files import write_atomic
+from scaleproof.ground.files import write_atomic
 
 DEVICES = {"NVIDIA A100-SXM4-80GB": 312e12, "NVIDIA H100 PCIe": 756e12, "Tesla V100-SXM2-16GB": 125e12}
 

@@ -7,11 +7,11 @@ import json
 import math
 from pathlib import Path
 
-from scalebench.forecast.collective import Group
-from scalebench.forecast.compute import Compute, Sample
-from scalebench.forecast.interval import conformal, doublings
-from scalebench.forecast.memory import Held, Peak, fit_memory
-from scalebench.forecast.residual import Point, carried
+from scaleproof.conclude.forecast.collective import Group
+from scaleproof.conclude.forecast.compute import Compute, Sample
+from scaleproof.conclude.forecast.interval import conformal, doublings
+from scaleproof.conclude.forecast.memory import Held, Peak, fit_memory
+from scaleproof.conclude.forecast.residual import Point, carried
 
 SERIES = Path(__file__).parent / "forecast" / "series"
 # Everything but the slope is in the measured part: the file of memory names no shape.

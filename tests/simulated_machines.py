@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalebench.forecast.collective import COLLECTIVES, Group, Network, Table, factor, hops
-from scalebench.forecast.step_model import Measured, StepModel, Target
-from scalebench.forecast.timeline import Layer, Layers, Sharing, step_timeline
+from scaleproof.conclude.forecast.collective import COLLECTIVES, Group, Network, Table, factor, hops
+from scaleproof.conclude.forecast.step_model import Measured, StepModel, Target
+from scaleproof.conclude.forecast.timeline import Layer, Layers, Sharing, step_timeline
 
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
 SIZES = tuple(4**i * 4096 for i in range(10))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalebench.forecast.frontier import Frontier, Trial, search
-from scalebench.forecast.frontier_runs import sizes_to_try
+from scaleproof.conclude.forecast.frontier import Frontier, Trial, search
+from scaleproof.conclude.forecast.frontier_runs import sizes_to_try
 
 SIZES = sizes_to_try(3000)
 

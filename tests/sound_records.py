@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 from synthetic import as_rows, cells, rewrite, write_run
 
-from scalebench.audit.campaign.census import linear_flops, parameters_of
-from scalebench.audit.campaign.updates import learning_rate
-from scalebench.campaign.cells import Cell
-from scalebench.campaign.config import shape_of
-from scalebench.files import sha256_of
-from scalebench.model.counts import block_parameters
-from scalebench.model.peaks import peak as peak_of
-from scalebench.model.traffic import KINDS, step_traffic
-from scalebench.record.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, MeasuredRun
-from scalebench.record.steps import loss_series, window_steps
-from scalebench.reference.schema import FOLDER, Reference, workload_name
+from scaleproof.conclude.checks.census import linear_flops, parameters_of
+from scaleproof.conclude.checks.updates import learning_rate
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.facts.counts import block_parameters
+from scaleproof.ground.facts.peaks import peak as peak_of
+from scaleproof.ground.facts.traffic import KINDS, step_traffic
+from scaleproof.ground.files import sha256_of
+from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, MeasuredRun
+from scaleproof.ground.records.steps import loss_series, window_steps
+from scaleproof.measure.reference.schema import FOLDER, Reference, workload_name
 
 BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, BACKWARD: 2}

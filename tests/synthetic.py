@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scalebench.campaign.cells import Cell, expand
-from scalebench.campaign.config import Campaign, shape_of
-from scalebench.corpus.plan import SamplePlan, digest, held_out
-from scalebench.files import sha256_of, write_json
-from scalebench.model.counts import block_parameters, count
-from scalebench.model.memory import state_bytes
-from scalebench.model.traffic import KINDS, step_traffic
-from scalebench.record.metrics import (
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign, shape_of
+from scaleproof.ground.facts.counts import block_parameters, count
+from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.facts.traffic import KINDS, step_traffic
+from scaleproof.ground.files import sha256_of, write_json
+from scaleproof.ground.records.metrics import (
     Energy,
     Failed,
     Failure,
@@ -29,9 +28,10 @@ from scalebench.record.metrics import (
     Validation,
     Window,
 )
-from scalebench.record.run import METRICS, STEPS, Run, read_run
-from scalebench.record.steps import COLUMNS, ROW, window_steps, write_steps
-from scalebench.trainer.metrics import utilization
+from scaleproof.ground.records.run import METRICS, STEPS, Run, read_run
+from scaleproof.ground.records.steps import COLUMNS, ROW, window_steps, write_steps
+from scaleproof.measure.corpus.plan import SamplePlan, digest, held_out
+from scaleproof.measure.trainer.metrics import utilization
 
 SAMPLES = 5000
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -131,8 +131,8 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
         "git_commit": "0" * 40,
         "git_dirty": False,
         "code_sha256": "c" * 64,
-        "command_line": "scalebench train",
-        "env": {f"{p}_version": "1" for p in ("python", "torch", "transformers", "deepspeed", "scalebench")},
+        "command_line": "scaleproof train",
+        "env": {f"{p}_version": "1" for p in ("python", "torch", "transformers", "deepspeed", "scaleproof")},
         "host": {"hostname": "node", "os": "Linux", "cpu_busy_before": 0.01},
         "hardware": {"cpu_model": "CPU", "cpu_count": 8, "cpu_allowed": 8, "memory_bytes": 2**34},
         "data": {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from scalebench.trace.events import HOST, RANGES, WORK, Source, Trace, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Source, Trace, frame
 
 GEMM, ADD, ADAM = (
     "ampere_fp16_s16816gemm_fp16_128x128",

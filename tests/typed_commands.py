@@ -8,7 +8,7 @@ from pathlib import Path
 
 from snakemake.cli import get_argument_parser
 
-from scalebench.cli import parser
+from scaleproof.cli import parser
 
 ANY = "ANYTHING"  # stands for what a message fills in
 
@@ -24,11 +24,11 @@ def fault(command: str, repository: Path) -> str | None:
     lexer.whitespace_split = True
     words = list(lexer)
     words = words[: next((i for i, word in enumerate(words) if set(word) <= set("&|;<>()#")), len(words))]
-    check = {"scalebench": of_scalebench, "snakemake": of_snakemake, "make": of_make}[words[0]]
+    check = {"scaleproof": of_scaleproof, "snakemake": of_snakemake, "make": of_make}[words[0]]
     return check(words[1:], repository)
 
 
-def of_scalebench(words: list[str], repository: Path) -> str | None:
+def of_scaleproof(words: list[str], repository: Path) -> str | None:
     """Commands, options and choices; values are not read."""
     here: argparse.ArgumentParser = parser()
     while groups := [a for a in here._actions if isinstance(a, argparse._SubParsersAction)]:

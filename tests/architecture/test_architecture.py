@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.campaign.code_dependencies import MEASURING, PACKAGE, _imported, closure
-from scalebench.cli import parser
+from scaleproof.cli import parser
+from scaleproof.ground.code_dependencies import MEASURING, PACKAGE, _imported, closure
 
 # From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
 # trainer and launcher write and everybody below reads.
@@ -34,40 +34,46 @@ ORDER = [
     "report",
     "verify",
 ]
-EVERYWHERE = ("cores.py", "errors.py", "files.py", "progress.py", "snakemake_command.py")
+EVERYWHERE = (
+    "ground/cores.py",
+    "ground/errors.py",
+    "ground/files.py",
+    "ground/progress.py",
+    "ground/snakemake_command.py",
+)
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
-    "campaign/__init__.py",
-    "campaign/batch.py",
-    "campaign/cells.py",
-    "campaign/config.py",
-    "campaign/corpora.py",
-    "campaign/field.py",
-    "campaign/geometry.py",
-    "campaign/loaded.py",
-    "campaign/model_shapes.py",
-    "campaign/optimizer.py",
-    "campaign/question.py",
-    "campaign/repeats.py",
-    "campaign/shared_jobs.py",
-    "campaign/slurm_request.py",
-    "campaign/unmeasured.py",
-    "campaign/validation_messages.py",
-    "campaign/value_hints.py",
-    "campaign/yaml_loader.py",
-    "errors.py",
-    "report/chart_catalog.py",
-    "snakemake_command.py",
+    "ground/campaign/__init__.py",
+    "ground/campaign/batch.py",
+    "ground/campaign/cells.py",
+    "ground/campaign/config.py",
+    "ground/campaign/corpora.py",
+    "ground/campaign/field.py",
+    "ground/campaign/geometry.py",
+    "ground/campaign/loaded.py",
+    "ground/campaign/model_shapes.py",
+    "ground/campaign/optimizer.py",
+    "ground/campaign/question.py",
+    "ground/campaign/repeats.py",
+    "ground/campaign/shared_jobs.py",
+    "driver/slurm_request.py",
+    "ground/campaign/unmeasured.py",
+    "ground/campaign/validation_messages.py",
+    "ground/campaign/value_hints.py",
+    "ground/campaign/yaml_loader.py",
+    "ground/errors.py",
+    "conclude/report/chart_catalog.py",
+    "ground/snakemake_command.py",
 }
 
 # Programs that a command starts as processes of their own.
 PROCESSES = (
-    "launch/torchrun.py",
-    "launch/forked.py",
-    "launch/fork_server.py",
-    "launch/stage_server.py",
-    "launch/stage_client.py",
-    "machine/network.py",
+    "measure/launch/torchrun.py",
+    "measure/launch/forked.py",
+    "measure/launch/fork_server.py",
+    "driver/stage_server.py",
+    "driver/stage_client.py",
+    "measure/machine/network.py",
 )
 
 
@@ -96,7 +102,7 @@ def used(rule: str) -> set[str]:
     while wanted:
         function = wanted.pop()
         for node in ast.walk(function):
-            if isinstance(node, ast.ImportFrom) and node.module.startswith("scalebench."):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("scaleproof."):
                 base = PACKAGE.joinpath(*node.module.split(".")[1:])
                 inside = [base / f"{alias.name}.py" for alias in node.names]
                 entries |= {p for p in (base.with_suffix(".py"), base / "__init__.py", *inside) if p.is_file()}
@@ -116,7 +122,7 @@ def test_rooms_import_only_rooms_above_them():
     assert {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()} == {*ORDER, "cli"}
     for place, room in enumerate(ORDER):
         for path in (PACKAGE / room).rglob("*.py"):
-            direct = re.findall(r"^\s*(?:from|import) scalebench\.(\w+)", path.read_text(), re.MULTILINE)
+            direct = re.findall(r"^\s*(?:from|import) scaleproof\.(\w+)", path.read_text(), re.MULTILINE)
             for target in direct:
                 allowed = target in ORDER[: place + 1] or f"{target}.py" in EVERYWHERE
                 assert allowed, f"{path} imports {target}"
@@ -161,7 +167,7 @@ def test_every_rule_is_known_here():
 
 def test_a_rule_calls_the_stage_of_its_name():
     for name, text in rules().items():
-        assert re.findall(r'"scalebench stage (\w+)', text) == [name]
+        assert re.findall(r'"scaleproof stage (\w+)', text) == [name]
 
 
 def test_what_is_no_rule_is_no_stage():
@@ -222,7 +228,9 @@ def test_imports_are_read_as_python_reads_them():
         assert _imported(path) == expected, path
 
 
-@pytest.mark.parametrize("module", ["scalebench.campaign.loaded", "scalebench.campaign.yaml_loader", "scalebench.cli"])
+@pytest.mark.parametrize(
+    "module", ["scaleproof.ground.campaign.loaded", "scaleproof.ground.campaign.yaml_loader", "scaleproof.cli"]
+)
 def test_the_snakefile_cannot_reach_torch(module):
     heavy = ("torch", "transformers", "pandas", "datasets")
     code = f"import sys, {module}; sys.exit(any(m in sys.modules for m in {heavy}))"
@@ -231,7 +239,7 @@ def test_the_snakefile_cannot_reach_torch(module):
 
 def test_the_launcher_and_the_analysis_need_no_torch():
     modules = ["launch.run", "audit.campaign.all_checks", "analysis.scaling", "report.page", "report.charts"]
-    lines = "; ".join(f"import scalebench.{m}" for m in modules)
+    lines = "; ".join(f"import scaleproof.{m}" for m in modules)
     code = f"import sys; {lines}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
@@ -253,8 +261,8 @@ def test_no_file_does_too_much(pattern, repository):
         "config/**/*.yaml",
         "profiles/**/*.yaml",
         "envs/*.sh",
-        "src/scalebench/report/templates/*.css",
-        "src/scalebench/report/templates/*.js",
+        "src/scaleproof/report/templates/*.css",
+        "src/scaleproof/report/templates/*.js",
     ],
 )
 def test_lines_end_at_120_characters(pattern, repository):

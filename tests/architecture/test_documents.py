@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from typed_commands import fault
 
-from scalebench.analysis import scaling
-from scalebench.record import metrics
-from scalebench.trace import profile_schema
+from scaleproof.conclude.analysis import scaling
+from scaleproof.ground.records import metrics, profile_schema
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "config/README.md", "profiles/*/README.md")
-TYPED = re.compile(r"^ *((?:scalebench|snakemake|make) .*)$")
-QUOTED = re.compile(r"`((?:scalebench|snakemake|make) [^`]+)`")
+TYPED = re.compile(r"^ *((?:scaleproof|snakemake|make) .*)$")
+QUOTED = re.compile(r"`((?:scaleproof|snakemake|make) [^`]+)`")
 
 
 def test_the_tests_of_the_fault_table_exist(repository):
@@ -46,9 +45,9 @@ def test_commands_in_documents_exist(repository):
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("scalebench plot results/demo", 'no command "plot"'),
-        ("scalebench retry config/campaigns/demo.yaml --all", "no option --all"),
-        ("scalebench trace summarise FILES", 'no command "summarise"'),
+        ("scaleproof plot results/demo", 'no command "plot"'),
+        ("scaleproof retry config/campaigns/demo.yaml --all", "no option --all"),
+        ("scaleproof trace summarise FILES", 'no command "summarise"'),
         ("snakemake --cores 2 results/scaling_report.json", "no rule makes results/scaling_report.json"),
         ("snakemake --core-dump results/demo/report.html", "no option --core-dump"),
         ("snakemake results/demo/report.html", "needs --cores"),
@@ -84,11 +83,11 @@ def test_links_between_documents_lead_somewhere(repository):
 
 
 def test_files_of_the_package_that_documents_name_exist(repository):
-    """Such as `launch/run.py`, from the package's folder or from one in it."""
-    package = repository / "src/scalebench"
+    """Such as `measure/launch/run.py`, from the package's folder or from one in it."""
+    package = repository / "src/scaleproof"
     rooms = "|".join(path.name for path in package.iterdir() if (path / "__init__.py").is_file())
     for path in pages(repository):
         for name in re.findall(
-            rf"`(?:src/scalebench/)?((?:{rooms})/[\w./]+?\.(?:py|css|j2|js|typ))`", path.read_text()
+            rf"`(?:src/scaleproof/)?((?:{rooms})/[\w./]+?\.(?:py|css|j2|js|typ))`", path.read_text()
         ):
             assert any(package.glob(f"**/{name}")), f"{path}: {name}"

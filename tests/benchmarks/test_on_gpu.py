@@ -11,9 +11,9 @@ import zipfile
 
 import pytest
 
-from scalebench.campaign.cells import expand
-from scalebench.campaign.config import Campaign
-from scalebench.launch.device_lock import device_lock, devices_of
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
 
 
 def statuses(out, stage):
@@ -140,7 +140,7 @@ def test_a_wait_for_another_run_is_called_so(on_gpu, gpu_cells, tmp_path, monkey
     environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
     assert on_gpu.run_step(tokens, tmp_path / "log", 60, environment)["status"] == "done"
     cell = expand(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
-    with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scalebench-locks"):
+    with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
         result = on_gpu.run_step(train, tmp_path / "log", 6.0, environment)
     assert result["status"] == "waiting"
     assert re.match(r"waiting for another campaign \(process \d+\), which uses core-\d+", result["reason"])
@@ -230,7 +230,7 @@ def test_runs_that_crashed_are_not_done(call, tmp_path):
 
 def test_a_trace_that_failed_is_not_done(call, tmp_path):
     out = tmp_path / "out"
-    done = call(out, "--stages", "runs", hidden=["scalebench.trace.capture.annotate"])
+    done = call(out, "--stages", "runs", hidden=["scaleproof.measure.trace.capture.annotate"])
     assert done.returncode == 1
     found = statuses(out, "runs")
     assert (found["run ddp-n1x1-lossfused"], found["trace"]) == ("done", "failed")

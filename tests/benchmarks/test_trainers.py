@@ -7,8 +7,8 @@ import time
 import pytest
 import torch
 
-from scalebench.campaign.config import shape_of
-from scalebench.model.counts import count
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.facts.counts import count
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_every_side_runs_and_ours_is_compared(trainers, tmp_path, capsys, monkey
     ratio = trainers.compare(cell, folder, 2, time.monotonic() + 60)
     text = capsys.readouterr().out
     assert ratio > 0
-    assert all(f"{side}: " in text for side in ("scalebench", "plain GPT", "minimal loop", "Trainer"))
+    assert all(f"{side}: " in text for side in ("scaleproof", "plain GPT", "minimal loop", "Trainer"))
 
 
 def test_a_trainer_of_one_device_joins_no_process_group(trainers, monkeypatch):

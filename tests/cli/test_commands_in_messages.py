@@ -5,7 +5,7 @@ import re
 
 from typed_commands import ANY, fault
 
-# After "scalebench" in a sentence that is about the program.
+# After "scaleproof" in a sentence that is about the program.
 PROSE = {
     "measure",
     "only",
@@ -27,7 +27,7 @@ PROSE = {
 FILLED = re.compile(r"\{\{.*?\}\}")  # in a template
 FILLED_PATH = re.compile(r"(?<=/)\{\{.*?\}\}")
 COMMAND = re.compile(
-    r"\bscalebench(?: [\w.{}/-]+)+|\bsnakemake (?:-[^\s`]+ )*(?:[\w=]+ )?(?:-- )?(?:results/|ANYTHING)[\w./*<>-]*"
+    r"\bscaleproof(?: [\w.{}/-]+)+|\bsnakemake (?:-[^\s`]+ )*(?:[\w=]+ )?(?:-- )?(?:results/|ANYTHING)[\w./*<>-]*"
 )
 
 
@@ -55,12 +55,12 @@ def commands(text: str) -> list[str]:
 
 
 def is_prose(command: str) -> bool:
-    return command.split()[0] == "scalebench" and not PROSE.isdisjoint(command.split()[1:3])
+    return command.split()[0] == "scaleproof" and not PROSE.isdisjoint(command.split()[1:3])
 
 
 def test_commands_in_messages_exist(repository):
     counted, faults = 0, {}
-    for path in sorted((repository / "src/scalebench").rglob("*.py")):
+    for path in sorted((repository / "src/scaleproof").rglob("*.py")):
         for text in texts(ast.parse(path.read_text())):
             for command in (c for c in commands(text) if not is_prose(c)):
                 counted += 1
@@ -71,7 +71,7 @@ def test_commands_in_messages_exist(repository):
 
 
 def test_commands_in_pages_exist(repository):
-    texts = "\n".join(path.read_text() for path in (repository / "src/scalebench/report/templates").glob("*.j2"))
+    texts = "\n".join(path.read_text() for path in (repository / "src/scaleproof/report/templates").glob("*.j2"))
     told = [c for c in commands(FILLED.sub(f" {ANY} ", FILLED_PATH.sub(ANY, texts))) if not is_prose(c)]
     assert len(told) > 1
     assert {c: why for c in told if (why := fault(c, repository))} == {}

@@ -32,7 +32,7 @@ class Finder:
     seen = 0
 
     def find_spec(self, name, path=None, target=None):
-        if name == "scalebench.cli.commands" or Finder.seen:
+        if name == "scaleproof.cli.commands" or Finder.seen:
             Finder.seen += 1
         if {when}:
             sys.meta_path.remove(FINDER)
@@ -44,13 +44,13 @@ sys.meta_path.insert(0, FINDER)
 
 
 @pytest.fixture
-def scalebench(tmp_path, repository):
+def scaleproof(tmp_path, repository):
     """Run a command in the repository; `when` and `what` of SITE, `where`: a shell line around it."""
 
     def run(*words, when="False", what="pass", shell="{}"):
         (tmp_path / "sitecustomize.py").write_text(SITE.format(when=when, what=what))
         given = [str(word).replace("OUT", str(tmp_path)) for word in words]
-        line = shlex.join([sys.executable, "-m", "scalebench", *given])
+        line = shlex.join([sys.executable, "-m", "scaleproof", *given])
         environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"}
         return subprocess.run(
             ["bash", "-c", shell.format(line)], env=environment, capture_output=True, text=True, cwd=repository
@@ -62,34 +62,34 @@ def scalebench(tmp_path, repository):
 @pytest.mark.fault("Ctrl-C in any command, while it imports or works", "one line, exit code 130")
 @pytest.mark.parametrize("moment", [1, 40, 150])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_that_is_interrupted_says_so_in_one_line(scalebench, name, moment):
-    done = scalebench(
+def test_a_command_that_is_interrupted_says_so_in_one_line(scaleproof, name, moment):
+    done = scaleproof(
         *COMMANDS[name], when=f"Finder.seen == {moment}", what="os.kill(os.getpid(), signal.SIGINT)", shell="exec {}"
     )
     if done.returncode in (0, 1) and moment > 40:
         pytest.skip("the command imports fewer modules than that")
-    assert (done.returncode, done.stderr) == (130, "scalebench: interrupted\n")
+    assert (done.returncode, done.stderr) == (130, "scaleproof: interrupted\n")
 
 
 @pytest.mark.parametrize("signals", ["SIGTERM", "SIGINT"])
-def test_an_import_that_makes_something_else_of_it_is_interrupted_all_the_same(scalebench, signals):
+def test_an_import_that_makes_something_else_of_it_is_interrupted_all_the_same(scaleproof, signals):
     """As C code does, which imports numpy for itself."""
     what = (
         f"\n            try: os.kill(os.getpid(), signal.{signals})"
         "\n            except BaseException: raise ImportError('multiarray failed to import') from None"
     )
-    done = scalebench("explain", when="Finder.seen == 9", what=what)
-    words = {"SIGINT": (130, "scalebench: interrupted\n"), "SIGTERM": (143, "scalebench: terminated\n")}
+    done = scaleproof("explain", when="Finder.seen == 9", what=what)
+    words = {"SIGINT": (130, "scaleproof: interrupted\n"), "SIGTERM": (143, "scaleproof: terminated\n")}
     assert (done.returncode, done.stderr) == words[signals]
 
 
 WORK = """
 import sys, time
 from pathlib import Path
-from scalebench import cli
-from scalebench.cli import commands
-from scalebench import cores
-from scalebench.launch.device_lock import device_lock
+from scaleproof import cli
+from scaleproof.cli import commands
+from scaleproof.ground import cores
+from scaleproof.measure.launch.device_lock import device_lock
 
 def busy(*_):
     print("begun", flush=True)
@@ -102,7 +102,7 @@ def beside():
 
 def pool():
     from concurrent.futures import ProcessPoolExecutor
-    from scalebench.corpus import encode
+    from scaleproof.measure.corpus import encode
     with ProcessPoolExecutor(2, initializer=encode.end_with_parent) as workers:
         list(workers.map(busy, range(2)))
 
@@ -129,7 +129,7 @@ cli.main()
 @pytest.mark.parametrize("work", ["busy", "beside", "pool", "lock"])
 def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, number):
     """Ctrl-C reaches all processes of a terminal; SIGTERM the command alone."""
-    from scalebench.launch.device_lock import device_lock
+    from scaleproof.measure.launch.device_lock import device_lock
 
     with device_lock(["core-0"], "theirs", tmp_path):
         process = subprocess.Popen(
@@ -140,13 +140,13 @@ def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, n
             text=True,
         )
         if work == "lock":
-            assert process.stderr.readline().startswith("scalebench: waiting for theirs")
+            assert process.stderr.readline().startswith("scaleproof: waiting for theirs")
         else:
             assert process.stdout.readline().startswith("begun")  # of a pool's processes, which write at once
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         _, errors = process.communicate(timeout=60)
     words = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-    assert (process.returncode, errors) == (128 + number, f"scalebench: {words[number]}\n")
+    assert (process.returncode, errors) == (128 + number, f"scaleproof: {words[number]}\n")
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)  # nobody goes on
 
@@ -160,21 +160,21 @@ def test_an_interruption_where_python_cannot_raise_comes_a_moment_later(tmp_path
         timeout=50,
     )
     assert done.returncode == 128 + number
-    assert re.fullmatch(r"scalebench: (interrupted|terminated)\n", done.stderr)
+    assert re.fullmatch(r"scaleproof: (interrupted|terminated)\n", done.stderr)
 
 
-def test_ctrl_c_that_is_ignored_stays_so(scalebench):
+def test_ctrl_c_that_is_ignored_stays_so(scaleproof):
     what = "os.kill(os.getpid(), signal.SIGINT)"
-    done = scalebench("explain", when="Finder.seen == 9", what=what, shell="trap '' INT; exec {}")
+    done = scaleproof("explain", when="Finder.seen == 9", what=what, shell="trap '' INT; exec {}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("words", [["explain", "--all"], ["explain"], ["--help"], ["audit", PUBLISHED], ["nope"]])
-def test_a_reader_that_goes_away_is_no_error(scalebench, words):
-    done = scalebench(*words, shell="{} 2>&1 | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}")
+def test_a_reader_that_goes_away_is_no_error(scaleproof, words):
+    done = scaleproof(*words, shell="{} 2>&1 | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}")
     assert done.stderr == ""
     assert done.returncode in (0, 1, 2, 141)
-    gone = scalebench(*words, shell="{} 2>&1 | true; exit ${{PIPESTATUS[0]}}")
+    gone = scaleproof(*words, shell="{} 2>&1 | true; exit ${{PIPESTATUS[0]}}")
     assert gone.stderr == ""
     assert gone.returncode in (0, 1, 2, 141), "0 where all was written before it went"
 
@@ -191,15 +191,15 @@ NEEDED = [
 @pytest.mark.fault("a library cannot be imported", "one line names it and the cure, exit code 2")
 @pytest.mark.parametrize("how", ["absent", "broken"])
 @pytest.mark.parametrize(("name", "library"), NEEDED)
-def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scalebench, tmp_path, name, library, how):
+def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scaleproof, tmp_path, name, library, how):
     if how == "broken":
         (tmp_path / f"{library}.py").write_text('raise ImportError("IMPORTANT: READ THIS\\n\\nlong advice")\n')
-        done = scalebench(*COMMANDS[name])
+        done = scaleproof(*COMMANDS[name])
     else:
         absent = "raise ModuleNotFoundError(f\"No module named '{name}'\", name=name)"
-        done = scalebench(*COMMANDS[name], when=f"name == {library!r}", what=absent)
+        done = scaleproof(*COMMANDS[name], when=f"name == {library!r}", what=absent)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith(f"scalebench: {library} cannot be imported (")
+    assert done.stderr.startswith(f"scaleproof: {library} cannot be imported (")
     assert done.stderr.count("\n") == 1
     assert 'Install it: pip install --force-reinstall "' in done.stderr
     assert "make setup" in done.stderr
@@ -219,16 +219,16 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scalebench, tm
         ("def", "psutil cannot be imported (SyntaxError: "),
     ],
 )
-def test_a_library_that_is_damaged(scalebench, tmp_path, text, message):
+def test_a_library_that_is_damaged(scaleproof, tmp_path, text, message):
     (tmp_path / "psutil.py").write_text(f"{text}\n")
-    done = scalebench(*COMMANDS["doctor"])
-    assert done.stderr.startswith(f"scalebench: {message}"), done.stderr
+    done = scaleproof(*COMMANDS["doctor"])
+    assert done.stderr.startswith(f"scaleproof: {message}"), done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_a_defect_of_ours_keeps_its_traceback():
-    for defect in ("from scalebench.errors import nothing", "import scalebench.nothing", "{}['x']"):
-        code = f"from scalebench import cli; from scalebench.cli import commands\ndef run():\n    {defect}\n"
+    for defect in ("from scaleproof.ground.errors import nothing", "import scaleproof.nothing", "{}['x']"):
+        code = f"from scaleproof import cli; from scaleproof.cli import commands\ndef run():\n    {defect}\n"
         code += "commands.run = run; cli.main()"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 1

@@ -1,7 +1,7 @@
 """Thousands of generated inputs: campaigns, corpora, records, command lines, targets. An answer or one message.
 
 No input may end in a traceback, take long, or write outside the folder that it was given. Inputs are the same in every
-session (`derandomize`); to try others: SCALEBENCH_FUZZ=10000 pytest tests/cli/test_fuzz.py
+session (`derandomize`); to try others: SCALEPROOF_FUZZ=10000 pytest tests/cli/test_fuzz.py
 """
 
 import contextlib
@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_line import Done, scalebench
+from command_line import Done, scaleproof
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic import cells, rewrite, write_failure, write_run
 
-from scalebench.campaign import loaded
-from scalebench.campaign.config import SECTIONS
-from scalebench.campaign.targets import check_targets
-from scalebench.cli import parser
-from scalebench.corpus.check import check_corpus
-from scalebench.errors import UserError
+from scaleproof.cli import parser
+from scaleproof.driver.targets import check_targets
+from scaleproof.ground.campaign import loaded
+from scaleproof.ground.campaign.config import SECTIONS
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus.check import check_corpus
 
-EXAMPLES = int(os.environ.get("SCALEBENCH_FUZZ", "0"))
+EXAMPLES = int(os.environ.get("SCALEPROOF_FUZZ", "0"))
 DUMPER = getattr(yaml, "CDumper", yaml.Dumper)
 LONGEST_S = 3.0  # of CPU, of one input
 CAMPAIGN = {
@@ -175,7 +175,7 @@ def place(tmp_path_factory) -> Path:
 def answered(*words: str | Path, cwd: Path) -> Done:
     """The answer, which must be one: an exit code of ours, in time, with a message if it is 2."""
     began = time.process_time()
-    done = scalebench(*words, cwd=cwd)
+    done = scaleproof(*words, cwd=cwd)
     assert time.process_time() - began < LONGEST_S, words
     assert done.returncode in (0, 1, 2), words
     assert done.returncode != 2 or (done.stderr + done.stdout).strip(), words

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.cli import parser
+from scaleproof.cli import parser
 
 
 def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -20,7 +20,7 @@ def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
 
 
 COMMANDS = leaves(parser())
-FOR_PEOPLE = [name for name in COMMANDS if not name.startswith("scalebench stage ")]
+FOR_PEOPLE = [name for name in COMMANDS if not name.startswith("scaleproof stage ")]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -54,25 +54,25 @@ def test_a_command_for_people_has_an_example_that_parses(name, tmp_path, monkeyp
     ],
 )
 def test_a_wrong_word_is_answered_with_the_nearest(words, hint):
-    done = subprocess.run([sys.executable, "-m", "scalebench", *words], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "scaleproof", *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_explain_prints_an_index_then_a_page():
-    index = subprocess.run([sys.executable, "-m", "scalebench", "explain"], capture_output=True, text=True)
+    index = subprocess.run([sys.executable, "-m", "scaleproof", "explain"], capture_output=True, text=True)
     assert len(index.stdout.splitlines()) < 200, "a line for each code"
     assert "super-linear" in index.stdout
     page = subprocess.run(
-        [sys.executable, "-m", "scalebench", "explain", "super-linear"], capture_output=True, text=True
+        [sys.executable, "-m", "scaleproof", "explain", "super-linear"], capture_output=True, text=True
     )
     assert page.stdout.startswith("## super-linear")
 
 
 @pytest.mark.fault("the reader of the output goes away", "quiet end, exit code 141")
 def test_a_closed_pipe_ends_quietly(repository):
-    command = f"{shlex.quote(sys.executable)} -m scalebench explain --all | head -1"
+    command = f"{shlex.quote(sys.executable)} -m scaleproof explain --all | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=repository)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""

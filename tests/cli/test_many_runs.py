@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import scalebench
+from command_line import scaleproof
 from synthetic import rewrite, write_failure, write_run
 
-from scalebench import cores
-from scalebench.campaign.loaded import LoadedCampaign, run_dir
+from scaleproof.ground import cores
+from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 
 CORPORA = Path(__file__).parents[2] / "config/corpora.yaml"
 CAMPAIGN = """title: Are two processes as good as one?
@@ -41,7 +41,7 @@ def results(tmp_path, monkeypatch):
 
 def written(results, *stages) -> dict[str, bytes]:
     for stage in stages:
-        done = scalebench("stage", stage, "config/campaigns/many.yaml", cwd=results.parents[1])
+        done = scaleproof("stage", stage, "config/campaigns/many.yaml", cwd=results.parents[1])
         assert done.returncode == 0, done.stderr
     return {name: (results / name).read_bytes() for name in FILES}
 

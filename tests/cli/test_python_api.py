@@ -1,4 +1,4 @@
-"""`import scalebench`: four functions, and nothing heavy until one is called."""
+"""`import scaleproof`: four functions, and nothing heavy until one is called."""
 
 import subprocess
 import sys
@@ -6,38 +6,38 @@ import sys
 import pytest
 from synthetic import cells, write_run
 
-import scalebench
-from scalebench.errors import UserError
+import scaleproof
+from scaleproof.ground.errors import UserError
 
 
 def test_the_import_is_light():
     code = (
-        "import sys, scalebench; sys.exit(any(m in sys.modules for m in ('numpy', 'pydantic', 'torch', 'snakemake')))"
+        "import sys, scaleproof; sys.exit(any(m in sys.modules for m in ('numpy', 'pydantic', 'torch', 'snakemake')))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_everything_that_is_listed_is_there():
-    for name in scalebench.__all__:
-        assert callable(getattr(scalebench, name))
-        assert getattr(scalebench, name).__doc__
+    for name in scaleproof.__all__:
+        assert callable(getattr(scaleproof, name))
+        assert getattr(scaleproof, name).__doc__
 
 
 def test_runs_are_loaded_audited_and_compared(tmp_path):
     for place, cell in zip(("a", "b"), cells()[:2], strict=True):
         write_run(tmp_path / place, cell)
-    runs = scalebench.load_runs(tmp_path)
+    runs = scaleproof.load_runs(tmp_path)
     assert len(runs) == 2
     assert len(runs[0].steps) > 0
-    assert scalebench.audit(tmp_path).runs
-    assert scalebench.compare(tmp_path / "a", tmp_path / "b")[0].why.startswith("incomparable")
+    assert scaleproof.audit(tmp_path).runs
+    assert scaleproof.compare(tmp_path / "a", tmp_path / "b")[0].why.startswith("incomparable")
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(UserError, match="no run below"):
-        scalebench.load_runs(tmp_path)
+        scaleproof.load_runs(tmp_path)
 
 
 def test_a_trace_that_is_missing_is_named(tmp_path):
     with pytest.raises(UserError, match="gone"):
-        scalebench.read_trace(tmp_path / "gone.json")
+        scaleproof.read_trace(tmp_path / "gone.json")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalebench.cli.commands import parser
+from scaleproof.cli.commands import parser
 
 CAMPAIGN = """\
 title: no trace
@@ -15,7 +15,7 @@ execution: {device: cuda, strategy: ddp}
 @pytest.fixture
 def called(monkeypatch, tmp_path, tokens):
     """Call a command on a machine without GPUs; its exit code."""
-    monkeypatch.setattr("scalebench.trace.capture.capture.cuda_devices", list)
+    monkeypatch.setattr("scaleproof.measure.trace.capture.capture.cuda_devices", list)
     (tmp_path / "nogpu.yaml").write_text(CAMPAIGN)
     place = ["--out", str(tmp_path / "out")]
     words = {"capture": [str(tmp_path / "nogpu.yaml"), "ddp-n1x1", "--tokens", str(tokens), *place]}

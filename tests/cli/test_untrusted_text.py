@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from scalebench.audit.audit_paths import audit_paths
-from scalebench.campaign.config import Campaign
-from scalebench.campaign.corpora import CorpusTable
-from scalebench.campaign.loaded import NAME
-from scalebench.importers.archives import unpack
-from scalebench.report.audit_page import audit_page
-from scalebench.report.audit_text import audit_markdown, audit_text
-from scalebench.report.html import environment
-from scalebench.report.tables.latex import escaped
+from scaleproof.auditor.audit_page import audit_page
+from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit_text import audit_markdown, audit_text
+from scaleproof.auditor.read.archives import unpack
+from scaleproof.conclude.report.tables.latex import escaped
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.corpora import CorpusTable
+from scaleproof.ground.campaign.loaded import NAME
+from scaleproof.ground.html import environment
 
 SHARP = [
     "$(touch x)",

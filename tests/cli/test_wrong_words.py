@@ -8,44 +8,44 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import scalebench
+from command_line import scaleproof
 from synthetic import cells, write_run
 
 COMMANDS = [
-    (["validate", "x.yaml"], '"scalebench campaign validate"'),
-    (["show", "x.yaml"], '"scalebench campaign show"'),
-    (["check", "mine"], '"scalebench corpus check"'),
-    (["list"], '"scalebench corpus list"'),
-    (["diff", "a", "b"], '"scalebench compare" or "scalebench trace diff"'),
-    (["train", "x.yaml"], '"scalebench stage train"'),
+    (["validate", "x.yaml"], '"scaleproof campaign validate"'),
+    (["show", "x.yaml"], '"scaleproof campaign show"'),
+    (["check", "mine"], '"scaleproof corpus check"'),
+    (["list"], '"scaleproof corpus list"'),
+    (["diff", "a", "b"], '"scaleproof compare" or "scaleproof trace diff"'),
+    (["train", "x.yaml"], '"scaleproof stage train"'),
     (["run", "x.yaml"], '"snakemake --cores 2 results/<campaign>/report.html"'),
     (["report", "results/demo"], '"snakemake --cores 2 results/<campaign>/report.html"'),
-    (["version"], '"scalebench --version"'),
-    (["help"], '"scalebench --help"'),
+    (["version"], '"scaleproof --version"'),
+    (["help"], '"scaleproof --help"'),
     (["auditt"], 'Did you mean "audit"?'),
     ([], "a command is missing; allowed: campaign, corpus"),
     (["campaign"], "a command is missing; allowed: validate, show, schema"),
-    (["campaign", "lint", "x.yaml"], '"scalebench campaign validate"'),
-    (["campaign", "config/x.yaml"], "A command comes first: scalebench campaign validate config/x.yaml."),
-    (["results/demo"], "A command comes first: scalebench audit results/demo."),
+    (["campaign", "lint", "x.yaml"], '"scaleproof campaign validate"'),
+    (["campaign", "config/x.yaml"], "A command comes first: scaleproof campaign validate config/x.yaml."),
+    (["results/demo"], "A command comes first: scaleproof audit results/demo."),
     (["-v"], '"-v" is not expected. Did you mean "--version"?'),
     (["audit", "results", "\N{EM DASH}html=x"], "begins with a long dash; an option has two hyphens: --html=x"),
     (["--verison"], '"--verison" is not expected. Did you mean "--version"?'),
-    (["trace", "show", "results/demo"], '"scalebench trace summary"'),
-    (["why", "results/demo"], "required: FIGURE. Example: scalebench why results/demo"),
+    (["trace", "show", "results/demo"], '"scaleproof trace summary"'),
+    (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
 ]
 
 
 @pytest.mark.parametrize(("words", "part"), COMMANDS)
 def test_a_wrong_command_is_answered_with_the_one_that_is_meant(tmp_path, words, part):
-    done = scalebench(*words, cwd=tmp_path)
+    done = scaleproof(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert part in done.stderr
 
 
 def test_words_of_a_code_may_be_apart(tmp_path):
-    assert scalebench("explain", "machine", "busy", cwd=tmp_path).stdout.startswith("## machine-busy")
-    assert 'Did you mean "machine-busy"?' in scalebench("explain", "machine", "bussy", cwd=tmp_path).stderr
+    assert scaleproof("explain", "machine", "busy", cwd=tmp_path).stdout.startswith("## machine-busy")
+    assert 'Did you mean "machine-busy"?' in scaleproof("explain", "machine", "bussy", cwd=tmp_path).stderr
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ PATHS = [
     (["frontier", "x.yaml", "ddp", "--limit", "4"], "Write 4GB."),
     (["frontier", "x.yaml", "--cell", "ddp-n1x2"], '"--cell" is no option here: give the cell alone.'),
     (["index", "results", "--json"], '"--json" is not expected.'),
-    (["verify", "results/demo", "more"], '"more" is one word too many; scalebench verify takes RESULTS.'),
+    (["verify", "results/demo", "more"], '"more" is one word too many; scaleproof verify takes RESULTS.'),
     (["compare", "a", "b", "--vary"], "argument --vary: needs a value, FIELD: what is meant to differ"),
     (["audit", "results/demo", "--json=yes"], "argument --json: takes no value"),
     (["campaign", "show", "x.yaml", "--results", "resluts"], 'Did you mean "results"?'),
@@ -168,7 +168,7 @@ PATHS = [
 @pytest.mark.parametrize(("words", "part"), PATHS)
 def test_a_wrong_path_is_answered_with_what_is_there(place, words, part):
     before = sorted(place.rglob("*"))
-    done = scalebench(*words, cwd=place)
+    done = scaleproof(*words, cwd=place)
     assert done.returncode == 2, done
     assert part in done.stderr, done.stderr
     assert sorted(place.rglob("*")) == before
@@ -177,7 +177,7 @@ def test_a_wrong_path_is_answered_with_what_is_there(place, words, part):
 def test_a_copy_of_results_is_no_session_of_its_own(place, tmp_path):
     for name in ("a", "b"):
         shutil.copytree(place / "results/demo", tmp_path / name)
-    done = scalebench("gate", place / "results/demo", "--baseline", "a", "b", "a", cwd=tmp_path)
+    done = scaleproof("gate", place / "results/demo", "--baseline", "a", "b", "a", cwd=tmp_path)
     assert "has the same runs as" in done.stderr
 
 
@@ -216,7 +216,7 @@ def manifest_cut(folder: Path) -> None:
 def test_a_damaged_file_is_described_in_words(place, tmp_path, damage, part):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     damage(folder)
-    done = scalebench("verify", folder, cwd=tmp_path)
+    done = scaleproof("verify", folder, cwd=tmp_path)
     assert done.returncode == 1
     assert part in done.stdout
     assert "Error(" not in done.stdout
@@ -225,21 +225,21 @@ def test_a_damaged_file_is_described_in_words(place, tmp_path, damage, part):
 @pytest.mark.parametrize("words", [("plan", "x.yaml"), ("stale",), ("doctor", "--no-ranks")])
 def test_results_that_are_no_folder_are_told_before_anything_is_done(tmp_path, words):
     (tmp_path / "results").symlink_to("results")
-    done = scalebench(*words, cwd=tmp_path)
+    done = scaleproof(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "results" in done.stderr
     assert "is a link that leads back to itself" in done.stderr
 
 
 def test_an_empty_file_beside_a_good_one_is_named_and_the_good_one_read(place):
-    done = scalebench("audit", "nothing.txt", "results/demo", cwd=place)
+    done = scaleproof("audit", "nothing.txt", "results/demo", cwd=place)
     assert "read: metrics JSON" in done.stdout
     assert "nothing.txt: it is empty" in done.stdout
 
 
 def test_nothing_on_standard_input_is_told(place, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
-    done = scalebench("audit", "-", cwd=place)
+    done = scaleproof("audit", "-", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert "standard input is empty; a table, a log or a record of results is expected" in done.stderr
 
@@ -247,7 +247,7 @@ def test_nothing_on_standard_input_is_told(place, monkeypatch):
 def test_a_page_may_be_written_again(place, tmp_path):
     page = tmp_path / "page.html"
     page.write_text("an old page")
-    scalebench("audit", "results/demo", "--html", page, cwd=place)
+    scaleproof("audit", "results/demo", "--html", page, cwd=place)
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
@@ -257,16 +257,16 @@ def test_a_capture_below_a_folder_is_named(tmp_path):
     (cell / "capture.json").touch()
     (tmp_path / "results/demo/cells.json").write_text('{"cells": []}')
     for words in (("summary", "results/demo"), ("diff", "results/demo", "x"), ("diff", "results", "x")):
-        assert 'Did you mean "results/demo/traces/ddp-n1x2"?' in scalebench("trace", *words, cwd=tmp_path).stderr
+        assert 'Did you mean "results/demo/traces/ddp-n1x2"?' in scaleproof("trace", *words, cwd=tmp_path).stderr
     (cell / "timeline.csv").write_text("step,rank\n")
-    done = scalebench("trace", "summary", cell / "timeline.csv", cwd=tmp_path)
+    done = scaleproof("trace", "summary", cell / "timeline.csv", cwd=tmp_path)
     assert "timeline.csv is a part of a capture; give its folder, " in done.stderr
 
 
 def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     steps_cut(folder)
-    done = scalebench("compare", folder / "runs/ddp-n1x1/rep1", folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
+    done = scaleproof("compare", folder / "runs/ddp-n1x1/rep1", folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
     assert done.returncode == 1
     assert "invalid: record-unusable: " in done.stdout
     assert "steps.csv" in done.stdout
@@ -275,7 +275,7 @@ def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
 def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, tmp_path):
     words = ("trace", "capture", "config/campaigns/demo.yaml", "ddp-n1x2", "--tokens", tmp_path / "nowhere")
     out = ("--out", tmp_path / "out")
-    done = scalebench(*words, *out, cwd=repository)
+    done = scaleproof(*words, *out, cwd=repository)
     assert done.returncode == 2
     assert "tokens.json: no such file; --tokens is a folder such as results/corpora/python-docs/" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -285,7 +285,7 @@ def test_a_record_without_a_part_is_named(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     path = folder / "runs/ddp-n1x1/rep1/training_metrics.json"
     path.write_text(path.read_text().replace('"device_name"', '"device"'))
-    done = scalebench("compare", path.parent, folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
+    done = scaleproof("compare", path.parent, folder / "runs/ddp-n1x1/rep2", cwd=tmp_path)
     assert done.returncode == 2
     words = "rep1/training_metrics.json is not a metrics file of schema 3: ranks.0.device_name is missing"
     assert words in done.stderr
@@ -294,13 +294,13 @@ def test_a_record_without_a_part_is_named(place, tmp_path):
 def test_a_table_is_not_made_of_words(repository, tmp_path):
     published = next((repository / "results/published").glob("demo_*"))
     folder = shutil.copytree(published, tmp_path / "results/demo")
-    assert scalebench("stage", "table", "scaling", folder, cwd=tmp_path).returncode == 0
+    assert scaleproof("stage", "table", "scaling", folder, cwd=tmp_path).returncode == 0
     path = folder / "scaling_report.json"
     path.write_text(re.sub('"low": [0-9.]+', '"low": "few"', path.read_text()))
-    done = scalebench("stage", "table", "scaling", folder, cwd=tmp_path)
+    done = scaleproof("stage", "table", "scaling", folder, cwd=tmp_path)
     assert done.returncode == 2
     assert "scaling_report.json is damaged (it is cut off, or not what this version writes)" in done.stderr
-    assert "where that changes nothing, it is a defect of scalebench" in done.stderr, "an error of ours looks the same"
+    assert "where that changes nothing, it is a defect of scaleproof" in done.stderr, "an error of ours looks the same"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_table_with_a_wrong_first_line_is_named(repository, tmp_path, line, pa
     names, rows = (folder / "cells.csv").read_text().split("\n", 1)
     first = line.replace("cell,task", names) if "\n" in line else names.replace("cell,task", line, 1)
     (folder / "cells.csv").write_text(f"{first}\n{rows}")
-    done = scalebench("stage", "table", "scaling", folder, cwd=tmp_path)
+    done = scaleproof("stage", "table", "scaling", folder, cwd=tmp_path)
     assert done.returncode == 2
     assert f"cells.csv is damaged ({part})" in done.stderr
 
@@ -321,10 +321,10 @@ def test_a_table_with_a_wrong_first_line_is_named(repository, tmp_path, line, pa
 def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     (folder / "scaling_report.json").write_text(json.dumps({}))
-    done = scalebench("why", folder, "cells/ddp-n1x1/speedup", cwd=tmp_path)
+    done = scaleproof("why", folder, "cells/ddp-n1x1/speedup", cwd=tmp_path)
     assert done.returncode == 2
     assert "scaling_report.json is damaged (it has no" in done.stderr
-    assert scalebench("why", folder, "cells/ddp-n1x1/tokens_per_s", cwd=tmp_path).returncode == 0
+    assert scaleproof("why", folder, "cells/ddp-n1x1/tokens_per_s", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
 )
 def test_a_damaged_profile_says_where(tmp_path, content, part):
     (tmp_path / "profile_summary.json").write_text(content)
-    done = scalebench("trace", "diff", tmp_path, tmp_path, cwd=tmp_path)
+    done = scaleproof("trace", "diff", tmp_path, tmp_path, cwd=tmp_path)
     assert done.returncode == 2
     assert part in done.stderr
     assert "validation error" not in done.stderr

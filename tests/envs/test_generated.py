@@ -11,12 +11,12 @@ import yaml
 from architecture.test_architecture import RULES, rules, used
 from packaging.utils import canonicalize_name
 
-from scalebench.campaign.code_dependencies import PACKAGE
+from scaleproof.ground.code_dependencies import PACKAGE
 
 # Imported where present: GPUs are read through it, and the CPU has none.
 OPTIONAL = {"nvidia-ml-py"}
 # What the programs of a timed run import besides the launcher, and what they hand to libraries.
-RANKS = ("trainer", "strategy", "model", "corpus/plan.py", "corpus/reader.py")
+RANKS = ("trainer", "strategy", "model", "measure/corpus/plan.py", "measure/corpus/reader.py")
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_an_environment_holds_what_the_code_of_its_rules_imports(rule, repositor
     wanted = {
         canonicalize_name(d) for module in set().union(*map(imported, code)) for d in distributions.get(module, [])
     }
-    missing = wanted - set(packages(repository / environment[1])) - OPTIONAL - {"scalebench"}
+    missing = wanted - set(packages(repository / environment[1])) - OPTIONAL - {"scaleproof"}
     assert not missing, f"{environment[1]} lacks {sorted(missing)}, which rule {rule} imports"
 
 

@@ -63,7 +63,7 @@ def timer(scale: float) -> Callable[[], None]:
     """A step timer that runs at another speed."""
 
     def patch() -> None:
-        from scalebench.trainer.timed_loop import StepTimer
+        from scaleproof.measure.trainer.timed_loop import StepTimer
 
         stop = StepTimer.stop
 
@@ -84,7 +84,7 @@ def around_window(action: Callable[[int], None]) -> Callable[[], None]:
     """Something right before the window, on a rank."""
 
     def patch() -> None:
-        from scalebench.trainer.host_load import HostLoad
+        from scaleproof.measure.trainer.host_load import HostLoad
 
         enter = HostLoad.__enter__
 
@@ -99,7 +99,7 @@ def around_window(action: Callable[[int], None]) -> Callable[[], None]:
 
 def set_clock() -> None:
     """The time of day is set an hour ahead while the window is open."""
-    from scalebench.trainer import host_load
+    from scaleproof.measure.trainer import host_load
 
     leave = host_load.HostLoad.__exit__
 
@@ -127,7 +127,7 @@ def in_update(action: Callable[[Any, int], None], owner: str = "Native") -> Call
     """Something in every update."""
 
     def patch() -> None:
-        import scalebench.strategy.base as base
+        import scaleproof.measure.strategy.base as base
 
         target = getattr(base, owner)
         update = target.update
@@ -182,7 +182,7 @@ def replaced(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[],
     def patch() -> None:
         import importlib
 
-        owner = importlib.import_module(f"scalebench.{module}")
+        owner = importlib.import_module(f"scaleproof.{module}")
         *path, last = name.split(".")
         for part in path:
             owner = getattr(owner, part)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from scalebench.campaign.cells import Cell, expand
-from scalebench.campaign.config import Campaign
-from scalebench.files import sha256_of, write_json
-from scalebench.record.run import LAUNCHER, METRICS, METRICS_SEAL, Run, read_run
-from scalebench.trainer.request import Request
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.files import sha256_of, write_json
+from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, Run, read_run
+from scaleproof.measure.trainer.request import Request
 
 LIMIT_S = 400
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "context": 64}
@@ -38,9 +38,9 @@ def load() -> None:
     import torch
     import transformers.models.gpt2.modeling_gpt2  # noqa: F401
 
-    import scalebench.model.gpt2
-    import scalebench.reference.replay
-    import scalebench.trainer.measure  # noqa: F401
+    import scaleproof.measure.model.gpt2
+    import scaleproof.measure.reference.replay
+    import scaleproof.measure.trainer.measure  # noqa: F401
 
     torch.set_num_threads(1)
 
@@ -99,7 +99,7 @@ PROVENANCE = {
 
 
 def _rank(request: Request, rank: int, world_size: int, port: int, patch: Callable[[], None]) -> None:
-    from scalebench.trainer.measure import measure
+    from scaleproof.measure.trainer.measure import measure
 
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
     os.environ |= {name: str(value) for name, value in places.items()}
@@ -151,14 +151,14 @@ def free_port() -> int:
 
 def write_reference(c: Cell, tokens: Path, folder: Path) -> None:
     """The reference of a cell, computed in a process of its own."""
-    from scalebench.reference.schema import workload_name
+    from scaleproof.measure.reference.schema import workload_name
 
     path = folder / f"{workload_name(c.config)}.json"
     if path.exists():
         return
 
     def child() -> None:
-        from scalebench.reference.replay import replay
+        from scaleproof.measure.reference.replay import replay
 
         write_json(path, replay(c.config, tokens).model_dump(mode="json"))
 

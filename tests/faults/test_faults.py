@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from faults import planted, planted_blind_spots, planted_settings, planted_unnoticed, planted_work, ranks  # noqa: F401  (they register)
 
-from scalebench.audit.campaign.all_checks import audit
+from scaleproof.conclude.checks.all_checks import audit
 
 FAST = [fault for fault in planted.FAULTS if fault.fast]
 # Right about every run here: tiny models, short windows, one run of each cell.

@@ -3,7 +3,7 @@
 import pytest
 from faults import ranks
 
-from scalebench.audit.campaign.all_checks import audit
+from scaleproof.conclude.checks.all_checks import audit
 
 
 def no_memory_on(rank: int):
@@ -14,7 +14,7 @@ def no_memory_on(rank: int):
 
         import torch
 
-        from scalebench.strategy.base import Native
+        from scaleproof.measure.strategy.base import Native
 
         sound = Native.evaluate
 

@@ -24,10 +24,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.modules.module import register_module_forward_hook
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from scalebench.campaign.cells import Cell, expand
-from scalebench.campaign.config import Campaign
-from scalebench.model.build import build
-from scalebench.strategy import Strategy, strategy_class
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.measure.model.build import build
+from scaleproof.measure.strategy import Strategy, strategy_class
 
 
 def main(campaign: Path, results: Path) -> None:
@@ -41,7 +41,7 @@ def main(campaign: Path, results: Path) -> None:
     for cell in cells:
         with (
             FakeTensorMode(allow_non_fake_inputs=True) as mode,
-            patch("scalebench.strategy.fsdp.init_device_mesh", return_value=mesh),
+            patch("scaleproof.measure.strategy.fsdp.init_device_mesh", return_value=mesh),
             # Ranks that are not there agree.
             patch("deepspeed.runtime.zero.partitioned_param_coordinator.assert_ints_same_as_other_ranks"),
             patch.multiple(nn.DataParallel, **copies(mode)),

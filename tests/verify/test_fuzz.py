@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import scalebench
+from command_line import scaleproof
 
 PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
 VALUES = (None, "x", "", -1, 0, 1e308, 10**400, float("nan"), float("inf"), True, [], {}, [[1]], "12")
@@ -113,7 +113,7 @@ def ask(folder: Path, file: str) -> list[str]:
     wrong = []
     for words in commands(folder, file):
         try:
-            done = scalebench(*words, cwd=folder.parent)
+            done = scaleproof(*words, cwd=folder.parent)
         except Exception as error:
             wrong.append(f"{' '.join(words)}: {type(error).__name__}: {error}")
             continue
@@ -165,7 +165,7 @@ def test_a_run_whose_file_is_of_another_kind_is_named_first_and_alone(tmp_path, 
     folder = small(tmp_path)
     file = f"runs/ddp-n1x2/rep1/{name}"
     of_another_kind(folder / file, kind)
-    done = scalebench("verify", folder, cwd=tmp_path)
+    done = scaleproof("verify", folder, cwd=tmp_path)
     assert done.returncode in (1, 2)
     first = (done.stdout if done.returncode == 1 else done.stderr).splitlines()[0]
     assert file in first
@@ -182,7 +182,7 @@ def test_a_wrong_value_of_steps_is_named_with_its_line_and_nothing_else(tmp_path
     row = lines[20].split(",")
     row[heading.split(",").index(column)] = value
     path.write_text("\n".join([heading, *lines[:20], ",".join(row), *lines[21:]]) + "\n")
-    done = scalebench("verify", "demo", cwd=tmp_path)
+    done = scaleproof("verify", "demo", cwd=tmp_path)
     first, *others, last = done.stdout.splitlines()
     assert done.returncode == 1
     assert first.startswith(f"runs/ddp-n1x2/rep1/steps.csv: not readable: steps.csv, line 22: {','.join(row[:1])}")
@@ -194,7 +194,7 @@ def test_a_file_larger_than_any_that_is_written_is_not_read(tmp_path):
     shutil.copytree(PUBLISHED, tmp_path / "demo")
     with (tmp_path / "demo/runs/ddp-n1x2/rep1/steps.csv").open("ab") as file:
         os.truncate(file.fileno(), 3 << 30)
-    done = scalebench("verify", "demo", cwd=tmp_path)
+    done = scaleproof("verify", "demo", cwd=tmp_path)
     assert done.stdout.startswith(
         "runs/ddp-n1x2/rep1/steps.csv: not readable: has 3,221,225,472 bytes; no file of results"
     )

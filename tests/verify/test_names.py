@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from scalebench.audit.finding import Correction, Finding, Findings
-from scalebench.record import census, metrics, open_sections
-from scalebench.verify import reports, tables
-from scalebench.verify.raw import Step
-from scalebench.verify.recompute import FROM_METRICS
+from scaleproof.ground.findings.finding import Correction, Finding, Findings
+from scaleproof.ground.records import census, metrics, open_sections
+from scaleproof.verify import reports, tables
+from scaleproof.verify.raw import Step
+from scaleproof.verify.recompute import FROM_METRICS
 
 ROOT = Path(__file__).parents[2]
-VERIFY = sorted((ROOT / "src/scalebench/verify").glob("*.py"))
+VERIFY = sorted((ROOT / "src/scaleproof/verify").glob("*.py"))
 PUBLISHED = sorted((ROOT / "results/published").glob("demo_*"))[-1]
 # Of things that are no file of results: patterns, HTML, the sections of a campaign, RO-Crate.
 OTHERS = {

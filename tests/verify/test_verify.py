@@ -11,17 +11,17 @@ import synthetic
 from report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
-from scalebench.analysis.ab_comparison import comparison_report, read_pairs
-from scalebench.audit.finding import Finding, Findings
-from scalebench.campaign.cells import arms
-from scalebench.errors import UserError
-from scalebench.files import write_json
-from scalebench.report.tables.scaling import write_series
-from scalebench.verify.campaign import verify, why
-from scalebench.verify.manifest import write_manifest
-from scalebench.verify.raw import Difference, read_runs
-from scalebench.verify.recompute import cell_quantities, ratio_quantities
-from scalebench.verify.reports import RATE, check_comparison, check_scaling_report
+from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs
+from scaleproof.conclude.report.tables.scaling import write_series
+from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_json
+from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.verify.campaign import verify, why
+from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.raw import Difference, read_runs
+from scaleproof.verify.recompute import cell_quantities, ratio_quantities
+from scaleproof.verify.reports import RATE, check_comparison, check_scaling_report
 
 EDITS = 60
 
@@ -88,7 +88,7 @@ def mutated(text: str, chance: random.Random) -> str:
     return "".join([*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]])
 
 
-@pytest.mark.fault("a finished campaign is edited anywhere", "`scalebench verify` finds it")
+@pytest.mark.fault("a finished campaign is edited anywhere", "`scaleproof verify` finds it")
 def test_sixty_random_edits_are_all_found(folder):
     chance = random.Random(20)
     files = [p for p in sorted(folder.rglob("*")) if p.suffix in (".csv", ".json", ".md", ".tex", ".svg", ".html")]
@@ -162,7 +162,7 @@ def two_swapped(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "edit", [taken_out, two_swapped, lambda text: text.replace('"scalebench": "0"', '"scalebench": "1"')]
+    "edit", [taken_out, two_swapped, lambda text: text.replace('"scaleproof": "0"', '"scaleproof": "1"')]
 )
 def test_a_manifest_that_was_edited_is_found(folder, edit):
     path = folder / "manifest.json"
@@ -174,7 +174,7 @@ def test_a_manifest_that_was_edited_is_found(folder, edit):
     assert ["manifest.json" in problem for problem in problems] == [True]
 
 
-@pytest.mark.fault("a run vanishes, or appears later", "`scalebench verify` finds it")
+@pytest.mark.fault("a run vanishes, or appears later", "`scaleproof verify` finds it")
 def test_a_run_that_vanished_or_came_later_is_found(folder):
     run = folder / "runs/ddp-n1x4/rep3"
     aside = folder / "aside"

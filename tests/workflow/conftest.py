@@ -13,8 +13,8 @@ import pytest
 from workflow.snakemake_server import Server
 from workflow_texts import TINY
 
-from scalebench.launch import stage_server
-from scalebench.launch.stage_server import StageServer
+from scaleproof.driver import stage_server
+from scaleproof.driver.stage_server import StageServer
 
 
 class Copy:

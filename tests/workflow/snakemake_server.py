@@ -1,6 +1,6 @@
 """The real Snakemake in processes forked from one that has imported it: half of a dry run is importing.
 
-Only Snakemake itself is imported before the fork, nothing of scalebench: each process reads the code of its own folder.
+Only Snakemake itself is imported before the fork, nothing of scaleproof: each process reads the code of its own folder.
 Each line of standard input is a request (folder, words, environment, files for the output); the answer is a line with
 the exit code.
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.record.failed_runs import EXIT_CODE as FAILED_RUNS
+from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 
 STUBS = Path(__file__).parents[1] / "envs/stub"
 REPORT_RULES = ("collect", "findings", "analyse", "waterfall", "table", "chart", "loss_chart", "report")
@@ -78,10 +78,10 @@ def test_without_the_option_no_environment_is_asked_for(copy, done):
 
 
 def test_jobs_run_in_the_container_that_was_named(copy, done):
-    (copy.root / "scalebench.sif").touch()
+    (copy.root / "scaleproof.sif").touch()
     (copy.root / "calls").write_text("")
     target = "results/corpora/prose/corpus.json"
-    copy.build("--sdm", "apptainer", "--apptainer-args=--nv", "--config", "container=scalebench.sif", "--", target)
+    copy.build("--sdm", "apptainer", "--apptainer-args=--nv", "--config", "container=scaleproof.sif", "--", target)
     call = (copy.root / "calls").read_text()
     assert f"exec --home {copy.root} --nv" in call
-    assert " scalebench.sif bash -c" in call
+    assert " scaleproof.sif bash -c" in call

@@ -64,7 +64,7 @@ def test_an_unknown_corpus(built):
 )
 @pytest.mark.fault("a campaign is edited while its jobs wait", "they end, saying so; nothing is mixed")
 def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built, command):
-    done = built.command("scalebench", *command.split())
+    done = built.command("scaleproof", *command.split())
     assert done.returncode == 2
     assert "was changed while the workflow ran" in done.stderr
 
@@ -85,19 +85,19 @@ def test_a_failed_cell_is_a_row_and_the_campaign_goes_on(built):
     assert "ddp-n1x1/rep1" in page
 
 
-@pytest.mark.fault("failed runs are to be repeated", "`scalebench retry`, then snakemake")
+@pytest.mark.fault("failed runs are to be repeated", "`scaleproof retry`, then snakemake")
 def test_failed_runs_are_repeated_on_request(built):
     """`retry` takes the failed runs away and nothing else; the next Snakemake makes them again."""
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     built.campaign("again", text.replace("[1x1, 1x2]", "[1x1, 2x1]"))
     report = "results/again/report.html"
     built.build(report)
-    done = built.command("scalebench", "retry", "config/campaigns/again.yaml")
+    done = built.command("scaleproof", "retry", "config/campaigns/again.yaml")
     assert done.returncode == 0
     assert "removed results/again/runs/ddp-n2x1/rep1" in done.stdout
     assert "1 run will be repeated" in done.stdout
     assert built.planned(report)["train"] == 1
-    built.command("scalebench", "retry", "config/campaigns/again.yaml", "--cell", "ddp-n1x1")
+    built.command("scaleproof", "retry", "config/campaigns/again.yaml", "--cell", "ddp-n1x1")
     assert built.planned(report)["train"] == 2
 
 
@@ -110,7 +110,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     done = built.snakemake("results/stopped/report.html")
     assert done.returncode == 3, done.stderr[-3000:]
     assert "1 of 1 run of stopped failed (rows of the report):\n  ddp-n1x1/rep1: timeout: " in done.stderr
-    assert "Repeat them with: scalebench retry config/campaigns/stopped.yaml && snakemake" in done.stderr
+    assert "Repeat them with: scaleproof retry config/campaigns/stopped.yaml && snakemake" in done.stderr
     assert (built.root / "results/stopped/report.html").is_file()
 
 

@@ -52,7 +52,7 @@ def test_copied_results_are_kept(clone):
     assert "nothing was started: snakemake has no record of 2 finished runs of tiny" in stopped.stderr
     assert "would measure them again" in clone.dry(REPORT)
 
-    stale = clone.command("scalebench", "stale", CAMPAIGN)
+    stale = clone.command("scaleproof", "stale", CAMPAIGN)
     assert stale.returncode == 1
     assert "2 of 2 runs would be measured again" in stale.stdout
     assert "2 because snakemake has no record of it" in stale.stdout
@@ -62,7 +62,7 @@ def test_copied_results_are_kept(clone):
     assert kept.returncode == 0, kept.stderr
     assert "2 runs of tiny kept" in kept.stdout
 
-    assert clone.command("scalebench", "stale", CAMPAIGN).stdout == "tiny: no finished run would be measured again\n"
+    assert clone.command("scaleproof", "stale", CAMPAIGN).stdout == "tiny: no finished run would be measured again\n"
     assert not {"train", "corpus_tokenise"} & set(clone.planned(REPORT))
     assert "Train tiny" not in clone.build(REPORT)
     assert (clone.root / FINISHED).read_bytes() == before
@@ -76,24 +76,24 @@ def test_after_a_changed_key_the_advice_ends_in_a_report(twin):
     """Whatever was typed before: --touch makes Snakemake take runs of another configuration for those of this one."""
     path = twin.root / CAMPAIGN
     path.write_text(path.read_text().replace("steps: 4", "steps: 6"))
-    stale = twin.command("scalebench", "stale", CAMPAIGN)
+    stale = twin.command("scaleproof", "stale", CAMPAIGN)
     assert "2 because its configuration changed" in stale.stdout
     advice = command_after("to measure them again", stale.stdout)
-    assert advice == (f"scalebench retry {CAMPAIGN} --cell ddp-n1x1 --cell ddp-n1x2 && snakemake --cores 2 {REPORT}")
+    assert advice == (f"scaleproof retry {CAMPAIGN} --cell ddp-n1x1 --cell ddp-n1x2 && snakemake --cores 2 {REPORT}")
     assert "--touch" not in stale.stdout
-    assert "scalebench keep" not in stale.stdout
-    refused = twin.command("scalebench", "keep", CAMPAIGN)
+    assert "scaleproof keep" not in stale.stdout
+    refused = twin.command("scaleproof", "keep", CAMPAIGN)
     assert refused.returncode == 2
     assert "a run of another configuration" in refused.stderr
 
     twin.build("--touch", REPORT)
     assert twin.planned(REPORT) == {}
-    assert twin.command("scalebench", "stale", CAMPAIGN).stdout == stale.stdout
-    failed = twin.command("scalebench", "stage", "report", CAMPAIGN)
+    assert twin.command("scaleproof", "stale", CAMPAIGN).stdout == stale.stdout
+    failed = twin.command("scaleproof", "stage", "report", CAMPAIGN)
     assert failed.returncode == 2
-    assert command_after("Measure it again", failed.stderr).startswith("scalebench retry")
+    assert command_after("Measure it again", failed.stderr).startswith("scaleproof retry")
 
     done = typed(twin, advice)
     assert done.returncode == 0, done.stderr
     assert twin.planned(REPORT) == {}
-    assert twin.command("scalebench", "stale", CAMPAIGN).returncode == 0
+    assert twin.command("scaleproof", "stale", CAMPAIGN).returncode == 0

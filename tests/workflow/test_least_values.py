@@ -2,7 +2,7 @@
 
 import json
 
-from scalebench.reference.schema import read_reference
+from scaleproof.measure.reference.schema import read_reference
 
 LEAST = """title: What is the least that runs?
 workload:
@@ -39,5 +39,5 @@ def test_the_least_values_come_to_a_report(make_copy):
         assert (metrics["status"], metrics["validation"]) == ("ok", None), path
     reference = read_reference(next(results.glob("reference/*.json")))
     assert (len(reference.losses), reference.validation_loss, reference.shortened) == (5, None, None)
-    verified = copy.command("scalebench", "verify", "results/least")
+    verified = copy.command("scaleproof", "verify", "results/least")
     assert verified.returncode == 0, verified.stdout[-2000:]

@@ -13,8 +13,8 @@ import yaml
 from patience import wait_until
 from workflow_texts import TINY
 
-from scalebench.campaign.site import Site
-from scalebench.campaign.slurm_request import Job
+from scaleproof.driver.site import Site
+from scaleproof.driver.slurm_request import Job
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 # One script under three names. qsub starts the job's script in a session of its own, at once if nothing holds it.
@@ -61,7 +61,7 @@ def test_a_run_by_way_of_another_scheduler(built, queue):
     assert "-l select=1:ncpus=8:mem=16000mb:ngpus=2 -l place=excl -l walltime=1020" in line
     assert "HF_TOKEN" not in (queue / "1.env").read_text()
     assert "not sent to compute nodes" in done.stdout + done.stderr
-    again = built.command("scalebench", "retry", "config/campaigns/queued.yaml", "--cell", "ddp-n1x2").stdout
+    again = built.command("scaleproof", "retry", "config/campaigns/queued.yaml", "--cell", "ddp-n1x2").stdout
     assert "repeated by: snakemake --profile profiles/cluster-generic results/queued/report.html" in again
 
 
@@ -128,7 +128,7 @@ def test_a_job_of_kubernetes(tmp_path):
     answer = json.dumps({"status": {"failed": 1, "conditions": [{"type": "Failed", "status": "True"}]}})
     kubectl.write_text(
         f"""#!/bin/sh
-[ "$1" = create ] && cat > {tmp_path}/manifest.json && echo job.batch/scalebench-x1
+[ "$1" = create ] && cat > {tmp_path}/manifest.json && echo job.batch/scaleproof-x1
 [ "$1" = get ] && echo {shlex.quote(answer)}
 true
 """
@@ -141,7 +141,7 @@ true
     done = subprocess.run(
         [program, *words, "snakejob.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "job.batch/scalebench-x1"
+    assert done.stdout.strip() == "job.batch/scaleproof-x1"
     manifest = (tmp_path / "manifest.json").read_text()
     assert "secret" not in manifest
     spec = json.loads(manifest)["spec"]
@@ -172,7 +172,7 @@ true
 def test_kubernetes_is_asked_again_where_it_does_not_answer(monkeypatch, capsys, answers, state, asked):
     words = {
         "refused": (1, "", "The connection to the server 10.0.0.1:6443 was refused"),
-        "gone": (1, "", 'Error from server (NotFound): jobs.batch "scalebench-x1" not found'),
+        "gone": (1, "", 'Error from server (NotFound): jobs.batch "scaleproof-x1" not found'),
         "cut": (0, '{"status": {"succ', ""),
         "done": (0, '{"status": {"succeeded": 1}}', ""),
     }
@@ -185,8 +185,8 @@ def test_kubernetes_is_asked_again_where_it_does_not_answer(monkeypatch, capsys,
 
     monkeypatch.setattr(program["subprocess"], "run", run)
     monkeypatch.setattr(program["time"], "sleep", lambda seconds: None)
-    assert program["state_of"]("job.batch/scalebench-x1") == state
-    assert questions == [["kubectl", "get", "job.batch/scalebench-x1", "-o", "json"]] * asked
+    assert program["state_of"]("job.batch/scaleproof-x1") == state
+    assert questions == [["kubectl", "get", "job.batch/scaleproof-x1", "-o", "json"]] * asked
     assert capsys.readouterr().err.strip().endswith(words[answers[0]][2] if asked == 4 else "")
 
 

@@ -34,7 +34,7 @@ def test_the_console_says_what_happens_in_words_and_in_commands(built):
     for sentence in (
         "Gather the documents of prose",
         "Train tiny ddp-n1x2, repeat 1: 8 = 4 x 1 x 2 samples a step",
-        "scalebench stage train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
+        "scaleproof stage train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
         "Draw speedup of tiny",
         "(100%) done",
     ):
@@ -55,25 +55,25 @@ def test_touching_does_nothing(built):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, report=1)),
-        ("report/tables/cells.py", Counter(table=3, report=1)),
-        ("report/templates/report.html.j2", Counter(report=1)),
-        ("analysis/confidence.py", AFTER_TRAINING),
-        ("audit/campaign/timing.py", AFTER_TRAINING - Counter(collect=1)),
-        ("trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
-        ("strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
-        ("launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
-        ("corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, corpus_tokenise=1, reference=1)),
+        ("conclude/report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, report=1)),
+        ("conclude/report/tables/cells.py", Counter(table=3, report=1)),
+        ("conclude/report/templates/report.html.j2", Counter(report=1)),
+        ("ground/confidence.py", AFTER_TRAINING),
+        ("conclude/checks/timing.py", AFTER_TRAINING - Counter(collect=1)),
+        ("measure/trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
+        ("measure/strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
+        ("measure/launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
+        ("measure/corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, corpus_tokenise=1, reference=1)),
         ("cli/analyse.py", Counter()),
     ],
 )
 def test_editing_code_re_runs_what_uses_it(built, edit, file, expected):
-    edit(f"src/scalebench/{file}", append="\nEDITED = True\n" if file.endswith(".py") else "<!-- edited -->\n")
+    edit(f"src/scaleproof/{file}", append="\nEDITED = True\n" if file.endswith(".py") else "<!-- edited -->\n")
     assert built.planned(REPORT) == expected
 
 
 def test_comments_and_docstrings_re_run_nothing(built, edit):
-    path = "src/scalebench/trainer/timed_loop.py"
+    path = "src/scaleproof/measure/trainer/timed_loop.py"
     text = (built.root / path).read_text()
     assert text.startswith('"""')
     edit(path, '"""Another docstring. ' + text[3:], append="\n# edited\n")
@@ -81,18 +81,18 @@ def test_comments_and_docstrings_re_run_nothing(built, edit):
 
 
 def test_results_of_older_code_can_be_kept(built):
-    path = built.root / "src/scalebench/trainer/timed_loop.py"
+    path = built.root / "src/scaleproof/measure/trainer/timed_loop.py"
     text = path.read_text()
     path.write_text(text + "\nEDITED = True\n")
     try:
-        stale = built.command("scalebench", "stale", "config/campaigns/tiny.yaml")
+        stale = built.command("scaleproof", "stale", "config/campaigns/tiny.yaml")
         assert stale.returncode == 1
         assert "2 of 2 runs would be measured again" in stale.stdout
-        assert "to keep them: scalebench keep config/campaigns/tiny.yaml" in stale.stdout
-        kept = built.command("scalebench", "keep", "config/campaigns/tiny.yaml")
+        assert "to keep them: scaleproof keep config/campaigns/tiny.yaml" in stale.stdout
+        kept = built.command("scaleproof", "keep", "config/campaigns/tiny.yaml")
         assert kept.returncode == 0, kept.stderr
         assert built.planned(REPORT) == Counter()
-        assert built.command("scalebench", "stale", "config/campaigns/tiny.yaml").returncode == 0
+        assert built.command("scaleproof", "stale", "config/campaigns/tiny.yaml").returncode == 0
     finally:
         path.write_text(text)
         built.build("--touch", REPORT)

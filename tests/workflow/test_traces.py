@@ -53,14 +53,14 @@ def test_another_number_of_traced_steps_re_runs_no_timed_run(traced, edit):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("trace/breakdown.py", TOLD + Counter(trace_summary=1)),
-        ("trace/capture/rank_program.py", TOLD + Counter(trace_capture=1, trace_summary=1)),
-        ("report/charts/traces.py", Counter(trace_chart=4, report=1)),
+        ("measure/trace/breakdown.py", TOLD + Counter(trace_summary=1)),
+        ("measure/trace/capture/rank_program.py", TOLD + Counter(trace_capture=1, trace_summary=1)),
+        ("conclude/report/charts/traces.py", Counter(trace_chart=4, report=1)),
         ("cli/trace.py", Counter()),
     ],
 )
 def test_editing_code_re_runs_what_uses_it(traced, edit, file, expected):
-    edit(f"src/scalebench/{file}", append="\nEDITED = True\n")
+    edit(f"src/scaleproof/{file}", append="\nEDITED = True\n")
     assert traced.planned(REPORT) == expected
 
 
@@ -74,7 +74,7 @@ def test_a_lost_chart_is_drawn_alone(traced):
 
 def test_a_cell_that_is_not_there_is_named(traced):
     traced.campaign("typing", TINY + "trace: {cells: [ddp-n1x3]}\n")
-    done = traced.command("scalebench", "campaign", "validate", "config/campaigns/typing.yaml")
+    done = traced.command("scaleproof", "campaign", "validate", "config/campaigns/typing.yaml")
     assert done.returncode == 2
     assert 'line 15: trace.cells: there is no cell "ddp-n1x3". Did you mean "ddp-n1x' in done.stderr
     assert "Traceback" not in done.stderr
@@ -82,8 +82,8 @@ def test_a_cell_that_is_not_there_is_named(traced):
 
 def test_a_broken_trace_ends_with_its_message_and_exit_code_2(traced, tmp_path):
     (tmp_path / "a.sqlite").write_bytes(b"")
-    done = traced.command("scalebench", "trace", "summary", str(tmp_path / "a.sqlite"))
+    done = traced.command("scaleproof", "trace", "summary", str(tmp_path / "a.sqlite"))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"scalebench: {tmp_path}/a.sqlite: the file is empty")
-    done = traced.command("scalebench", "stage", "trace_chart", "trace-stepz", "results/traced")
+    assert done.stderr.startswith(f"scaleproof: {tmp_path}/a.sqlite: the file is empty")
+    done = traced.command("scaleproof", "stage", "trace_chart", "trace-stepz", "results/traced")
     assert 'Did you mean "trace-steps"?' in done.stderr

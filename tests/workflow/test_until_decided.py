@@ -6,8 +6,8 @@ import pytest
 from synthetic import write_run
 from workflow_texts import TINY
 
-from scalebench.campaign.cells import expand
-from scalebench.campaign.yaml_loader import load_campaign
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.yaml_loader import load_campaign
 
 SHARED = "resources: {time_limit: 1, same_allocation: true, minutes_per_job: 20}"  # three rounds of two cells
 TABLE = "results/{}/runs.csv"

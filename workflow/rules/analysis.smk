@@ -9,7 +9,7 @@ rule collect:
         "Gather the runs of {wildcards.campaign}"
     input:
         metrics=run_files("training_metrics.json"),
-        code=sources("analysis/run_tables.py", "record/unreadable.py"),
+        code=sources("conclude/analysis/run_tables.py", "ground/records/unreadable.py"),
     output:
         "results/{campaign}/runs.csv",
     log:
@@ -19,7 +19,7 @@ rule collect:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage collect {params.file} > {log} 2>&1"
+        "scaleproof stage collect {params.file} > {log} 2>&1"
 
 
 rule findings:
@@ -31,7 +31,7 @@ rule findings:
         pairs=lambda w: pairs_files(w),
         references=reference_files,
         forecast=lambda w: forecast_of(w),
-        code=sources("analysis/campaign_findings.py", "report/read_results.py", "files.py"),
+        code=sources("conclude/analysis/campaign_findings.py", "conclude/report/read_results.py", "ground/files.py"),
     output:
         "results/{campaign}/findings.json",
     log:
@@ -41,7 +41,7 @@ rule findings:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage findings {params.file} > {log} 2>&1"
+        "scaleproof stage findings {params.file} > {log} 2>&1"
 
 
 checkpoint look:
@@ -49,7 +49,7 @@ checkpoint look:
         "Look at {wildcards.repeats} repeats of {wildcards.campaign}: is its comparison decided?"
     input:
         metrics=first_runs,
-        code=sources("analysis/scaling.py", "record/unreadable.py", "files.py"),
+        code=sources("conclude/analysis/scaling.py", "ground/records/unreadable.py", "ground/files.py"),
     output:
         "results/{campaign}/looks/{repeats}.json",
     log:
@@ -61,7 +61,7 @@ checkpoint look:
         until=lambda w: str(of_campaign(w).campaign.repeat_until),
         question=lambda w: of_campaign(w).question,
     shell:
-        "scalebench stage look {params.file} --repeats {wildcards.repeats} --out {output} > {log} 2>&1"
+        "scaleproof stage look {params.file} --repeats {wildcards.repeats} --out {output} > {log} 2>&1"
 
 
 rule analyse:
@@ -71,7 +71,7 @@ rule analyse:
         runs="results/{campaign}/runs.csv",  # with the checksum of every run
         findings="results/{campaign}/findings.json",
         code=sources(
-            "analysis/run_tables.py", "analysis/scaling.py", "record/series.py", "record/unreadable.py", "cores.py"
+            "conclude/analysis/run_tables.py", "conclude/analysis/scaling.py", "ground/records/series.py", "ground/records/unreadable.py", "ground/cores.py"
         ),
     output:
         cells="results/{campaign}/cells.csv",
@@ -89,7 +89,7 @@ rule analyse:
         question=lambda w: of_campaign(w).question,
         until=lambda w: str(of_campaign(w).campaign.repeat_until),
     shell:
-        "scalebench stage analyse {params.file} > {log} 2>&1"
+        "scaleproof stage analyse {params.file} > {log} 2>&1"
 
 
 rule waterfall:
@@ -100,10 +100,10 @@ rule waterfall:
         scaling="results/{campaign}/scaling_report.json",
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         code=sources(
-            "analysis/waterfall.py",
-            "report/tables/waterfall.py",
-            "report/charts/__init__.py",
-            "report/read_results.py",
+            "conclude/analysis/waterfall.py",
+            "conclude/report/tables/waterfall.py",
+            "conclude/report/charts/__init__.py",
+            "conclude/report/read_results.py",
         ),
     output:
         json="results/{campaign}/waterfall.json",
@@ -119,4 +119,4 @@ rule waterfall:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage waterfall {params.file} > {log} 2>&1"
+        "scaleproof stage waterfall {params.file} > {log} 2>&1"

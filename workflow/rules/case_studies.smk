@@ -11,7 +11,7 @@ rule write_case_studies:
         study="|".join(CASE_STUDIES),
     input:
         figures="config/case_studies/{study}.yaml",
-        code=sources("importers/case_studies.py"),
+        code=sources("auditor/read/case_studies.py"),
     output:
         directory("results/case-studies/files/{study}"),
     log:
@@ -23,7 +23,7 @@ rule write_case_studies:
         mem_mb=500,
         runtime=5,
     shell:
-        "scalebench stage write_case_studies {input.figures} {output} > {log} 2>&1"
+        "scaleproof stage write_case_studies {input.figures} {output} > {log} 2>&1"
 
 
 rule audit_case_studies:
@@ -34,12 +34,12 @@ rule audit_case_studies:
         files=expand("results/case-studies/files/{study}", study=CASE_STUDIES),
         figures=expand("config/case_studies/{study}.yaml", study=CASE_STUDIES),
         code=sources(
-            "report/case_studies.py",
-            "files.py",
-            "report/templates/case_studies.html.j2",
-            "report/templates/audit_finding.html.j2",
-            "report/templates/head.html.j2",
-            "report/templates/base.css",
+            "auditor/case_studies.py",
+            "ground/files.py",
+            "auditor/templates/case_studies.html.j2",
+            "auditor/templates/audit_finding.html.j2",
+            "ground/templates/head.html.j2",
+            "ground/templates/base.css",
         ),
     output:
         html=report(
@@ -58,4 +58,4 @@ rule audit_case_studies:
         mem_mb=500,
         runtime=5,
     shell:
-        "scalebench stage audit_case_studies results/case-studies {input.figures} > {log} 2>&1"
+        "scaleproof stage audit_case_studies results/case-studies {input.figures} > {log} 2>&1"

@@ -133,7 +133,7 @@ def note_profile():
 
 
 def fork_short_stages():
-    """Let the jobs of this workflow find a `scalebench` whose short stages are forked from one process."""
+    """Let the jobs of this workflow find a `scaleproof` whose short stages are forked from one process."""
     if stage_server.VARIABLE in os.environ:  # of a workflow around this one
         return
     with contextlib.suppress(OSError):  # without it each stage imports its libraries itself

@@ -31,7 +31,7 @@ rule pairs:
         train=lambda w: ancient(tokens_dir(RESULTS, arms_of(w)[1]) / "train.bin"),
         val=lambda w: ancient(tokens_dir(RESULTS, arms_of(w)[1]) / "val.bin"),
         tokens=lambda w: tokens_dir(RESULTS, arms_of(w)[1]) / "tokens.json",
-        code=sources(*MEASURING, "launch/pairs.py"),
+        code=sources(*MEASURING, "measure/launch/pairs.py"),
     output:
         "results/{campaign}/compare/{comparison}/pairs.json",
     log:
@@ -48,7 +48,7 @@ rule pairs:
     resources:
         **resources_of(job_of_pairs),
     shell:
-        "scalebench stage pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
+        "scaleproof stage pairs {params.file} {wildcards.comparison} --tokens {params.tokens}"
         " --fingerprints {params.fingerprints} --out results/{wildcards.campaign}/compare/{wildcards.comparison}"
         " > {log} 2>&1"
 
@@ -59,7 +59,7 @@ rule comparison:
     input:
         pairs=pairs_files,
         findings="results/{campaign}/findings.json",
-        code=sources("analysis/ab_comparison.py", "report/tables/comparison.py", "report/charts/__init__.py"),
+        code=sources("conclude/analysis/ab_comparison.py", "conclude/report/tables/comparison.py", "conclude/report/charts/__init__.py"),
     output:
         json="results/{campaign}/comparison.json",
         csv="results/{campaign}/tables/comparison.csv",
@@ -74,4 +74,4 @@ rule comparison:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage comparison {params.file} > {log} 2>&1"
+        "scaleproof stage comparison {params.file} > {log} 2>&1"

@@ -13,7 +13,7 @@ rule corpus_fetch:
         "Gather the documents of {wildcards.corpus}"
     input:
         files=lambda w: or_exit(local_files, *or_exit(corpus_in, w.corpus)),
-        code=sources("corpus/documents.py"),
+        code=sources("measure/corpus/documents.py"),
     output:
         documents="results/corpora/{corpus}/documents.parquet",
         description="results/corpora/{corpus}/corpus.json",
@@ -25,14 +25,14 @@ rule corpus_fetch:
         name=lambda w: or_exit(corpus_in, w.corpus)[0],
         row=lambda w: or_exit(corpus_in, w.corpus)[1].model_dump_json(),
     shell:
-        "scalebench stage corpus_fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
+        "scaleproof stage corpus_fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
 
 
 rule gpt2_tokenizer:
     message:
         "The tokenizer of GPT-2, for {wildcards.corpus}"
     input:
-        code=sources("corpus/remote.py", "corpus/tokenizer.py"),
+        code=sources("measure/corpus/remote.py", "measure/corpus/tokenizer.py"),
     output:
         "results/corpora/{corpus}/gpt2/tokenizer.json",
     log:
@@ -40,7 +40,7 @@ rule gpt2_tokenizer:
     conda:
         "../../envs/data.yaml"
     shell:
-        "scalebench stage gpt2_tokenizer --out {output} > {log} 2>&1"
+        "scaleproof stage gpt2_tokenizer --out {output} > {log} 2>&1"
 
 
 rule corpus_tokenizer:
@@ -49,7 +49,7 @@ rule corpus_tokenizer:
     input:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
-        code=sources("corpus/tokenizer.py", "corpus/encode.py"),
+        code=sources("measure/corpus/tokenizer.py", "measure/corpus/encode.py"),
     output:
         "results/corpora/{corpus}/{tokenizer,bpe-[0-9]+|bytes}/tokenizer.json",
     log:
@@ -61,7 +61,7 @@ rule corpus_tokenizer:
         mem_mb=4000,
         runtime=60,
     shell:
-        "scalebench stage corpus_tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
+        "scaleproof stage corpus_tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
         " --out {output} > {log} 2>&1"
 
 
@@ -72,7 +72,7 @@ rule corpus_tokenise:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
         tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
-        code=sources("corpus/tokenise.py"),
+        code=sources("measure/corpus/tokenise.py"),
     output:
         train="results/corpora/{corpus}/{tokenizer}/train.bin",
         val="results/corpora/{corpus}/{tokenizer}/val.bin",
@@ -88,5 +88,5 @@ rule corpus_tokenise:
         mem_mb=4000,
         runtime=60,
     shell:
-        "scalebench stage corpus_tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
+        "scaleproof stage corpus_tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
         " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"

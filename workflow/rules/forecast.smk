@@ -37,7 +37,7 @@ rule sweep:
     message:
         "Sweep collectives of {wildcards.campaign} in {wildcards.group}"
     input:
-        code=sources("forecast/sweep.py", "forecast/sweep_program.py", "forecast/text.py", "launch/torchrun.py"),
+        code=sources("conclude/forecast/sweep.py", "conclude/forecast/sweep_program.py", "conclude/forecast/text.py", "measure/launch/torchrun.py"),
     output:
         "results/{campaign}/sweep/{group}/sweep.json",
     log:
@@ -51,7 +51,7 @@ rule sweep:
     resources:
         **resources_of(job_of_group),
     shell:
-        "scalebench stage sweep {params.file} {wildcards.group}"
+        "scaleproof stage sweep {params.file} {wildcards.group}"
         " --out results/{wildcards.campaign}/sweep/{wildcards.group} > {log} 2>&1"
 
 
@@ -62,11 +62,11 @@ rule forecast:
         runs=calibrating_runs,
         sweeps=swept_groups,
         code=sources(
-            "audit/campaign/all_checks.py",
-            "forecast/campaign_forecast.py",
-            "forecast/ledger.py",
-            "forecast/sweep_file.py",
-            "files.py",
+            "conclude/checks/all_checks.py",
+            "conclude/forecast/campaign_forecast.py",
+            "conclude/forecast/ledger.py",
+            "conclude/forecast/sweep_file.py",
+            "ground/files.py",
         ),
     output:
         "results/{campaign}/forecast_before.json",
@@ -77,7 +77,7 @@ rule forecast:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage forecast {params.file} --out {output} > {log} 2>&1"
+        "scaleproof stage forecast {params.file} --out {output} > {log} 2>&1"
 
 
 rule forecast_report:
@@ -88,14 +88,14 @@ rule forecast_report:
         runs=run_files("training_metrics.json", "steps.csv"),
         sweeps=swept_groups,
         code=sources(
-            "audit/campaign/all_checks.py",
-            "forecast/report_data.py",
-            "forecast/ledger.py",
-            "forecast/sweep_file.py",
-            "report/charts/forecast.py",
-            "report/charts/node_pairs.py",
-            "report/tables/forecast.py",
-            "files.py",
+            "conclude/checks/all_checks.py",
+            "conclude/forecast/report_data.py",
+            "conclude/forecast/ledger.py",
+            "conclude/forecast/sweep_file.py",
+            "conclude/report/charts/forecast.py",
+            "conclude/report/charts/node_pairs.py",
+            "conclude/report/tables/forecast.py",
+            "ground/files.py",
         ),
     output:
         json="results/{campaign}/forecast.json",
@@ -111,4 +111,4 @@ rule forecast_report:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage forecast_report {params.file} > {log} 2>&1"
+        "scaleproof stage forecast_report {params.file} > {log} 2>&1"

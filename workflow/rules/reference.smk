@@ -28,7 +28,7 @@ rule reference:
         train=lambda w: ancient(tokens_dir(RESULTS, replayed_cell(w)) / "train.bin"),
         val=lambda w: ancient(tokens_dir(RESULTS, replayed_cell(w)) / "val.bin"),
         tokens=lambda w: tokens_dir(RESULTS, replayed_cell(w)) / "tokens.json",
-        code=sources("launch/replay.py", "reference/replay.py", "files.py"),
+        code=sources("measure/launch/replay.py", "measure/reference/replay.py", "ground/files.py"),
     output:
         "results/{campaign}/reference/{workload}.json",
     log:
@@ -43,4 +43,4 @@ rule reference:
     resources:
         **resources_of(job_of_reference),
     shell:
-        "scalebench stage reference {params.file} {params.cell} --tokens {params.tokens} --out {output} > {log} 2>&1"
+        "scaleproof stage reference {params.file} {params.cell} --tokens {params.tokens} --out {output} > {log} 2>&1"

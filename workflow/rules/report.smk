@@ -6,7 +6,7 @@ def drawn_by(wildcards):
     if wildcards.chart not in CATALOG:
         print(unknown_chart(wildcards.chart, CATALOG), file=sys.stderr)
         sys.exit(2)
-    return sources("report/charts/__init__.py", "report/read_results.py")
+    return sources("conclude/report/charts/__init__.py", "conclude/report/read_results.py")
 
 
 def forecast_of(wildcards, *charts):
@@ -30,7 +30,7 @@ rule table:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
-        code=sources("report/tables/cells.py", "report/tables/scaling.py", "report/read_results.py"),
+        code=sources("conclude/report/tables/cells.py", "conclude/report/tables/scaling.py", "conclude/report/read_results.py"),
     output:
         csv="results/{campaign}/tables/{table}.csv",
         md=report(
@@ -45,7 +45,7 @@ rule table:
     conda:
         "../../envs/report.yaml"
     shell:
-        "scalebench stage table {wildcards.table} results/{wildcards.campaign} > {log} 2>&1"
+        "scaleproof stage table {wildcards.table} results/{wildcards.campaign} > {log} 2>&1"
 
 
 rule chart:
@@ -74,7 +74,7 @@ rule chart:
     params:
         forecast=lambda w, input: [f"--forecast {path}" for path in input.forecast],
     shell:
-        "scalebench stage chart {wildcards.chart} results/{wildcards.campaign} {params.forecast} > {log} 2>&1"
+        "scaleproof stage chart {wildcards.chart} results/{wildcards.campaign} {params.forecast} > {log} 2>&1"
 
 
 rule loss_chart:
@@ -85,7 +85,7 @@ rule loss_chart:
     input:
         losses="results/{campaign}/losses.csv",
         cells="results/{campaign}/cells.csv",
-        code=sources("report/charts/__init__.py", "report/read_results.py"),
+        code=sources("conclude/report/charts/__init__.py", "conclude/report/read_results.py"),
     output:
         svg=report(
             "results/{campaign}/charts/loss_{against}.svg",
@@ -99,7 +99,7 @@ rule loss_chart:
     conda:
         "../../envs/report.yaml"
     shell:
-        "scalebench stage loss_chart {wildcards.against} results/{wildcards.campaign} > {log} 2>&1"
+        "scaleproof stage loss_chart {wildcards.against} results/{wildcards.campaign} > {log} 2>&1"
 
 
 rule report:
@@ -120,18 +120,18 @@ rule report:
         forecast=lambda w: forecast_of(w),
         doctor=machine_check,
         code=sources(
-            "report/page.py",
-            "report/read_results.py",
-            "report/templates/report.html.j2",
-            "report/templates/run_rows.html.j2",
-            "report/templates/macros.html.j2",
-            "report/templates/head.html.j2",
-            "report/templates/base.css",
-            "report/templates/report.css",
-            "report/templates/report.js",
+            "conclude/report/page.py",
+            "conclude/report/read_results.py",
+            "conclude/report/templates/report.html.j2",
+            "conclude/report/templates/run_rows.html.j2",
+            "ground/templates/macros.html.j2",
+            "ground/templates/head.html.j2",
+            "ground/templates/base.css",
+            "conclude/report/templates/report.css",
+            "conclude/report/templates/report.js",
             "verify/manifest.py",
-            "record/unreadable.py",
-            "cores.py",
+            "ground/records/unreadable.py",
+            "ground/cores.py",
         ),
     output:
         page=report(
@@ -149,7 +149,7 @@ rule report:
         file=lambda w: of_campaign(w).path,
         anonymous=ANONYMOUS,
     shell:
-        "scalebench stage report {params.file} {params.anonymous} 2> {log}" # the answer goes to the console
+        "scaleproof stage report {params.file} {params.anonymous} 2> {log}" # the answer goes to the console
 
 
 rule pdf:
@@ -169,7 +169,7 @@ rule pdf:
         ],
         forecast=lambda w: forecast_of(w),
         code=sources(
-            "report/paper.py", "report/read_results.py", "report/templates/paper.typ", "record/unreadable.py"
+            "conclude/report/paper.py", "conclude/report/read_results.py", "conclude/report/templates/paper.typ", "ground/records/unreadable.py"
         ),
     output:
         report(
@@ -186,4 +186,4 @@ rule pdf:
         file=lambda w: of_campaign(w).path,
         anonymous=ANONYMOUS,
     shell:
-        "scalebench stage pdf {params.file} {params.anonymous} > {log} 2>&1"
+        "scaleproof stage pdf {params.file} {params.anonymous} > {log} 2>&1"

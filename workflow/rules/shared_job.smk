@@ -38,7 +38,7 @@ rule shared_job:
     input:
         large=lambda w: [ancient(f"{t}/{name}") for t in tokens_of_job(w) for name in ("train.bin", "val.bin")],
         tokens=lambda w: [f"{t}/tokens.json" for t in tokens_of_job(w)],
-        code=sources(*MEASURING, "launch/shared_job.py"),
+        code=sources(*MEASURING, "measure/launch/shared_job.py"),
     output:
         "results/{campaign}/together/{job}.json",
     log:
@@ -54,5 +54,5 @@ rule shared_job:
     resources:
         **resources_of(job_of_shared_job),
     shell:
-        "scalebench stage shared_job {params.file} {wildcards.job} --fingerprints {params.fingerprint}"
+        "scaleproof stage shared_job {params.file} {wildcards.job} --fingerprints {params.fingerprint}"
         " --out {output} > {log} 2>&1"

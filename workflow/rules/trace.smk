@@ -17,10 +17,10 @@ rule trace_capture:
         tokens=lambda w: tokens_of(w) / "tokens.json",
         frontier=frontier_of_cell,
         code=sources(
-            "trace/capture/capture.py",
-            "trace/capture/rank_program.py",
-            "trace/capture/nsys_node.py",
-            "launch/torchrun.py",
+            "measure/trace/capture/capture.py",
+            "measure/trace/capture/rank_program.py",
+            "measure/trace/capture/nsys_node.py",
+            "measure/launch/torchrun.py",
         ),
     output:
         capture="results/{campaign}/traces/{cell}/capture.json",
@@ -39,7 +39,7 @@ rule trace_capture:
     resources:
         **resources_of(job_of_run),
     shell:
-        "scalebench stage trace_capture {params.file} {wildcards.cell} --fingerprints {params.fingerprint}"
+        "scaleproof stage trace_capture {params.file} {wildcards.cell} --fingerprints {params.fingerprint}"
         " --tokens {params.tokens} --out results/{wildcards.campaign}/traces/{wildcards.cell}"
 
 
@@ -49,7 +49,7 @@ rule trace_summary:
     input:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw="results/{campaign}/traces/{cell}/raw",
-        code=sources("trace/summarise.py", "report/sentences/trace.py"),
+        code=sources("measure/trace/summarise.py", "conclude/report/sentences/trace.py"),
     output:
         profile="results/{campaign}/traces/{cell}/profile_summary.json",
         timeline="results/{campaign}/traces/{cell}/timeline.csv",
@@ -58,7 +58,7 @@ rule trace_summary:
     conda:
         "../../envs/report.yaml"
     shell:
-        "scalebench stage trace_summary results/{wildcards.campaign}/traces/{wildcards.cell} > {log} 2>&1"
+        "scaleproof stage trace_summary results/{wildcards.campaign}/traces/{wildcards.cell} > {log} 2>&1"
 
 
 rule trace_report:
@@ -67,7 +67,7 @@ rule trace_report:
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
-        code=sources("analysis/traces.py", "files.py", "record/unreadable.py"),
+        code=sources("conclude/analysis/traces.py", "ground/files.py", "ground/records/unreadable.py"),
     output:
         "results/{campaign}/traces.json",
     log:
@@ -77,7 +77,7 @@ rule trace_report:
     params:
         file=lambda w: of_campaign(w).path,
     shell:
-        "scalebench stage trace_report {params.file} > {log} 2>&1"
+        "scaleproof stage trace_report {params.file} > {log} 2>&1"
 
 
 rule trace_chart:
@@ -88,7 +88,7 @@ rule trace_chart:
     input:
         traces="results/{campaign}/traces.json",
         timelines=lambda w: trace_files(w, "timeline.csv"),
-        code=sources("report/charts/traces.py", "report/read_results.py"),
+        code=sources("conclude/report/charts/traces.py", "conclude/report/read_results.py"),
     output:
         svg=report(
             "results/{campaign}/charts/{chart}.svg",
@@ -102,4 +102,4 @@ rule trace_chart:
     conda:
         "../../envs/report.yaml"
     shell:
-        "scalebench stage trace_chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+        "scaleproof stage trace_chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"

@@ -27,7 +27,7 @@ rule train:
     resources:
         **resources_of(job_of_run),
     shell:
-        "scalebench stage train {params.file} {wildcards.cell} --repeat {wildcards.rep}"
+        "scaleproof stage train {params.file} {wildcards.cell} --repeat {wildcards.rep}"
         " --fingerprints {params.fingerprint}"
         " --tokens {params.tokens} --out results/{wildcards.campaign}/runs/{wildcards.cell}/rep{wildcards.rep}"
 
@@ -39,11 +39,11 @@ rule frontier:
         train=lambda w: ancient(tokens_of(w) / "train.bin"),
         tokens=lambda w: tokens_of(w) / "tokens.json",
         code=sources(
-            "forecast/frontier_runs.py",
-            "forecast/frontier_program.py",
-            "forecast/text.py",
-            "launch/torchrun.py",
-            "files.py",
+            "conclude/forecast/frontier_runs.py",
+            "conclude/forecast/frontier_program.py",
+            "conclude/forecast/text.py",
+            "measure/launch/torchrun.py",
+            "ground/files.py",
         ),
     output:
         "results/{campaign}/frontier/{cell}/frontier.json",
@@ -61,5 +61,5 @@ rule frontier:
     resources:
         **resources_of(job_of_run),
     shell:
-        "scalebench stage frontier {params.file} {wildcards.cell} --fingerprints {params.fingerprint}"
+        "scaleproof stage frontier {params.file} {wildcards.cell} --fingerprints {params.fingerprint}"
         " --tokens {params.tokens} --out {output} > {log} 2>&1"

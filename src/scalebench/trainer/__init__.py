@@ -1,3 +1,0 @@
-"""The timed loop and what is counted beside it."""
-
-START_VARIABLE = "SCALEBENCH_START"  # environment of a rank: how its process was made

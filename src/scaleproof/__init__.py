@@ -1,0 +1,85 @@
+"""scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
+
+The Python interface: `load_runs`, `audit`, `compare`, `read_trace` (docs/python.md). Each imports what it needs when it
+is called, so that `import scaleproof` costs nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as of typing, whose import takes as long as a command has until it can be interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from scaleproof.auditor.audit_paths import Audit
+    from scaleproof.ground.comparison import Compared
+    from scaleproof.ground.records.profile_schema import Profile
+    from scaleproof.ground.records.run import Run
+
+__version__ = "0.1.0"
+__all__ = ["audit", "compare", "load_runs", "read_trace"]
+
+
+def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
+    """The validity checks on files and folders, ours or anybody's: what was read, and the findings.
+
+    `world_size`, `global_batch`: where the files do not state them. Raises UserError where there is no result.
+    """
+    from pathlib import Path
+
+    from scaleproof.auditor.audit_paths import audit_paths
+
+    facts = {"world_size": world_size, "global_batch": global_batch}
+    given = {key: value for key, value in facts.items() if value is not None}
+    return audit_paths([Path(path) for path in paths], {"": given} if given else {})
+
+
+def load_runs(folder: str | Path) -> list[Run]:
+    """All runs of scaleproof below `folder` (results/<campaign>, a cell, or one run), failed ones too, sorted by path.
+
+    A run has `metrics`, and `steps`: the raw series of all ranks, read when it is first used. Runs in one allocation
+    are listed once, where they were copied to. Raises UserError where there is no run or a file cannot be read.
+    """
+    from pathlib import Path
+
+    from scaleproof.ground.errors import UserError
+    from scaleproof.ground.records.run import METRICS, read_run
+
+    files = sorted(Path(folder).rglob(METRICS))
+    folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
+    if not folders:
+        raise UserError(f"{folder}: no run below; a run is a folder with {METRICS}")
+    return [read_run(place) for place in folders]
+
+
+def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:
+    """`b` relative to `a`, for each pair of cells: the ratio with its interval, or why they are not comparable.
+
+    `vary`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
+    """
+    from pathlib import Path
+
+    from scaleproof.auditor.compare_external import compare_external
+    from scaleproof.conclude.analysis.compare_runs import all_own, compare_results
+
+    first, second = Path(a), Path(b)
+    if all_own(first, second):
+        return compare_results(first, second, list(vary))[0]
+    return [compare_external(first, second, list(vary))]
+
+
+def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None = None) -> Profile:
+    """Where the time of a step goes: of a summarised capture of scaleproof, or of anybody's trace files.
+
+    `ranks`, `steps`: how many the files hold, where they do not say. Raises UserError where a file cannot be read.
+    """
+    from pathlib import Path
+
+    from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+    from scaleproof.measure.trace.summarise import summarise_files
+
+    places = [Path(path) for path in paths]
+    if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
+        return read_profile(places[0])
+    return summarise_files(places, ranks, steps)

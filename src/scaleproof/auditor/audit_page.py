@@ -1,0 +1,28 @@
+"""The audit as one HTML page that needs nothing but itself."""
+
+from scaleproof.auditor.audit_paths import Audit
+from scaleproof.auditor.audit_text import HEADINGS, cells, grouped, names_of, one_line, summary
+from scaleproof.ground.findings.catalog import pages as code_pages
+from scaleproof.ground.html import environment
+
+
+def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
+    """`date`: when it was made. `base`: what a file's name is appended to for a link ("https://github.com/.../blob/main")."""
+
+    def link(place: str) -> str:
+        """The address of a line of a file."""
+        file, _, line = place.rpartition(":")
+        return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
+
+    template = environment("scaleproof.auditor", line=one_line, names=names_of, cells=cells, link=link).get_template(
+        "audit.html.j2"
+    )
+    return template.render(
+        audit=audit,
+        date=date,
+        base=base,
+        summary=summary(audit),
+        groups=grouped(audit.findings),
+        pages=code_pages(),
+        headings=HEADINGS,
+    )

@@ -1,0 +1,119 @@
+"""The audit of any files and folders: runs of this program by its own checks, everybody else's in the neutral form."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from scaleproof.auditor.checks.all_checks import audit_context
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.reading import Reading, readings
+from scaleproof.auditor.read.discover import BREAKS, gather
+from scaleproof.auditor.read.reported import Evidence, Unread
+from scaleproof.auditor.read.text_files import printable
+from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.findings.own_runs import audit, check_names
+from scaleproof.ground.findings.registry import by_severity, check_failed
+from scaleproof.ground.records.run import Run, read_run
+
+OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
+
+
+class Audit(BaseModel):
+    """What was read and what was found; `scaleproof audit --json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal["1.1"] = "1.1"
+    source: str
+    runs: list[str]
+    formats: dict[str, int]
+    readings: list[Reading]
+    traces: list[str]
+    not_read: dict[str, list[str]]  # kind -> files, each with its reason
+    not_recognised: list[str]
+    columns_not_understood: list[str]  # file:line: headings
+    checks: list[str]
+    findings: list[Finding]
+
+    @property
+    def clean(self) -> bool:
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def count(self, severity: str) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
+
+def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Audit:
+    """Read and check. Raises UserError where a path is missing, or where nothing in it is a result."""
+    evidence = gather(paths, given)
+    return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
+
+
+def audit_gathered(evidence: Evidence, source: str) -> Audit:
+    """The audit of what was read. Raises UserError where none of it is a result."""
+    names, own, formats = _own(evidence)
+    if not names and not evidence.anything:
+        seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
+        files = len(evidence.ignored) + len(evidence.traces)
+        strange = [f"{file.name}: {file.reason}" for file in evidence.unread]
+        seen += f"; not read: {'; '.join(strange[:3])}" if strange else ""
+        seen += "; docs/audit.md lists what is recognised"
+        raise UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
+    formats += Counter(run.format for run in evidence.runs)
+    formats += Counter(table.form for table in evidence.tables)
+    formats["profiler table"] += len(evidence.operator_tables)
+    formats["nvidia-smi log"] += len(evidence.gpu_logs)
+    formats["scaling report"] += len(evidence.scaling_reports)
+    formats["sentence with a figure"] += len(evidence.stated_figures)
+    context = AuditContext(evidence)
+    findings = by_severity([*own, *audit_context(context)])
+    return Audit(
+        source=source,
+        runs=[*names, *(run.name for run in evidence.runs)],
+        formats={name: count for name, count in formats.items() if count},
+        readings=readings(context, findings),
+        traces=evidence.traces,
+        not_read=_not_read(evidence),
+        not_recognised=evidence.ignored,
+        columns_not_understood=[
+            f"{t.name}: {', '.join(t.not_understood)}" for t in evidence.tables if t.not_understood
+        ],
+        checks=[*(check_names() if names else []), *(check.name for check in of_evidence)],
+        findings=findings,
+    )
+
+
+def _not_read(evidence: Evidence) -> dict[str, list[str]]:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for unread in evidence.unread:
+        kinds[unread.kind].append(f"{unread.name}: {unread.reason}")
+    return dict(kinds)
+
+
+def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
+    """Runs of schema 3.0 with their raw series, campaign by campaign; what cannot be read goes to the unread."""
+    campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for folder in evidence.own_runs:
+        place = Path(folder)
+        name = printable("/".join(place.parts[-2:]))
+        try:
+            run = read_run(place)
+            if run.ok:
+                run.window  # noqa: B018  (reads the series, which must be the metrics' own)
+            campaigns[(run.metrics.campaign, str(place.parent.parent))].append(run)
+        except UserError as error:
+            evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
+        except OWN_BREAKS as error:
+            evidence.unread.append(Unread(name, f"its series is not one of schema 3 ({first_fault(error)})"))
+    findings: list[Finding] = []
+    for (campaign, _), runs in campaigns.items():
+        try:
+            findings += audit(campaign, runs).findings
+        except BREAKS as error:
+            findings.append(check_failed(f"of campaign {campaign}", error))
+    names = [run.name for runs in campaigns.values() for run in runs]
+    formats = Counter({"metrics JSON 3 with its series": len(names)}) if names else Counter()
+    return names, findings, formats

@@ -1,0 +1,169 @@
+"""Which run is the baseline of which: matched by what the files say, never guessed.
+
+A baseline has fewer devices and the same model, data, epochs, batch policy and precision as far as both files state
+them, and something must prove that the work is the same: a stated model, equal tokens, or names that differ only in
+devices and strategy. Where several configurations fit and nothing tells them apart, the run has no baseline: no ratio
+is formed.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from scaleproof.auditor.checks.speeds import speed
+from scaleproof.auditor.read.reported import ReportedRun
+
+DISTINCT = 200  # configurations of one size that are compared one by one
+CONDITIONS = (
+    "engine",
+    "precision",
+    "strategy",
+    "zero_stage",
+    "commit",
+    "launcher",
+    "device",
+    "hosts",
+    "config_sha256",
+    "offload",
+)
+# What the program and its surroundings may differ in and still be a baseline, with a finding of its own.
+WORK = ("model", "dataset", "dataset_samples", "seq_len", "epochs", "parameters")
+# Parts of a name that say how many devices and which strategy, not which work; numbers of jobs and experiments.
+DEVICE_WORDS = re.compile(
+    r"^(\d+|\d*x?gpus?\d*|\d*devices?\d*|\d*nodes?\d*|n\d+(x\d+)?|np?\d+|ws\d+|world\d*|single|multi|dual|quad|distributed|"
+    r"baseline|optimized|pytorch|torch|vanilla|plain|ddp\d*|dp\d*|fsdp\d*|zero\d?|deepspeed|one|two|four|eight|exp\d*|experiment\d*|run\d*|rep\d*|job\d*|"
+    r"seed\d*|trial\d*|rerun|again|slurm|out|log|logs|csv|json|txt|metrics|training|train|results?|train_log|h100|a100|v100|t4|l4)$"
+)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A run and the runs of one configuration that are its baseline."""
+
+    run: ReportedRun
+    bases: tuple[ReportedRun, ...]
+    devices: float  # how many times as many
+
+    @property
+    def base(self) -> ReportedRun:
+        return self.bases[0]
+
+    @property
+    def speedups(self) -> tuple[float, float] | None:
+        """Smallest and largest ratio of speeds, over the repeats of the baseline; None without comparable speeds."""
+        fast = speed(self.run)
+        slow = [s for base in self.bases if (s := speed(base)) is not None]
+        if fast is None or not slow or any(s.unit != fast.unit for s in slow):
+            return None
+        ratios = sorted(fast.value / s.value for s in slow)
+        return ratios[0], ratios[-1]
+
+
+@dataclass
+class Baselines:
+    """`matched`: runs with a baseline. `ambiguous`: runs for which several configurations would do, with those."""
+
+    runs: list[ReportedRun]
+    published: Mapping[str, ReportedRun]
+    matched: list[Scaling] = field(default_factory=list)
+    ambiguous: list[tuple[ReportedRun, list[ReportedRun]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        by_format: dict[str, list[ReportedRun]] = defaultdict(list)
+        for run in self.runs:
+            if run.world_size:
+                by_format[run.format].append(run)
+        for group in by_format.values():
+            self._match(group)
+
+    def _match(self, group: list[ReportedRun]) -> None:
+        configurations: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
+        for run in group:
+            configurations[(run.world_size, *configuration(run))].append(run)
+        distinct = sorted(configurations.values(), key=lambda runs: runs[0].world_size or 0)[: 2 * DISTINCT]
+        chosen: dict[int, list[list[ReportedRun]]] = {}
+        for repeats in distinct:
+            chosen[id(repeats)] = self._candidates(repeats[0], distinct)
+        for repeats in distinct:
+            candidates = chosen[id(repeats)]
+            for run in repeats:
+                self._add(run, candidates)
+
+    def _candidates(self, run: ReportedRun, configurations: list[list[ReportedRun]]) -> list[list[ReportedRun]]:
+        """The configurations that fit best among those with the fewest devices of the same work."""
+        fitting = [
+            repeats
+            for repeats in configurations
+            if (repeats[0].world_size or 0) < (run.world_size or 0) and same_work(repeats[0], run)
+        ][:DISTINCT]
+        fewest = min((repeats[0].world_size or 0 for repeats in fitting), default=0)
+        smallest = [repeats for repeats in fitting if repeats[0].world_size == fewest]
+        weights = [_weight(repeats[0], run) for repeats in smallest]
+        return [repeats for repeats, weight in zip(smallest, weights, strict=True) if weight == min(weights)]
+
+    def _add(self, run: ReportedRun, candidates: list[list[ReportedRun]]) -> None:
+        base = self.published.get(run.name)
+        if base is not None and base.world_size and run.world_size:
+            self.matched.append(Scaling(run, (base,), run.world_size / base.world_size))
+        elif len(candidates) == 1 and run.world_size and candidates[0][0].world_size:
+            self.matched.append(Scaling(run, tuple(candidates[0]), run.world_size / candidates[0][0].world_size))
+        elif len(candidates) > 1:
+            self.ambiguous.append((run, [repeats[0] for repeats in candidates]))
+
+
+def configuration(run: ReportedRun) -> tuple[Any, ...]:
+    """What repeats of one configuration have in common."""
+    fields = (*WORK, "global_batch", "micro_batch", "accumulation", *CONDITIONS)
+    return (*(getattr(run, name) for name in fields), name_of_work(run.name))
+
+
+def same_work(base: ReportedRun, run: ReportedRun) -> bool:
+    """Whether the files prove that the two did the same work, and state nothing that contradicts it."""
+    if any(_differ(base, run, name) for name in WORK) or not same_batch_policy(base, run):
+        return False
+    if base.tokens is not None and base.tokens == run.tokens:
+        return True
+    if name_of_work(base.name) != name_of_work(run.name):
+        return all(getattr(run, name) is not None for name in ("model", "dataset"))
+    return True
+
+
+def same_batch_policy(a: ReportedRun, b: ReportedRun) -> bool:
+    """Strong scaling (one global batch) or weak (one batch per device), where the files state the batch."""
+    if a.global_batch is None or b.global_batch is None or not (a.world_size and b.world_size):
+        return True
+    return a.global_batch == b.global_batch or a.global_batch * b.world_size == b.global_batch * a.world_size
+
+
+@lru_cache(maxsize=10_000)
+def name_of_work(name: str) -> tuple[str, ...]:
+    """The parts of a run's name that do not say how many devices, which strategy or which repeat it was."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return tuple(sorted({word for word in words if word and not DEVICE_WORDS.match(word)}))
+
+
+def _differ(a: ReportedRun, b: ReportedRun, name: str) -> bool:
+    first, second = getattr(a, name), getattr(b, name)
+    return first is not None and second is not None and first != second
+
+
+def _weight(base: ReportedRun, run: ReportedRun) -> int:
+    """How far a baseline is from a run: 2 for each condition that differs, 1 where one of the two does not state it."""
+    weight = 0
+    for name in CONDITIONS:
+        first, second = getattr(base, name), getattr(run, name)
+        if first != second:
+            weight += 1 if first is None or second is None else 2
+    return weight
+
+
+def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:
+    """The fields that candidates differ in and the run does not state."""
+    others = list(candidates)
+    names = ("model", "dataset", "epochs", "global_batch", "precision", "strategy", "engine", "device")
+    return [
+        name for name in names if getattr(run, name) is None and len({getattr(other, name) for other in others}) > 1
+    ]

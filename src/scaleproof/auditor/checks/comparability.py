@@ -1,0 +1,342 @@
+"""Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from scaleproof.auditor.checks.baselines import CONDITIONS, DISTINCT, configuration
+from scaleproof.auditor.checks.context import AuditContext, differences, grouped_by, listed, near, of_evidence
+from scaleproof.auditor.read.reported import ReportedRun, ScalingReport
+from scaleproof.ground.errors import plural
+from scaleproof.ground.facts.memory import SHARDING
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.shared_codes import SINGLE_RUN
+
+PROGRAM = ("engine", "precision")
+ENVIRONMENT = ("commit", "launcher", "device")
+# NVIDIA devices from Ampere on, as drivers and people name them. "RTX 6000" and "RTX 8000" alone are Turing.
+TF32_DEVICES = re.compile(
+    r"(?i)(?<![a-z0-9])(?:[ah][18]00|h20|h200|gh200|g?b[123]00|a2|a10g?|a16|a30|a40|l4|l20|l40s?|orin|"
+    r"(?:rtx ?)?[345]0[5-9]0|rtx ?a\d{4}|a[2456]000|rtx pro \d{4}|rtx ?\d{4} ada)(?![0-9])"
+)
+LOW = ("fp16", "bf16", "float16", "bfloat16")
+NO_NUMBERS = ("failed", "not_applicable")
+
+
+@of_evidence.check(
+    Code(
+        "baseline-other-program",
+        "note",
+        what="The run with the fewest devices used another engine or precision, so that a speed-up over it is of the "
+        "program and of the devices at once. `invalid` where such a speed-up was published.",
+        detected="Engine or precision differ between a run and the most similar baseline among the files.",
+        seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
+        "both.",
+        repair="Run the same program at every number of devices; show the best single-device program in a column of "
+        "its "
+        "own.",
+    )
+)
+def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
+    """A speed-up over another engine or precision mixes that with scaling."""
+    for base, run, different in _baselines(context, PROGRAM):
+        if different:
+            published = context.is_published(base, run)
+            yield Flag(_differ(base, run, different), [base, run], severity="invalid" if published else "note")
+
+
+@of_evidence.check(
+    Code(
+        "baseline-other-surroundings",
+        "note",
+        what="Baseline and run come from different commits, versions, launchers or devices. `suspect` where a speed-up "
+        "over it was published.",
+        detected="These fields differ between a run and its baseline.",
+        seen="GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.",
+        repair="Run all sizes from one commit in one environment.",
+    )
+)
+def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
+    """A speed-up over a run of another commit, launcher or device."""
+    for base, run, different in _baselines(context, ENVIRONMENT):
+        shared = base.versions.keys() & run.versions.keys()
+        versions = {key: (base.versions[key], run.versions[key]) for key in sorted(shared)}
+        apart = different | {key: pair for key, pair in versions.items() if pair[0] != pair[1]}
+        if apart:
+            published = context.is_published(base, run)
+            yield Flag(_differ(base, run, apart), [base, run], severity="suspect" if published else "note")
+
+
+Differences = dict[str, tuple[Any, Any]]
+
+
+def _baselines(context: AuditContext, names: tuple[str, ...]) -> Iterator[tuple[ReportedRun, ReportedRun, Differences]]:
+    for scaling in context.scalings:
+        yield scaling.base, scaling.run, differences(scaling.base, scaling.run, names)
+
+
+def _differ(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
+    what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
+    sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
+    return f"{sizes} differ in {what}"
+
+
+@of_evidence.check(
+    Code(
+        "arms-differ",
+        "note",
+        what="Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` "
+        "where the comparison was published.",
+        detected="Runs of equal work on equally many devices, where no other run differs in one recorded condition "
+        "only.",
+        seen="GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.",
+        repair="Change one thing; run both arms from one commit, in turn, several times.",
+    )
+)
+def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
+    """Runs of equal work on equally many devices differ in one thing, or their difference has no one cause."""
+    recorded = (
+        run
+        for run in context.runs
+        if run.world_size and run.seq_len and run.tokens and sum(getattr(run, n) is not None for n in CONDITIONS) >= 3
+    )
+    groups = grouped_by(recorded, "format", "world_size", "model", "dataset", "seq_len", "tokens")
+    for group in groups.values():
+        distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
+        arms = list(distinct.values())[::-1]
+        if 2 <= len(arms) <= DISTINCT:
+            yield from _arms(context, arms)
+
+
+def _arms(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
+    reported: set[frozenset[str]] = set()
+    for arm in arms:
+        apart = {other.name: (other, _apart(arm, other)) for other in arms if other is not arm}
+        if not apart:
+            continue
+        nearest = min(apart, key=lambda name: _weight(apart[name][1]))
+        other, different = apart[nearest]
+        if _weight(different) <= 1 or frozenset((arm.name, nearest)) in reported:
+            continue
+        reported.add(frozenset((arm.name, nearest)))
+        what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
+        published = context.is_published(arm, other)
+        yield Flag(f"they differ in {what}", [arm, other], severity="suspect" if published else "note")
+
+
+def _weight(apart: Differences) -> int:
+    """Differences; other nodes of the same cluster are named, but are none by themselves."""
+    return len(apart.keys() - {"hosts"})
+
+
+def _apart(a: ReportedRun, b: ReportedRun) -> Differences:
+    apart = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
+    if a.debug_settings != b.debug_settings:
+        apart["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
+    if {"micro_batch", "accumulation"} <= set(apart) and a.global_batch == b.global_batch:
+        del apart["micro_batch"]  # one follows from the other
+    if {"zero_stage", "strategy"} <= set(apart):
+        del apart["zero_stage"]
+    return apart
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text[:12] if len(text) >= 40 and " " not in text else text[:60]
+
+
+@of_evidence.check(SINGLE_RUN)
+def repeated_enough(context: AuditContext) -> Iterator[Flag]:
+    """One run says nothing about its own spread."""
+    measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in NO_NUMBERS)
+    groups = grouped_by(
+        measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
+    ).values()
+    alone = [group[0] for group in groups if len(group) == 1]
+    if alone:
+        yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
+
+
+@of_evidence.check(
+    Code(
+        "run-counted-twice",
+        "note",
+        what="The same run lies in several folders; counted as repeats, its copies make a spread that is too small.",
+        detected="Equal run_id and equal rate.",
+        seen="Repositories that keep curated copies beside the folders of their runs.",
+        repair="Audit one of the copies; repeats are runs of their own.",
+    )
+)
+def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
+    """A run is one run, however often its file was copied."""
+    identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
+    for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
+        if len(copies) > 1:
+            names = listed(run.name for run in copies)
+            yield Flag(f"one run, {str(copies[0].run_id)[:60]}, is in {names}: n is smaller by the copies", copies)
+
+
+SHARDING_ONE_DEVICE = Code(
+    "sharding-one-device",
+    "note",
+    what="ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is "
+    "their overhead.",
+    detected="World size 1 with a sharding strategy.",
+    seen="ZeRO stages and precisions on one H100: read as a result about ZeRO.",
+    repair="Label it overhead only, or use two devices and more.",
+)
+
+
+@of_evidence.check(SHARDING_ONE_DEVICE)
+def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
+    """ZeRO and FSDP on one device have nothing to shard."""
+    alone = [
+        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDING)
+    ]
+    if alone:
+        yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)
+
+
+FP32_WITHOUT_TF32 = Code(
+    "fp32-without-tf32",
+    "note",
+    what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using them.",
+    detected="fp32 runs beside 16-bit runs, none of them TF32, on an NVIDIA device that has TF32 (Ampere and later).",
+    seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
+    repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
+)
+
+
+def has_tf32(device: str | None) -> bool:
+    """Whether a device is named that has TF32."""
+    return bool(device and TF32_DEVICES.search(device.replace("-", " ")))
+
+
+@of_evidence.check(FP32_WITHOUT_TF32)
+def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
+    """fp32 without TF32 leaves the tensor cores idle: 16-bit over that is not the gain of 16 bits."""
+    low = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
+    strict = [run for run in context.runs if run.precision in ("fp32", "float32")]
+    sizes = {run.world_size for run in low}
+    beside = [run for run in strict if has_tf32(run.device) and run.world_size in sizes]
+    if not beside or any(run.precision == "tf32" for run in context.runs):
+        return
+    verb = "stands" if len(beside) == 1 else "stand"
+    yield Flag(
+        f"{plural(len(beside), 'fp32 run')} {verb} beside {len(low)} in 16 bits; nothing says that TF32 was on", beside
+    )
+
+
+@of_evidence.check(
+    Code(
+        "offload-undisclosed",
+        "suspect",
+        what="With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.",
+        detected="offload_optimizer in a log's configuration, and no word of it in the run's name.",
+        seen="GPT-2 on L4: ZeRO-2 and ZeRO-3.",
+        repair="Name it in the row, or switch it off.",
+    )
+)
+def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
+    """Optimizer state on the CPU measures the bus and the CPU's Adam."""
+    for run in context.runs:
+        if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
+            yield Flag(
+                f"the log's configuration has offload_optimizer on {run.offload}; the name of the run does not", [run]
+            )
+
+
+@of_evidence.check(
+    Code(
+        "engine-batch-differs",
+        "suspect",
+        what="The engine scales losses and counts steps by a batch that it does not get.",
+        detected="train_micro_batch_size_per_gpu in a log differs from the program's own micro-batch.",
+        seen="GPT-2 on L4: configured 4 and 2, fed 8; ZeRO on one H100: configured 4, fed 32.",
+        repair="Let one number feed both.",
+    )
+)
+def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
+    """The micro-batch of the engine's configuration is the one that the loader feeds."""
+    for run in context.runs:
+        if run.engine_batch and run.micro_batch and run.engine_batch != run.micro_batch:
+            yield Flag(
+                f"the engine is configured for {plural(run.engine_batch, 'sample')}, the program's own argument is "
+                f"{run.micro_batch}",
+                [run],
+            )
+
+
+@of_evidence.check(
+    Code(
+        "hash-of-the-file",
+        "note",
+        what="A hash of the configuration file does not change when the command line overrides it.",
+        detected="One hash beside different batches.",
+        seen="GPT-2 on V100: one sha256 for accumulation 2 and 1.",
+        repair="Hash the configuration that the engine reports after start.",
+    )
+)
+def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
+    """One hash for two different batches is a hash of the file, not of what ran."""
+    hashed = (run for run in context.runs if run.config_sha256)
+    for (sha,), runs in grouped_by(hashed, "config_sha256").items():
+        batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}
+        if len(batches) > 1:
+            pairs = listed(f"micro-batch {m} x accumulation {a}" for m, a in sorted(batches))
+            yield Flag(f"sha256 {sha[:12]} stands for {pairs}", runs)
+
+
+@of_evidence.check(
+    Code(
+        "report-differs-from-runs",
+        "invalid",
+        what="A table's speed-ups do not follow from its own rates.",
+        detected="speed-up against rate / first rate, efficiency against speed-up / N: more than 1 % apart.",
+        seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
+        repair="Compute tables from files, in one place.",
+    ),
+    Code(
+        "spread-of-one-run",
+        "suspect",
+        what="A standard deviation of 0.0 from one run reads as perfect repeatability.",
+        detected="Spread 0.0 beside one file of metrics.",
+        seen="GPT-2 on 1, 2 and 4 V100, its scaling report.",
+        repair="Print n=1 and no spread.",
+    ),
+    Code(
+        "comparison-refused",
+        "suspect",
+        what="The program that made this table found that its runs are not comparable.",
+        detected="Status invalid_comparison, or a list of mismatches.",
+        seen="GPT-2 on V100: its own check rejects the table in its README.",
+        repair="Run the sizes with equal settings.",
+    ),
+)
+def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
+    """A table of speed-ups follows from its own rates; its spread is of more than one run."""
+    for report in context.evidence.scaling_reports:
+        wrong = list(_wrong_ratios(report))
+        if wrong:
+            yield Flag("; ".join(wrong), [report], "report-differs-from-runs")
+        zero = [n for n, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
+        if zero:
+            evidence = f"a standard deviation of 0.0 from one run at {listed(zero)} devices: n=1, unknown"
+            yield Flag(evidence, [report], "spread-of-one-run")
+        if report.status == "invalid_comparison" or report.mismatches:
+            evidence = f"its own program marks it {report.status}: {listed(report.mismatches)}"
+            yield Flag(evidence, [report], "comparison-refused")
+
+
+def _wrong_ratios(report: ScalingReport) -> Iterator[str]:
+    fewest = min(report.rows, default=1)
+    first = report.rows[fewest]["rate"] if report.rows else None
+    for devices, row in sorted(report.rows.items()):
+        rate = row["rate"]
+        speedup = row["speedup"]
+        efficiency = row["efficiency"]
+        if rate and first and speedup and not near(speedup, rate / first):
+            yield f"{devices}: speed-up {speedup:.3f}, but {rate:,.2f} / {first:,.2f} = {rate / first:.3f}"
+        ratio = devices / fewest
+        if speedup and efficiency and not near(efficiency, speedup / ratio):
+            yield f"{devices}: efficiency {efficiency:.3f}, but {speedup:.3f} / {ratio:g} = {speedup / ratio:.3f}"

@@ -1,0 +1,134 @@
+"""What checks on other people's results share: the register, how fast a run says it was, what is compared with what."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from scaleproof.auditor.checks.baselines import Baselines, Scaling
+from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables
+from scaleproof.auditor.checks.speeds import Speed, speed
+from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
+from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.ground.findings.registry import Register
+
+SAME = 0.01  # relative difference of figures that are one figure, rounded
+SHOWN = 12  # names in one finding's evidence
+
+
+@dataclass
+class AuditContext:
+    """The evidence of one audit."""
+
+    evidence: Evidence
+
+    def __post_init__(self) -> None:
+        for run, devices in devices_from_tables(self.evidence):
+            run.world_size = devices
+
+    @cached_property
+    def runs(self) -> list[ReportedRun]:
+        """The runs that are checked: of a log that a document quotes nobody knows what was left out."""
+        return [run for run in self.evidence.runs if not run.quoted]
+
+    @cached_property
+    def tables(self) -> list[ReportedTable]:
+        """The tables that are checked: those whose headings are understood."""
+        return [table for table in self.evidence.tables if table.checked]
+
+    @cached_property
+    def baselines(self) -> Baselines:
+        return Baselines(self.runs, self._published_baselines)
+
+    @property
+    def scalings(self) -> list[Scaling]:
+        """Each run with more devices beside the runs that are its baseline."""
+        return self.baselines.matched
+
+    @cached_property
+    def _published_baselines(self) -> dict[str, ReportedRun]:
+        """Baselines that published speed-ups name, by the name of the run."""
+        baselines: dict[str, ReportedRun] = {}
+        for claim in self.claims("speedup"):
+            runs, over = self.runs_named(claim.values["of"]), self.runs_named(claim.values["over"])
+            if len(runs) == len(over) == 1 and (runs[0].world_size or 0) > (over[0].world_size or 10**9):
+                baselines[runs[0].name] = over[0]
+        return baselines
+
+    def claims(self, *kinds: str) -> Iterator[PublishedClaim]:
+        """Claims of these kinds: of claims files, and those that tables and sentences make about runs beside them."""
+        return (claim for claim in self._claims if claim.kind in kinds)
+
+    @cached_property
+    def _tabled(self) -> set[frozenset[str]]:
+        """Pairs of runs whose figures stand in one table."""
+        return set(pairs_in_tables(self.evidence))
+
+    @cached_property
+    def _claims(self) -> list[PublishedClaim]:
+        return [*self.evidence.published_claims, *claims_from_tables(self.evidence)]
+
+    def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
+        """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""
+        for claim in self.claims("speedup", "change"):
+            first, second = (
+                {run.name for run in self.runs_named(claim.values[key])}
+                for key in ("of", "over")
+                if key in claim.values
+            )
+            if (a.name in first and b.name in second) or (b.name in first and a.name in second):
+                return True
+        if frozenset((a.name, b.name)) in self._tabled:
+            return True
+        sizes = {a.world_size, b.world_size}
+        return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
+
+    def runs_named(self, part: str) -> list[ReportedRun]:
+        """The runs that a published claim means by a name: that name, or else those whose names contain it."""
+        exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
+        return exact or self._containing.get(part) or self._find(part)
+
+    def _find(self, part: str) -> list[ReportedRun]:
+        self._containing[part] = [run for run in self.runs if part in run.name]
+        return self._containing[part]
+
+    @cached_property
+    def _containing(self) -> dict[str, list[ReportedRun]]:
+        return {}
+
+    def speed_of(self, part: str) -> Speed | None:
+        """Mean speed of the runs behind a name; None where one of them does not say, or the units differ."""
+        speeds = [speed(run) for run in self.runs_named(part)]
+        known = [s for s in speeds if s is not None]
+        if not known or len(known) < len(speeds) or len({s.unit for s in known}) > 1:
+            return None
+        return Speed(fmean(s.value for s in known), known[0].unit)
+
+
+of_evidence: Register[AuditContext] = Register(lambda context: [])
+
+
+def near(a: float, b: float, tolerance: float = SAME) -> bool:
+    return abs(a - b) <= tolerance * abs(b)
+
+
+def differences(a: ReportedRun, b: ReportedRun, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+    """Of the named conditions those that both files state, and state differently."""
+    pairs = {name: (getattr(a, name), getattr(b, name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
+
+
+def listed(items: Iterable[Any]) -> str:
+    """Some of many things in a sentence."""
+    texts = [str(item) for item in items]
+    more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
+    return ", ".join(texts[:SHOWN]) + more
+
+
+def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:
+    groups: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
+    for run in runs:
+        groups[tuple(getattr(run, name) for name in fields)].append(run)
+    return groups

@@ -1,0 +1,231 @@
+"""Published figures and the runs or rows that they are about: matched by their values, never guessed.
+
+A table cell or a sentence is about a run where its figure is the run's, to the printed digit, and no other run has it.
+What matches nothing is unverifiable: a note, never an accusation.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from scaleproof.auditor.checks.printed import Interval, exact, interval
+from scaleproof.auditor.checks.speeds import epoch_seconds, speed
+from scaleproof.auditor.checks.table_rows import (
+    TIMES,
+    Series,
+    describe,
+    figure,
+    place,
+    printed,
+    series_of,
+    speed_ratios,
+)
+from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
+from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
+
+PRECISE = 2e-3  # relative width of a printed figure above which its value says too little to find a run by
+CLOSE = 1e-3
+MOST_RUNS = 200  # that pairs are formed of
+MOST_ROWS = 40  # of one table, likewise
+RUN_KINDS = ("tokens_per_s", "epoch_time_s", "total_time_s", "time_s")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A figure and where it stands, or of which rows or runs it is a ratio."""
+
+    value: Interval
+    name: str
+    devices: int | None = None
+
+
+class FigureIndex:
+    """Figures by kind, found by value."""
+
+    def __init__(self, figures: Iterable[tuple[str, Source]]) -> None:
+        by_kind: dict[str, list[Source]] = defaultdict(list)
+        for kind, source in figures:
+            by_kind[kind].append(source)
+        self._sources = {kind: sorted(sources, key=_middle) for kind, sources in by_kind.items()}
+
+    def find(self, kind: str, target: Interval, relative: float = CLOSE) -> Iterator[Source]:
+        """The figures of a kind that may be the target one."""
+        sources = self._sources.get(kind, [])
+        for position in range(bisect_left(sources, target.low * 0.8, key=_middle), len(sources)):
+            source = sources[position]
+            if source.value.middle > target.high * 1.25:
+                return
+            if target.meets(source.value, relative):
+                yield source
+
+
+def _middle(source: Source) -> float:
+    return source.value.middle
+
+
+def figures_of(run: ReportedRun) -> dict[str, float]:
+    """What a run says of its speed: kind of a table's figure -> value."""
+    figures: dict[str, float] = {}
+    rate = speed(run)
+    if rate is not None and rate.unit == "tokens/s":
+        figures["tokens_per_s"] = rate.value
+    epoch_s = epoch_seconds(run)
+    if epoch_s:
+        figures["epoch_time_s"] = epoch_s
+    if run.seconds:
+        figures["total_time_s"] = run.seconds
+    return figures
+
+
+def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
+    """What runs say of their speed; `time_s` has every time."""
+
+    def figures() -> Iterator[tuple[str, Source]]:
+        for run in runs:
+            for kind, value in figures_of(run).items():
+                source = Source(exact(value), run.name, run.world_size)
+                yield kind, source
+                if kind.endswith("_time_s"):
+                    yield "time_s", source
+
+    return FigureIndex(figures())
+
+
+def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
+    """The name of the one run that has a precise figure of the row."""
+    hits: set[str] = set()
+    for kind in RUN_KINDS:
+        quantity = figure(row, kind)
+        if quantity is not None and interval(quantity).precision <= PRECISE:
+            hits |= {source.name for source in index.find(kind, interval(quantity), CLOSE / 4)}
+    return hits.pop() if len(hits) == 1 else None
+
+
+def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
+    """Speed-ups that tables and sentences state of runs beside them, as claims about those runs."""
+    if not evidence.runs:
+        return
+    index = runs_index(evidence.runs)
+    for table in (table for table in evidence.tables if table.checked):
+        rows = {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
+        for series in series_of(table) if len(rows) > 1 else ():
+            yield from _series_claims(series, rows)
+    changes = [stated for stated in evidence.stated_figures if stated.kind == "change" and not stated.hypothetical]
+    rates = {run.name: rate.value for run in evidence.runs if (rate := speed(run)) and rate.unit == "tokens/s"}
+    for stated in changes if len(rates) <= MOST_RUNS else ():
+        yield from _change_claim(stated, rates)
+
+
+def _series_claims(series: Series, runs: dict[int, str]) -> Iterator[PublishedClaim]:
+    base = series.baseline
+    for row, _ in series.larger():
+        stated = figure(row, "speedup")
+        if base is None or stated is None or id(row) not in runs or id(base) not in runs:
+            continue
+        values = {"value": stated.value, "of": runs[id(row)], "over": runs[id(base)]}
+        if values["of"] != values["over"]:
+            yield PublishedClaim("speedup", values, place(row))
+
+
+def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
+    """A change that is the ratio of exactly one pair of runs."""
+    target = _interval(stated)
+    if target.precision > 0.05 or stated.value <= 0:
+        return
+    pairs = [
+        (fast, slow)
+        for a, b in combinations(rates, 2)
+        for fast, slow in ((a, b), (b, a))
+        if target.contains(rates[fast] / rates[slow] - 1, 0)
+    ]
+    if len(pairs) == 1:
+        values = {"value": stated.value, "of": pairs[0][0], "over": pairs[0][1]}
+        yield PublishedClaim("change", values, stated.source)
+
+
+def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
+    """Pairs of runs whose figures stand in one table: somebody compares them."""
+    if not evidence.runs:
+        return
+    index = runs_index(evidence.runs)
+    for table in (table for table in evidence.tables if table.checked):
+        names = {name for row in table.rows[:MOST_ROWS] if (name := run_of(row, index)) is not None}
+        yield from map(frozenset, combinations(sorted(names), 2))
+
+
+def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]:
+    """Runs without a world size whose figures stand in a row that states the devices."""
+    unknown = {run.name: run for run in evidence.runs if run.world_size is None}
+    if not unknown:
+        return
+    index = runs_index(evidence.runs)
+    for table in (table for table in evidence.tables if table.checked):
+        for row in table.rows:
+            name = run_of(row, index) if row.devices and row.measured else None
+            if name in unknown and row.devices:
+                yield unknown[name], row.devices
+
+
+# Kind of a stated figure -> kinds of a table's figures that may be it.
+STATED = {
+    "speedup": ("speedup",),
+    "change": ("change",),
+    "efficiency": ("efficiency",),
+    "mfu": ("mfu",),
+    "rate": ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s"),
+    "time": (*TIMES, "communication_time_s", "compute_time_s"),
+    "memory": ("memory_bytes",),
+    "share": ("utilization", "communication_share", "memory_share", "accuracy"),
+}
+
+
+def evidence_index(evidence: Evidence) -> FigureIndex:
+    """Everything that tables and runs give, under the kinds of stated figures."""
+    return FigureIndex([*_table_figures(evidence.tables), *_run_figures(evidence.runs)])
+
+
+def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, Source]]:
+    kinds = {kind: stated for stated, of_table in STATED.items() for kind in of_table}
+    for table in tables:
+        for row in table.rows:
+            for quantity in row.figures:
+                if quantity.kind in kinds:
+                    name = f"{place(row)} {quantity.heading} {printed(quantity)}"
+                    yield kinds[quantity.kind], Source(interval(quantity), name, row.devices)
+        rows = [row for row in table.rows if row.measured][:MOST_ROWS]
+        for a, b in permutations(rows, 2):
+            for heading, ratio in speed_ratios(a, b, 1.0).items():
+                yield from _ratio(ratio, f"{place(a)} over {describe(b)} by {heading}", a.devices)
+
+
+def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, Source]]:
+    figures = {run.name: figures_of(run) for run in runs[:MOST_RUNS]}
+    for name, values in figures.items():
+        for kind, value in values.items():
+            yield "rate" if kind == "tokens_per_s" else "time", Source(exact(value), name)
+    for a, b in permutations(figures, 2):
+        for kind in figures[a].keys() & figures[b].keys():
+            yield from _ratio(exact(figures[a][kind] / figures[b][kind]), f"{a} and {b}", None)
+
+
+def _ratio(ratio: Interval, name: str, devices: int | None) -> Iterator[tuple[str, Source]]:
+    """A ratio as a speed-up, as "71 % faster" and as "71 % less time"."""
+    yield "speedup", Source(ratio, name, devices)
+    if ratio.low > 1:
+        yield "change", Source(Interval(ratio.low - 1, ratio.high - 1), name, devices)
+        yield "change", Source(Interval(1 - 1 / ratio.low, 1 - 1 / ratio.high), name, devices)
+
+
+def match(stated: StatedFigure, index: FigureIndex) -> Source | None:
+    """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
+    for source in index.find(stated.kind, _interval(stated)):
+        if not (stated.devices and source.devices) or stated.devices == source.devices:
+            return source
+    return None
+
+
+def _interval(stated: StatedFigure) -> Interval:
+    value = abs(stated.value)
+    return Interval(max(0.0, value - stated.resolution), value + stated.resolution)

@@ -1,0 +1,71 @@
+"""Arithmetic with printed figures: what a figure may have been before it was rounded.
+
+A printed 2.97 was between 2.96 and 2.98, whether it was rounded or cut off. An identity between printed figures is
+broken only where no figures in these intervals fulfil it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from scaleproof.auditor.read.reported_tables import Quantity
+
+# Means of ratios are not ratios of means, and figures of one row may be of different repeats.
+TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Every value that a positive figure may have had, both ends included."""
+
+    low: float
+    high: float
+
+    def __mul__(self, other: "Interval | float") -> "Interval":
+        if isinstance(other, Interval):
+            return Interval(self.low * other.low, self.high * other.high)
+        return Interval(self.low * other, self.high * other)
+
+    def __truediv__(self, other: "Interval | float") -> "Interval":
+        if isinstance(other, Interval):
+            return Interval(self.low / other.high, self.high / max(other.low, 1e-300))
+        return Interval(self.low / other, self.high / other)
+
+    def widened(self, relative: float) -> "Interval":
+        return Interval(self.low * (1 - relative), self.high * (1 + relative))
+
+    def meets(self, other: "Interval", relative: float = TOLERANCE) -> bool:
+        """Whether one value, give or take a relative difference, can be in both."""
+        wide = self.widened(relative)
+        return wide.low <= other.high and other.low <= wide.high
+
+    def meets_but_for_thousands(self, other: "Interval", relative: float = TOLERANCE) -> bool:
+        """The same, or a mark of thousands was taken for a decimal point in one or two of the figures."""
+        return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
+
+    def contains(self, value: float, relative: float = TOLERANCE) -> bool:
+        wide = self.widened(relative)
+        return wide.low <= value <= wide.high
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def precision(self) -> float:
+        """Half the width, relative to the middle."""
+        return (self.high - self.low) / (self.high + self.low) if self.high + self.low > 0 else 1.0
+
+
+def interval(quantity: Quantity) -> Interval:
+    """What a printed figure may have been: one unit of its last digit either way. Never below zero."""
+    value, unit = abs(quantity.value), quantity.resolution
+    return Interval(max(0.0, value - unit), value + unit)
+
+
+def exact(value: float) -> Interval:
+    return Interval(value, value)
+
+
+def product(intervals: Iterable[Interval]) -> Interval:
+    return reduce(lambda a, b: a * b, intervals, exact(1.0))

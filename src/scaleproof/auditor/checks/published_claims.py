@@ -1,0 +1,343 @@
+"""Published claims, checked against the files beside them."""
+
+from collections.abc import Iterable, Iterator
+from statistics import fmean
+from typing import Any
+
+from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
+from scaleproof.auditor.checks.execution import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
+from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, match
+from scaleproof.auditor.checks.speeds import epoch_seconds
+from scaleproof.auditor.read.reported import PublishedClaim
+from scaleproof.ground.campaign.model_shapes import ModelShape
+from scaleproof.ground.errors import plural
+from scaleproof.ground.facts.counts import count
+from scaleproof.ground.facts.peaks import TERA, peak
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Code, Flag
+
+MOST_SENTENCES = 300  # of one audit
+PRINTED = 0.006  # of a ratio that is printed with two digits
+SAME_SHAPE = 0.005
+UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
+
+
+def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
+    """The figure of a claim, computed from the files; None where they do not have what it takes."""
+    values = claim.values
+    if claim.kind in ("speedup", "change"):
+        fast, slow = context.speed_of(values["of"]), context.speed_of(values["over"])
+        if fast is None or slow is None or fast.unit != slow.unit:
+            return None
+        return fast.value / slow.value - (claim.kind == "change")
+    if claim.kind == "throughput":
+        rate = context.speed_of(values["of"])
+        return rate.value if rate and rate.unit == "tokens/s" else None
+    if claim.kind == "total_time":
+        own = [table.self_s for table in context.evidence.operator_tables if values["of"] in table.name]
+        return own[0] if len(own) == 1 else None
+    if claim.kind == "step_parts":
+        times = [seconds for run in context.runs_named(values["of"]) if (seconds := epoch_seconds(run))]
+        return fmean(times) / values["steps_per_epoch"] if times and values["steps_per_epoch"] > 0 else None
+    if claim.kind == "amdahl":
+        speedup, devices = values["speedup"], values["devices"]
+        return (1 - 1 / speedup) / (1 - 1 / devices) if speedup > 0 and devices > 1 else None
+    return None
+
+
+@of_evidence.check(
+    Code(
+        "claim-not-in-data",
+        "suspect",
+        what="The published figure does not come out of the files that are published with it.",
+        detected="More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files.",
+        seen="GPT-2 on L4: 4.789 comes out of no log.",
+        repair="Generate tables from files; retype nothing.",
+    )
+)
+def claims_follow(context: AuditContext) -> Iterator[Flag]:
+    """A published ratio or rate follows from the files that it is said to come from."""
+    for claim in context.claims("speedup", "change", "throughput"):
+        here, value = recomputed(context, claim), claim.values["value"]
+        if here is None or abs(here - value) <= max(PRINTED, 0.005 * abs(value)):
+            continue
+        over = f" over {claim.values['over']}" if "over" in claim.values else ""
+        yield Flag(
+            f"{claim.source} says {value:g} for the {claim.kind} of {claim.values['of']}{over}; its files give "
+            f"{here:.4g}",
+            [claim.values["of"]],
+            corrected=Correction(value=here, unit=UNITS[claim.kind], derivation="recomputed from the files"),
+        )
+
+
+@of_evidence.check(
+    Code(
+        "difference-of-single-runs",
+        "suspect",
+        what="Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one "
+        "arm.",
+        detected="A claimed change with n=1 in an arm.",
+        seen="GPT-2 on two nodes of V100: +19.5 %.",
+        repair="Run both arms in turn, several times, and give an interval.",
+    )
+)
+def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
+    """A difference between two single runs may be the difference between any two runs."""
+    for claim in context.claims("change"):
+        arms = [context.runs_named(claim.values[key]) for key in ("of", "over")]
+        if all(arms) and any(len(arm) == 1 for arm in arms):
+            yield Flag(
+                f"{claim.source} claims {claim.values['value']:+.1%} from n={len(arms[0])} and n={len(arms[1])}: no "
+                f"spread to compare it with",
+                [run for arm in arms for run in arm],
+            )
+
+
+@of_evidence.check(
+    Code(
+        "communication-negative",
+        "invalid",
+        what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, "
+        "not "
+        "of communication.",
+        detected="A communication time below zero.",
+        seen="GPT-2 on L4: -0.115 and -0.133 s.",
+        repair="Measure the collectives' kernels in a trace, overlapped and exposed time apart.",
+    )
+)
+def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
+    """A time that is a difference can come out below zero; then it is no time."""
+    for claim in context.claims("communication_time"):
+        if claim.values["value"] < 0:
+            how = f" ({claim.values['how']})" if "how" in claim.values else ""
+            evidence = f"{claim.source} gives {claim.values['value']:g} s for {claim.values['of']}{how}"
+            yield Flag(f"{evidence}: a difference of two runs is no communication", [claim.values["of"]])
+
+
+@of_evidence.check(
+    Code(
+        "amdahl-below-one",
+        "invalid",
+        what="Amdahl's law has no speed-up below 1; a parallel fraction from one means nothing.",
+        detected="P from S < 1, or a P that the formula does not give.",
+        seen="a text classifier with DDP on 4 GPUs: P = 0.43 from 0.46x; the formula gives -1.57.",
+        repair="Fit only where S > 1, from three sizes or more; otherwise look for the fault.",
+    )
+)
+def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
+    """P = (1 - 1/S) / (1 - 1/N) is a fraction only where S is 1 or more."""
+    for claim in context.claims("amdahl"):
+        fraction, speedup = recomputed(context, claim), claim.values["speedup"]
+        if fraction is None:
+            continue
+        stated = claim.values["parallel_fraction"]
+        if speedup >= 1 and abs(fraction - stated) <= 0.02:
+            continue
+        evidence = (
+            f"{claim.source} has P = {stated:g} for {speedup:g} times with {claim.values['devices']:g} devices; the "
+            f"formula gives {fraction:.2f}"
+        )
+        if speedup < 1:
+            yield Flag(f"{evidence}, and Amdahl's law has no S below 1", [claim.source])
+        else:
+            correction = Correction(value=round(fraction, 3), unit="", derivation="P = (1 - 1/S) / (1 - 1/N)")
+            yield Flag(evidence, [claim.source], corrected=correction)
+
+
+SHARES_CONTRADICT = Code(
+    "shares-contradict",
+    "invalid",
+    what="Two shares of the same thing in the same run cannot both describe it.",
+    detected="More than 1.5 times apart.",
+    seen="GPT-2 on two nodes of V100: all-reduce 16.8 % of ranges, 87.9 % of kernel time.",
+    repair="Name the total, and take kernel time for communication.",
+)
+
+
+@of_evidence.check(
+    SHARES_CONTRADICT,
+    Code(
+        "shares-of-different-totals",
+        "invalid",
+        what="Percentages of different totals are compared as if they were of one.",
+        detected="Two shares of the same thing in two runs, of totals that are named differently.",
+        seen="GPT-2 on two nodes of V100: 40.8 % and 16.8 % are of sums of different nested ranges; of all kernel time "
+        "both are above 85 %.",
+        repair="Compare seconds per step, or shares of one total.",
+    ),
+)
+def shares_have_one_total(context: AuditContext) -> Iterator[Flag]:
+    """Percentages of different totals are not compared; two shares of one run that contradict each other are not both
+    right."""
+    shares = list(context.claims("share"))
+    for i, claim in enumerate(shares):
+        for other in shares[i + 1 :]:
+            a, b = claim.values, other.values
+            if a["what"] != b["what"]:
+                continue
+            both = f"{_share(a)} and {_share(b)}"
+            percents = sorted((a["percent"], b["percent"]))
+            if a["run"] == b["run"] and percents[0] * 1.5 < percents[1]:
+                yield Flag(f"{a['what']}: {both}", [a["run"]], SHARES_CONTRADICT.name)
+            elif a["run"] != b["run"] and claim.source == other.source and a["of_total"] != b["of_total"]:
+                common = _common([share.values for share in shares], a, b)
+                evidence = f"{a['what']}: {both}" + (f"; {common}" if common else "")
+                yield Flag(evidence, [a["run"], b["run"]], "shares-of-different-totals")
+
+
+def _share(values: dict[str, Any]) -> str:
+    return f"{values['percent']:g} % of {values['of_total']} ({values['run']})"
+
+
+def _common(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[str, Any]) -> str:
+    """The same quantity of both runs under one total, where it was published."""
+    first: dict[str, float] = {}
+    second: dict[str, float] = {}
+    for share in shares:
+        if share["what"] == a["what"] and share["run"] == a["run"]:
+            first[share["of_total"]] = share["percent"]
+        if share["what"] == a["what"] and share["run"] == b["run"]:
+            second[share["of_total"]] = share["percent"]
+    return "; ".join(f"of {total}: {first[total]:g} % and {second[total]:g} %" for total in first if total in second)
+
+
+@of_evidence.check(
+    Code(
+        "parts-exceed-step",
+        "invalid",
+        what="The parts of a step take longer than the step: they were assumed, not measured.",
+        detected="Computing plus communicating exceeds the measured step by more than 10 %.",
+        seen="a text classifier with DDP on 4 GPUs: 17.5 + 32.5 ms in steps of 11.3 ms.",
+        repair="Measure the parts in a trace, or leave them out.",
+    )
+)
+def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
+    """Computing and communicating take no longer than the step that they are parts of."""
+    for claim in context.claims("step_parts"):
+        step_s = recomputed(context, claim)
+        compute_s, communication_s = claim.values["compute"], claim.values["communication"]
+        if step_s is None or compute_s + communication_s <= 1.1 * step_s:
+            continue
+        yield Flag(
+            f"{claim.source} has {compute_s * 1e3:g} ms of computing and {communication_s * 1e3:g} ms of communication "
+            f"in a step; the whole step is {step_s * 1e3:.1f} ms",
+            context.runs_named(claim.values["of"]),
+            corrected=Correction(value=round(step_s * 1e3, 1), unit="ms", derivation="both together"),
+        )
+
+
+@of_evidence.check(
+    Code(
+        "parameter-count",
+        "suspect",
+        what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to "
+        "GPT-2 "
+        "small.",
+        detected="Stated parameters against those of the shape.",
+        seen="GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.",
+        repair="Count the parameters of the model that is built.",
+    )
+)
+def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
+    """The parameters of a GPT-2, with the head tied to the token table or not."""
+    for claim in context.claims("parameters"):
+        values = claim.values
+        if not all(0 < values[key] < 1e7 for key in ("layers", "width", "vocab", "context")):
+            continue
+        layers, width = int(values["layers"]), int(values["width"])
+        vocab, positions = int(values["vocab"]), int(values["context"])
+        shape = ModelShape(layers=layers, width=width, heads=1, context=positions)
+        parameters = count(shape, vocab, positions).parameters + (0 if values["tied"] else vocab * width)
+        if near(values["value"], parameters, SAME_SHAPE):
+            continue
+        kind = "tied" if values["tied"] else "untied"
+        yield Flag(
+            f"{claim.source} says {values['value'] / 1e6:.1f}M; {layers} layers of {width} with a vocabulary of "
+            f"{vocab:,} and a head that is {kind} have {parameters:,}",
+            [claim.source],
+            corrected=Correction(value=parameters, unit="parameters", derivation=f"counted, head {kind}"),
+        )
+
+
+@of_evidence.check(MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE)
+def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
+    """The peak behind a published MFU is that of the device and the precision."""
+    for claim in context.claims("mfu"):
+        flops, stated = claim.values["flops"], claim.values["peak"]
+        device, precision = str(claim.values["device"]), claim.values["precision"]
+        if stated <= 0:
+            continue
+        if flops > stated:
+            evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {flops / stated:.0%}"
+            yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
+        right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
+        if right is None or near(stated, right.flops, 0.02):
+            continue
+        others = [
+            name
+            for name in ("A100", "H100", "V100", "T4", "L4", "H200")
+            if name not in device and any(near(stated, flops_peak, 0.02) for flops_peak in known_peaks(name))
+        ]
+        whose = f", the peak of {listed(others)}" if others else ""
+        yield Flag(
+            f"{claim.source} divides by {stated / TERA:g} TFLOP/s{whose}; {device} has {right.flops / TERA:g} in "
+            f"{precision}",
+            [claim.source],
+            PEAK_OF_ANOTHER_DEVICE.name,
+            corrected=Correction(value=round(100 * flops / right.flops, 1), unit="%", derivation=right.source),
+        )
+
+
+@of_evidence.check(
+    Code(
+        "claim-without-files",
+        "note",
+        what="A claim about a run whose files are not here.",
+        detected="The name of the run occurs in no file.",
+        seen="ZeRO stages and precisions on one H100: no step log was published.",
+        repair="Publish the raw series beside the table.",
+    )
+)
+def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
+    """A claim about a run whose files are not there cannot be checked."""
+    tables = [table.name for table in context.evidence.operator_tables]
+    names = {
+        claim.values[key]
+        for claim in context.evidence.published_claims
+        for key in ("of", "over")
+        if key in claim.values
+    }
+    absent = sorted(
+        name for name in names if not context.runs_named(name) and not any(name in table for table in tables)
+    )
+    if absent:
+        yield Flag(f"published, but no file here: {listed(absent)}", absent)
+
+
+@of_evidence.check(
+    Code(
+        "claim-unverifiable",
+        "note",
+        what="A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is "
+        "not "
+        "here, or not said.",
+        detected="No figure, ratio or change of the tables and runs that were read is the stated one within its "
+        "printed "
+        "digits.",
+        seen="Headlines of READMEs whose logs were not published.",
+        repair="Publish the file behind the figure, or name the run in a claims file.",
+    )
+)
+def sentences_are_supported(context: AuditContext) -> Iterator[Flag]:
+    """Figures of sentences are found in the tables and runs beside them."""
+    evidence = context.evidence
+    measured = [stated for stated in evidence.stated_figures if not stated.hypothetical][:MOST_SENTENCES]
+    index = evidence_index(evidence) if measured else FigureIndex([])
+    unsupported = [stated for stated in measured if match(stated, index) is None]
+    if unsupported:
+        texts = listed(f"{stated.source} “{stated.printed}”" for stated in unsupported)
+        verb = "states" if len(unsupported) == 1 else "state"
+        yield Flag(
+            f"{plural(len(unsupported), 'sentence')} {verb} a figure that nothing here gives: {texts}",
+            [stated.source for stated in unsupported],
+        )

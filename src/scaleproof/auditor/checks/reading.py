@@ -1,0 +1,199 @@
+"""What was read: one line for each run and each row of a table, with what was published and what follows from it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from statistics import median_high
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from scaleproof.auditor.checks.context import AuditContext
+from scaleproof.auditor.checks.speeds import epoch_seconds, speed
+from scaleproof.auditor.checks.table_rows import (
+    MEASURED,
+    STEADY,
+    Series,
+    describe,
+    figure,
+    place,
+    printed,
+    series_of,
+    speed_ratios,
+)
+from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
+from scaleproof.ground.findings.finding import Finding
+
+Mark = Literal["invalid", "suspect", "note", ""]
+WORDS = ("strategy", "precision", "model")
+CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
+PER_TABLE = 200  # rows of one table that are listed
+
+
+class Reading(BaseModel):
+    """One line of what was read. Figures are printed with their units; empty where the files do not say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    place: str
+    devices: int | None = None
+    work: str = ""
+    rate: str = ""
+    published: str = ""
+    recomputed: str = ""
+    corrected: str = ""
+    mark: Mark = ""
+
+
+def readings(context: AuditContext, findings: list[Finding]) -> list[Reading]:
+    """Runs first, then tables in the order of the files; sentences where there is nothing else."""
+    about = _by_subject(findings)
+    return [*_runs(context, about), *_rows(context, about)] or list(_sentences(context, about))
+
+
+Subjects = dict[str, list[Finding]]
+
+
+def _by_subject(findings: Iterable[Finding]) -> Subjects:
+    subjects: Subjects = defaultdict(list)
+    for finding in findings:
+        for name in finding.runs:
+            subjects[name].append(finding)
+    return subjects
+
+
+def _runs(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+    published = {claim.values["of"]: claim.values["value"] for claim in context.claims("speedup")}
+    rates = {claim.values["of"]: claim.values["value"] for claim in context.claims("throughput")}
+    ratios = {s.run.name: s.speedups for s in context.scalings}
+    for run in context.evidence.runs:
+        claims = [f"{published[run.name]:g}x"] if run.name in published else []
+        claims += [f"{rates[run.name]:,.0f} tokens/s"] if run.name in rates else []
+        ratio = ratios.get(run.name)
+        yield Reading(
+            name=run.name,
+            place=run.files[0] if run.files else run.name,
+            devices=run.world_size,
+            work=_work_of_run(run),
+            rate=_rate_of_run(run),
+            published=", ".join(claims),
+            recomputed=_span(*ratio) if ratio else "",
+            corrected=_corrected(about[run.name], run.name),
+            mark=_mark(about[run.name]),
+        )
+
+
+def _work_of_run(run: ReportedRun) -> str:
+    words = [str(w) for w in (run.strategy, run.precision, run.model) if w]
+    batch = (
+        f"batch {run.global_batch}" if run.global_batch else f"micro-batch {run.micro_batch}" * bool(run.micro_batch)
+    )
+    length = f" x {run.seq_len}" if run.seq_len and batch else ""
+    copied = f"a copy of {run.copy_of}" if run.copy_of else ""
+    return ", ".join(filter(None, [*words, batch + length, copied]))
+
+
+def _rate_of_run(run: ReportedRun) -> str:
+    rate = speed(run)
+    if rate is None:
+        # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
+        samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+        samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
+        if samples:
+            return f"{median_high(samples):,.5g} samples/s"
+        seconds = epoch_seconds(run)
+        return f"{seconds:,.4g} s an epoch" if seconds and run.timed_spans[0].index is not None else ""
+    if rate.unit == "FLOP/s":
+        return f"{rate.value / 1e12:,.4g} TFLOP/s"
+    if rate.unit == "epochs/s":
+        return f"{1 / rate.value:,.4g} s an epoch"
+    return f"{rate.value:,.5g} {rate.unit}" if rate.value < 1e4 else f"{rate.value:,.0f} {rate.unit}"
+
+
+def _rows(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+    for table in context.evidence.tables:
+        series = {id(row): s for s in series_of(table) for row in s.rows}
+        beside: dict[str, list[str]] = defaultdict(list)  # rows of one line: columns may be configurations
+        for row in table.rows:
+            beside[place(row)].append(describe(row))
+        for row in table.rows[:PER_TABLE]:
+            findings = [f for f in about[place(row)] if _is_about(f, row, beside[place(row)])]
+            yield _row(table, row, series.get(id(row)), findings)
+
+
+def _is_about(finding: Finding, row: ReportedRow, beside: list[str]) -> bool:
+    """Whether a finding on a line is about this row of it, which its evidence names first, or about all of them."""
+    named = [label for label in beside if finding.evidence.startswith(f"{label}: ")]
+    return not named or describe(row) == max(named, key=len)
+
+
+def _sentences(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+    measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
+    for stated in measured[:PER_TABLE]:
+        ratio = stated.kind in ("speedup", "change", "efficiency")
+        yield Reading(
+            name=f"“{stated.sentence[:60]}”",
+            place=stated.source,
+            devices=stated.devices,
+            work=", ".join(stated.words[word] for word in WORDS if word in stated.words),
+            rate="" if ratio else stated.printed,
+            published=stated.printed if ratio else "",
+            mark=_mark(about[stated.source]),
+        )
+
+
+def _row(table: ReportedTable, row: ReportedRow, series: Series | None, findings: list[Finding]) -> Reading:
+    ratios = [figure(row, kind) for kind in ("speedup", "efficiency")]
+    work = [row.words.get(word) or table.words.get(word) or "" for word in WORDS]
+    batch = row.value("global_batch") or row.value("batch")
+    length = row.value("seq_len")
+    sizes = [f"batch {batch:g}" if batch else "", f"length {length:g}" if length else "", *sorted(row.remarks)]
+    return Reading(
+        name=describe(row),
+        place=place(row),
+        devices=row.devices,
+        work=", ".join(filter(None, [*work, *sizes])),
+        rate=next((_measured(row, kind) for kind in MEASURED if figure(row, kind)), ""),
+        published=", ".join(f"{printed(q)}" for q in ratios if q is not None),
+        recomputed=_recomputed(row, series),
+        corrected=_corrected(findings, place(row)),
+        mark=_mark(findings),
+    )
+
+
+def _measured(row: ReportedRow, kind: str) -> str:
+    quantity = figure(row, kind)
+    return "" if quantity is None else f"{printed(quantity)} ({quantity.heading})"[:60]
+
+
+def _recomputed(row: ReportedRow, series: Series | None) -> str:
+    if series is None or series.baseline is None or row is series.baseline:
+        return ""
+    devices = (row.devices or 1) / (series.baseline.devices or 1)
+    ratios = speed_ratios(row, series.baseline, devices, STEADY) or speed_ratios(row, series.baseline, devices)
+    middles = sorted(ratio.middle for ratio in ratios.values())
+    return _span(middles[0], middles[-1]) if middles else ""
+
+
+def _span(low: float, high: float) -> str:
+    first, last = f"{low:.3g}", f"{high:.3g}"
+    return f"{first}x" if first == last else f"{first}x to {last}x"
+
+
+def _corrected(findings: list[Finding], name: str) -> str:
+    """The corrected figure of the most severe finding that is about this run or row first of all."""
+    corrections = [
+        finding.corrected
+        for finding in findings
+        if finding.corrected and finding.runs[0] == name and finding.severity != "note"
+    ]
+    figures = [c.figure for unit in CORRECTED_UNITS for c in corrections if c.unit == unit]
+    return figures[0] if figures else ""
+
+
+def _mark(findings: list[Finding]) -> Mark:
+    for severity in ("invalid", "suspect"):
+        if any(finding.severity == severity for finding in findings):
+            return severity
+    return ""

@@ -1,0 +1,313 @@
+"""Did the ranks share the work? What runs with different numbers of devices say about each other."""
+
+from collections import Counter
+from collections.abc import Iterator
+from statistics import fmean, median
+
+from scaleproof.auditor.checks.baselines import Scaling, fields_that_settle
+from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
+from scaleproof.auditor.checks.speeds import epoch_seconds, epochs_apart
+from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED, RATE_OF_ONE_RANK
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
+
+BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
+FASTER = 0.75  # ratio of losses after the same epochs that smaller batches alone do not explain
+SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
+
+
+@of_evidence.check(RATE_OF_ONE_RANK, RATE_MULTIPLIED)
+def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
+    """Rate x time of N ranks is exactly 1/N of the single run's: the same epoch, so the rate is one rank's."""
+    for scaling in context.scalings:
+        run = scaling.run
+        base = scaling.base
+        n = scaling.devices
+        if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
+            continue
+        if run.tokens or run.rate_scope:
+            continue
+        product, whole = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
+        evidence = (
+            f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {product:,.0f} tokens, in {base.name} "
+            f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {whole:,.0f}"
+        )
+        if near(product * n, whole, 0.005):
+            rate = run.tokens_per_s * n
+            correction = Correction(
+                value=rate,
+                unit="tokens/s",
+                derivation=f"the rate x {n:g}; {rate / base.tokens_per_s:.3f} times the baseline, "
+                f"{1 - run.seconds / base.seconds:.1%} less time",
+            )
+            yield Flag(f"{evidence}, {n:g} times as many", [run], RATE_OF_ONE_RANK.name, corrected=correction)
+        elif near(product, whole * n, 0.005):
+            correction = Correction(value=run.tokens_per_s / n, unit="tokens/s", derivation=f"the rate / {n:g}")
+            yield Flag(f"{evidence}, 1/{n:g} of it", [run], RATE_MULTIPLIED.name, corrected=correction)
+
+
+@of_evidence.check(
+    Code(
+        "identical-losses",
+        "suspect",
+        what="Ranks with different samples have different losses. Equal to the last digit means equal batches: N "
+        "devices "
+        "did one device's work.",
+        detected="All ranks print the same loss at every logged step. `invalid` where a run with one device prints it "
+        "too; otherwise the program may average before printing.",
+        seen="GPT-2 on L4: 2.550994634628296 on all ranks; no sampler and one seed.",
+        repair="Give each rank its share of the data; print the loss before it is averaged, once, to see that they "
+        "differ.",
+    )
+)
+def identical_losses(context: AuditContext) -> Iterator[Flag]:
+    """Ranks with samples of their own have losses of their own."""
+    single = {
+        (step, loss)
+        for run in context.runs
+        if run.world_size == 1
+        for step, losses in run.rank_losses.items()
+        for loss in losses
+    }
+    for run in context.runs:
+        steps = {step: losses for step, losses in run.rank_losses.items() if len(losses) > 1}
+        if not steps or (run.world_size or 2) < 2 or any(len(set(losses)) > 1 for losses in steps.values()):
+            continue
+        step, losses = next(iter(steps.items()))
+        alone = [s for s, v in steps.items() if any(s == t and near(v[0], loss, 1e-5) for t, loss in single)]
+        evidence = (
+            f"{len(losses)} ranks print the loss {losses[0]!r} at step {step}, and equal losses at each of "
+            f"{plural(len(steps), 'logged step')}"
+        )
+        if alone:
+            evidence += f"; a run with one device has the same loss at step {alone[0]}"
+        yield Flag(evidence, [run], severity="invalid" if alone else "suspect")
+
+
+@of_evidence.check(EACH_RANK_EVERYTHING)
+def learns_too_fast(context: AuditContext) -> Iterator[Flag]:
+    """N ranks that share an epoch make 1/N of the updates; a loss that falls much faster, in no less time, is of ranks
+    that share nothing."""
+    for scaling in context.scalings:
+        run = scaling.run
+        base = scaling.base
+        n = scaling.devices
+        here, there = _losses(run), _losses(base)
+        common = sorted(set(here) & set(there) & {2, 3, 4, 5})
+        base_s, run_s = epoch_seconds(base), epoch_seconds(run)
+        ratios = [here[epoch] / there[epoch] for epoch in common if there[epoch] > 0]
+        if len(ratios) < 2 or not (base_s and run_s) or median(ratios) >= FASTER:
+            continue
+        true = n * base_s / run_s
+        if run_s <= 0.9 * base_s or true > BEYOND * n:
+            continue
+        first = common[0]
+        yield Flag(
+            f"after epoch {first} the loss is {here[first]:.3g} with {run.world_size} ranks and {there[first]:.3g} "
+            f"with {base.world_size}, and an epoch takes {run_s:.2f} s instead of {base_s:.2f} s: {n:g} shares of "
+            f"the data would make 1/{n:g} of the updates",
+            [run, base],
+            corrected=_speedup_of_all(true, n, base_s, run_s),
+        )
+
+
+def _speedup_of_all(true: float, n: float, base_s: float, run_s: float) -> Correction:
+    derivation = (
+        f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {n:g} x {base_s:.2f} s / {run_s:.2f} s, "
+        f"{true / n:.0%} of ideal"
+    )
+    return Correction(value=round(true, 3), unit="x", derivation=derivation)
+
+
+def _losses(run: ReportedRun) -> dict[int, float]:
+    """Loss by epoch, averaged over the runs in the file."""
+    losses: dict[int, list[float]] = {}
+    for span in run.timed_spans:
+        if span.index is not None and span.train_loss is not None:
+            losses.setdefault(span.index, []).append(span.train_loss)
+    return {epoch: fmean(values) for epoch, values in losses.items()}
+
+
+@of_evidence.check(EACH_RANK_EVERYTHING)
+def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
+    """With N ranks an epoch has 1/N of the micro-steps, where a micro-step has as many samples per rank as before."""
+    for scaling in context.scalings:
+        run = scaling.run
+        base = scaling.base
+        n = scaling.devices
+        same_micro = run.micro_batch is not None and run.micro_batch == base.micro_batch
+        if not (same_micro and run.timed_spans and base.timed_spans and run.epochs) or run.dataset_samples is not None:
+            continue
+        steps, base_steps = run.timed_spans[0].micro_steps, base.timed_spans[0].micro_steps
+        # A round number of steps, or a limit, is as many as somebody asked for, not an epoch.
+        limited = steps is None or steps % 10 == 0 or "max" in str(run.details.get("command", ""))
+        if limited or steps is None or not base_steps or base_steps <= 10 or not near(steps, base_steps, 0.005):
+            continue
+        correction = None
+        if run.seconds and base.seconds:
+            correction = _speedup_of_all(n * base.seconds / run.seconds, n, base.seconds, run.seconds)
+        yield Flag(
+            f"{steps:,} micro-steps of {run.micro_batch} samples an epoch on each of {run.world_size} ranks, "
+            f"{base_steps:,} with {base.world_size}",
+            [run, base],
+            corrected=correction,
+        )
+
+
+@of_evidence.check(
+    Code(
+        "batch-multiplied",
+        "invalid",
+        what="nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device "
+        "multiplies "
+        "throughput by N.",
+        detected="Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's "
+        "memory "
+        "shrinks.",
+        seen="GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.",
+        repair="Count the loader's batch once.",
+    )
+)
+def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
+    """Under nn.DataParallel the loader's batch is the total: counting it once a device multiplies the work by N."""
+    for scaling in context.scalings:
+        run, base = scaling.run, scaling.base
+        if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
+            continue
+        here, there = _last_timed(run), _last_timed(base)
+        used, base_used = run.memory_used_bytes, base.memory_used_bytes
+        if here is None or there is None or not (used and base_used):
+            continue
+        (flops, seconds), (base_flops, base_seconds) = here, there
+        work, base_work = flops * seconds, base_flops * base_seconds
+        if not near(work, base_work, 0.03) or used >= SHRUNK * base_used:
+            continue
+        times = sorted(base_time[1] for b in scaling.bases if (base_time := _last_timed(b)) is not None)
+        multiplied = scaling.devices * flops / base_flops
+        derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
+        if len(times) > 1:
+            derivation += f"; {times[0] / seconds:.2f}x to {times[-1] / seconds:.2f}x over the repeats of the baseline"
+        yield Flag(
+            f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP on each of {run.world_size} "
+            f"devices, as many as on one ({base_work / 1e12:.2f}), while the memory of the first device falls from "
+            f"{base_used / 2**20:,.0f} to {used / 2**20:,.0f} MB: its share is smaller, the batch is the total",
+            [run, base],
+            corrected=Correction(value=round(base_seconds / seconds, 4), unit="x", derivation=derivation),
+        )
+
+
+def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
+    """FLOP/s of a device and seconds of the last step that has both."""
+    timed = run.logged_steps.having("flops_per_s", "seconds")
+    return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
+
+
+@of_evidence.check(SUPER_LINEAR)
+def super_linear(context: AuditContext) -> Iterator[Flag]:
+    """More than N times as fast with N times the devices is rarely a fact and often a fault of counting."""
+    for scaling in context.scalings:
+        if scaling.speedups and scaling.speedups[0] > BEYOND * scaling.devices:
+            yield Flag(_ratio(scaling), [scaling.run, scaling.base])
+
+
+@of_evidence.check(SLOWER_WITH_MORE)
+def slower_with_more(context: AuditContext) -> Iterator[Flag]:
+    """Slower with more devices: a slow network can do that, and so can ranks that do all of the work each."""
+    explained = {finding.runs[0] for finding in rate_of_one_rank(context)}
+    for scaling in context.scalings:
+        if scaling.speedups and scaling.speedups[1] < 0.98 and scaling.run.name not in explained:
+            yield Flag(_ratio(scaling), [scaling.run, scaling.base])
+
+
+def _ratio(scaling: Scaling) -> str:
+    low, high = scaling.speedups or (0.0, 0.0)
+    figure = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
+    names = listed(base.name for base in scaling.bases)
+    return f"{figure} times as fast as {names} with {scaling.devices:g} times the devices"
+
+
+@of_evidence.check(
+    Code(
+        "baseline-ambiguous",
+        "note",
+        what="Several runs could be the baseline of this one, and the files do not say which. No ratio is formed.",
+        detected="Several configurations with the fewest devices fit equally well.",
+        seen="a text classifier with DDP on 4 GPUs: two models, one folder each, and no model in the file.",
+        repair="Write model, data and batch into the result, or name the baseline in a claims file "
+        "(`{kind: speedup, value: ..., of: ..., over: ...}`).",
+    )
+)
+def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
+    """Where several runs could be the baseline, none is taken."""
+    for run, candidates in context.baselines.ambiguous:
+        settle = fields_that_settle(run, candidates)
+        what = f"; {listed(settle)} would settle it" if settle else "; a claims file that names it would settle it"
+        yield Flag(f"{listed(c.name for c in candidates)} would do as its baseline{what}", [run])
+
+
+@of_evidence.check(
+    Code(
+        "devices-unknown",
+        "note",
+        what="Without the number of devices no speed-up, efficiency or total can be checked.",
+        detected="A run with a rate or a time, and no world size in its file, its configuration or its name.",
+        seen="per-epoch logs in CSV, per-rank rates in JSON.",
+        repair="Give it: scaleproof audit PATH --world-size NAME=N, or world_size in a claims file.",
+    )
+)
+def devices_are_known(context: AuditContext) -> Iterator[Flag]:
+    """The number of devices is known for each run that says how fast it was."""
+    unknown = [run for run in context.runs if not run.world_size and run.is_timed]
+    if unknown and len(context.runs) > 1:
+        verb = "does" if len(unknown) == 1 else "do"
+        yield Flag(
+            f"{plural(len(unknown), 'run')} {verb} not say on how many devices: give it with --world-size NAME=N "
+            f"(NAME: part of the path)",
+            unknown,
+        )
+
+
+@of_evidence.check(
+    Code(
+        "runs-interleaved",
+        "invalid",
+        what="Two runs wrote to one file. Sums and averages over it are of neither.",
+        detected="An epoch is there twice, or epochs are out of order.",
+        seen="a text classifier with DDP on 4 GPUs: 35 rows, epochs 6, 1, 7, 2, ...",
+        repair="Give every run a folder of its own; never append to an existing file.",
+    )
+)
+def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
+    """An epoch is in a file once; twice is two runs that wrote to one file."""
+    for run in context.runs:
+        indices = [span.index for span in run.timed_spans if span.index is not None]
+        twice = [epoch for epoch, count in Counter(indices).items() if count > 1]
+        if twice:
+            yield _interleaved(run, indices, len(twice))
+        elif indices != sorted(indices):
+            yield Flag(f"epochs are in the order {listed(indices)}", [run], severity="suspect")
+
+
+def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
+    parts = epochs_apart(run)
+    times = [span.seconds for span in run.timed_spans if span.seconds]
+    evidence = (
+        f"{len(indices)} rows, epochs in the order {listed(indices[:8])}, ...; {plural(twice, 'epoch')} more than once"
+    )
+    if times:
+        evidence += f"; their sum, {sum(times):,.1f} s, is the time of no run"
+    texts = [f"{plural(len(part), 'epoch')} ({part[0].index} to {part[-1].index}){_mean(part)}" for part in parts]
+    return Flag(
+        evidence,
+        [run],
+        severity="suspect" if indices == sorted(indices) else "invalid",
+        corrected=Correction(value=len(parts), unit="runs", derivation=listed(texts)),
+    )
+
+
+def _mean(part: list[TimedSpan]) -> str:
+    times = [span.seconds for span in part[1:] if span.seconds]
+    return f", {fmean(times):.2f} s an epoch after the first" if times else ""

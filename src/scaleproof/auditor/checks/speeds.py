@@ -1,0 +1,84 @@
+"""How fast an external run says it was, in whatever unit its file allows."""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from scaleproof.auditor.read.logged_steps import Figures
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Work per second. Speeds of different units are not compared."""
+
+    value: float
+    unit: str
+
+
+def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
+    """The epochs of a file by run: epochs that follow each other are of one run, a repeated epoch begins another."""
+    parts: list[list[TimedSpan]] = []
+    ends: dict[int, list[TimedSpan]] = {}  # last epoch of a part -> the part
+    latest: set[int | None] = set()  # epochs of the part that began last
+    for span in run.timed_spans:
+        index = span.index
+        home = ends.pop(index - 1, None) if index is not None else None
+        if home is None and parts and index not in latest and (index is None or index > (parts[-1][-1].index or 0)):
+            home = parts[-1]
+        if home is None:
+            home = []
+            parts.append(home)
+            latest = set()
+        if home is parts[-1]:
+            latest.add(index)
+        home.append(span)
+        if index is not None:
+            ends[index] = home
+    return parts
+
+
+def epoch_seconds(run: ReportedRun) -> float | None:
+    """Mean time of an epoch. Of three epochs and more the first is left out, of each run in the file."""
+    times: list[float] = []
+    for part in epochs_apart(run):
+        steady = part[1:] if len(part) >= 3 else part
+        times += [span.seconds for span in steady if span.seconds]
+    return fmean(times) if times else None
+
+
+def high_median(values: Figures) -> float:
+    """The larger of the two figures in the middle, like `statistics.median_high`; without sorting millions."""
+    middle = len(values) // 2
+    return float(np.partition(values, middle)[middle])
+
+
+def speed(run: ReportedRun) -> Speed | None:
+    """How fast the run says it was, all ranks together: tokens/s, else FLOP/s, else epochs/s; of logged rates the
+    median. None where the file does not say."""
+    ranks = run.world_size if run.rate_scope == "rank" else 1
+    if run.tokens_per_s is not None:
+        return Speed(run.tokens_per_s * ranks, "tokens/s") if ranks else None
+    rates = run.logged_steps.nonzero("tokens_per_s")
+    if rates.size:
+        return Speed(high_median(rates) * ranks, "tokens/s") if ranks else None
+    flops = run.logged_steps.nonzero("flops_per_s")
+    if flops.size and run.world_size:
+        return Speed(float(flops[-1]) * run.world_size, "FLOP/s")
+    seconds = run.logged_steps.nonzero("seconds")
+    tokens = tokens_per_step(run)
+    if seconds.size and tokens:
+        return Speed(tokens / high_median(seconds), "tokens/s")
+    epoch_s = epoch_seconds(run)
+    if run.format.startswith("epoch log") and epoch_s:
+        return Speed(1 / epoch_s, "epochs/s")
+    return None
+
+
+def tokens_per_step(run: ReportedRun) -> int | None:
+    """Tokens of one optimizer step on all ranks: as the file counts them, or global batch x sequence length."""
+    stated = run.details.get("tokens_per_step")
+    if stated:
+        return int(stated)
+    return run.global_batch * run.seq_len if run.global_batch and run.seq_len else None

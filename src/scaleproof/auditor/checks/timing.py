@@ -1,0 +1,305 @@
+"""Do step times mean what they are called?"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
+from statistics import fmean, median
+
+import numpy as np
+
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.read.logged_steps import Figures, LoggedStep, StepSeries
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Code, Flag
+
+FEW = 20  # samples below which a 95th percentile is the largest one
+RISING = 0.8  # part of the steps that must lie on the sawtooth
+TOOTH = 0.15  # relative distance from it
+MISSED = 1.05  # ratio of the time that steps need to the time that was recorded for them
+FIRST = 1.15  # ratio of the first epoch's time to the others'
+
+
+@of_evidence.check(
+    Code(
+        "sawtooth-timer",
+        "invalid",
+        what="The step timer is restarted only where something is printed, so that most step times hold several steps: "
+        "throughput is too low by half of the period.",
+        detected="Times since the last fall are 1, 2, ... p times one base time, within 15 % for four fifths of the "
+        "steps, with one period p of 3 or more.",
+        seen="ZeRO stages and precisions on one H100: a restart every tenth step made 23,174 tokens/s of 115,869.",
+        repair="Read the clock once a step, outside of any branch.",
+    )
+)
+def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
+    """Step times that are 1, 2, ... p times a base time, repeatedly: the clock is restarted only every p-th step."""
+    for run in context.runs:
+        steps = run.logged_steps.having("seconds")
+        times = steps.values("seconds")
+        tooth = _sawtooth(times)
+        if tooth is None:
+            continue
+        rated = steps.having("tokens_per_s")
+        rates = rated.values("tokens_per_s")
+        true_rates = rates * rated.values("seconds") / tooth.base_s
+        printed = f", {np.median(rates):,.0f} tokens/s" if rates.size else ""
+        counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
+        step = f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart"
+        if true_rates.size:
+            correction = Correction(
+                value=float(np.median(true_rates)), unit="tokens/s", derivation=f"{step} ({counts})"
+            )
+        else:
+            correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=f"{step} ({counts})")
+        yield Flag(
+            f"{len(times):,} step times are 1 to {tooth.period} times {tooth.base_s * 1e3:.2f} ms, {tooth.period} of "
+            f"them in a row, repeatedly: printed were {np.median(times) * 1e3:.1f} ms in the median, "
+            f"{times.mean() * 1e3:.1f} ms on average{printed}",
+            [run],
+            corrected=correction,
+        )
+
+
+@dataclass(frozen=True)
+class _Sawtooth:
+    base_s: float  # time of one step
+    period: int
+    counts: Figures  # steps since the restart, for each time
+
+
+def _sawtooth(times: Figures) -> _Sawtooth | None:
+    falls = 1 + np.flatnonzero(times[1:] < 0.75 * times[:-1])
+    if len(falls) < 3:
+        return None
+    lengths = np.diff(falls, prepend=0)
+    period, often = Counter(lengths.tolist()).most_common(1)[0]
+    if period < 3 or often < 0.5 * len(lengths):
+        return None
+    restarts = np.zeros(len(times), dtype=np.int64)
+    restarts[falls] = falls
+    counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(restarts)
+    base = float(np.median(times / counts))
+    on = np.count_nonzero(np.abs(times - counts * base) <= TOOTH * counts * base)
+    return _Sawtooth(base, period, counts) if on >= RISING * len(times) else None
+
+
+@of_evidence.check(
+    Code(
+        "interval-over-cumulative",
+        "invalid",
+        what="The time since the last log line is divided by all steps so far: the printed time falls and the rate "
+        "rises "
+        "with every line.",
+        detected="Printed time x all steps equals the interval on the progress bar's clock; or printed times fall as "
+        "1, 1/2, 1/3, ...; other logs of the same program are suspect with it.",
+        seen="GPT-2 on 1, 2 and 4 L4: throughput doubles from step 15 to step 30 in every log.",
+        repair="Divide an interval by the steps in that interval.",
+    )
+)
+def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
+    """The time since the last log line divided by all steps so far: rates that rise without anything getting faster."""
+    proofs = {run.name: proof for run in context.runs if (proof := _proof(run)) is not None}
+    proofs |= _proofs_together(context.runs)
+    formats: dict[str, str] = {}
+    for run in context.runs:
+        if run.name in proofs:
+            formats.setdefault(run.format, run.name)
+            before, step, evidence = proofs[run.name]
+            yield Flag(evidence, [run], corrected=_true_interval(before, step))
+    for run in context.runs:
+        if run.format not in formats or run.name in proofs:
+            continue
+        timed = run.logged_steps.having("seconds")
+        if len(timed) < 2:
+            continue
+        before, step = timed[-2], timed[-1]
+        first_s, last_s = before.seconds or 0, step.seconds or 0
+        if last_s < first_s:
+            yield Flag(
+                f"the program that wrote this log divides by all steps so far (proven in {formats[run.format]}); here "
+                f"it prints {first_s:.4f} s at step {before.step} and {last_s:.4f} s at step {step.step}",
+                [run],
+                severity="suspect",
+                corrected=_true_interval(before, step),
+            )
+
+
+Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidence
+
+
+def _proof(run: ReportedRun) -> Proof | None:
+    timed = run.logged_steps.having("seconds")
+    return _proof_by_bar(run, timed, 0.95, 1.5) or _proof_by_fall(timed)
+
+
+def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
+    """The same in three logs of one program or more, each of which may have time outside of the timer."""
+    loose: dict[str, dict[str, Proof]] = defaultdict(dict)
+    for run in runs:
+        proof = _proof_by_bar(run, run.logged_steps.having("seconds"), 0.8, 0)
+        if proof is not None:
+            loose[run.format][run.name] = proof
+    return {name: proof for proofs in loose.values() if len(proofs) >= 3 for name, proof in proofs.items()}
+
+
+def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
+    """The progress bar's clock contradicts the printed time and agrees with printed time x all steps: it is at least
+    `least` of what passed, give or take `rounding_s`, and not more than all of it."""
+    elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
+    if not elapsed:
+        return None
+    for before, step in pairwise(timed):
+        steps, printed = step.step - before.step, step.seconds or 0
+        if steps <= 0 or step.step < 1.5 * steps or before.step not in elapsed or step.step not in elapsed:
+            continue
+        passed = elapsed[step.step] - elapsed[before.step]
+        by_all = printed * step.step
+        agrees = least * passed - rounding_s <= by_all <= 1.05 * passed + 1.5
+        if passed > 5 and agrees and printed * steps < 0.8 * least / 0.95 * passed - 1:
+            evidence = (
+                f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
+                f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
+                f"{step.step} = {by_all:.1f} s"
+            )
+            return before, step, evidence
+    return None
+
+
+def _proof_by_fall(timed: StepSeries) -> Proof | None:
+    """Printed times fall as 1, 1/2, 1/3, ... over four intervals of one length or more."""
+    if len(timed) < 4:
+        return None
+    first = timed[0].step
+    if first <= 0 or any(step.step != first * (i + 1) for i, step in enumerate(timed)):
+        return None
+    scaled = [(step.seconds or 0) * (i + 1) for i, step in enumerate(timed)]
+    if max(scaled) >= 1.3 * min(scaled):
+        return None
+    printed = ", ".join(f"{step.seconds:.4g} s at {step.step}" for step in timed[:4])
+    evidence = (
+        f"printed times fall as 1, 1/2, 1/3, ...: {printed}; times the number of the interval they are all "
+        f"{median(scaled):.3g} s"
+    )
+    return timed[-2], timed[-1], evidence
+
+
+def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
+    steps = step.step - before.step
+    printed = step.seconds or 0
+    true = printed * step.step / steps
+    derivation = f"an iteration takes {printed:.4f} x {step.step} / {steps}"
+    if step.flops_per_s:
+        rate = step.flops_per_s * printed / true / 1e12
+        derivation += f", so {rate:.3f} TFLOP/s, not {step.flops_per_s / 1e12:.3f}"
+    return Correction(value=true, unit="s", derivation=derivation)
+
+
+@of_evidence.check(
+    Code(
+        "sampled-steps-miss-update",
+        "invalid",
+        what="Every n-th micro-step is timed and every m-th updates the weights; with a common divisor the two never "
+        "meet, so that step times leave out gradient exchange, clipping and the optimizer.",
+        detected="gcd(n, accumulation) > 1, and time over micro-steps exceeds the recorded mean by more than 5 %.",
+        seen="GPT-2 on two nodes of V100: 51.8 ms recorded, 273 ms needed.",
+        repair="Time whole optimizer steps, all of them.",
+    )
+)
+def sampled_steps(context: AuditContext) -> Iterator[Flag]:
+    """Only every n-th micro-step is timed, and with an even accumulation none of those updates the weights."""
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _sampled(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
+
+
+def _sampled(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    every = run.sampled_every
+    accumulation = run.accumulation
+    mean = span.step_mean_s
+    if not (every and accumulation and mean and span.seconds and span.micro_steps):
+        return None
+    implied = span.seconds / span.micro_steps
+    if gcd(every, accumulation) == 1 or implied <= MISSED * mean:
+        return None
+    return Flag(
+        f"one micro-step in {every} is timed and one in {accumulation} updates the weights, never the same one. "
+        f"Recorded are {mean * 1e3:.1f} ms on average, where {span.seconds:,.2f} s / {span.micro_steps:,} = "
+        f"{implied * 1e3:.1f} ms ({implied / mean:.1f} times)",
+        [run],
+        corrected=Correction(
+            value=implied * 1e3,
+            unit="ms",
+            derivation=f"a micro-step, {implied * accumulation * 1e3:.1f} ms an optimizer step: time over steps",
+        ),
+    )
+
+
+@of_evidence.check(
+    Code(
+        "percentile-of-few",
+        "suspect",
+        what="A 95th percentile of five numbers is their maximum; of one number it is that number.",
+        detected="Fewer than 20 timed steps behind it.",
+        seen="GPT-2 on two nodes of V100: p95 of 5 samples, and of 1.",
+        repair="Time every step; print a percentile only from 20 samples (p99: 100).",
+    )
+)
+def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
+    """A 95th percentile needs twenty samples at the very least."""
+    for run in context.runs:
+        for span in run.timed_spans:
+            if not (span.step_p95_s and run.sampled_every and span.micro_steps):
+                continue
+            count = sum(s >= run.sampled_from for s in range(0, span.micro_steps, run.sampled_every))
+            if count >= FEW:
+                continue
+            one_number = span.step_mean_s == span.step_p50_s == span.step_p95_s
+            yield Flag(
+                f"the 95th percentile, {span.step_p95_s * 1e3:.2f} ms, is of {plural(count, 'sampled micro-step')}"
+                + (": mean, median and 95th percentile are one number" if one_number else ""),
+                [run],
+            )
+            break
+
+
+@of_evidence.check(
+    Code(
+        "warmup-in-window",
+        "note",
+        what="First steps start libraries, allocate and compile; an average with them depends on how long the run was.",
+        detected="The first epoch takes 1.15 times the others or more, the first step 3 times; or the program is "
+        "known to "
+        "count from the first step.",
+        seen="GPT-2 on V100, an early set: first epoch 22.1 s, then 16.4 s.",
+        repair="State a number of warm-up steps and start the clock after them.",
+    )
+)
+def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
+    """First steps allocate, connect and compile; a rate with them in it is not the rate of training."""
+    for run in context.runs:
+        times = [span.seconds for span in run.timed_spans if span.seconds]
+        steps = run.logged_steps.nonzero("seconds")
+        if len(times) >= 3 and times[0] > FIRST * median(times[1:]):
+            rest = fmean(times[1:])
+            yield Flag(
+                f"the first epoch took {times[0]:,.2f} s, the others {rest:,.2f} s on average; with it the average is "
+                f"{fmean(times):,.2f} s",
+                [run],
+                corrected=Correction(value=rest, unit="s", derivation="an epoch, without the first"),
+            )
+        elif len(steps) >= 10 and steps[0] > 3 * np.median(steps[1:]):
+            yield Flag(
+                f"the first step in the log took {steps[0]:.3f} s, the median one {np.median(steps[1:]):.3f} s", [run]
+            )
+        elif run.details.get("steps_per_second"):
+            rate = run.details["steps_per_second"]
+            yield Flag(f"{rate:g} steps/s covers all of train(), start-up and evaluation included", [run])
+        elif len(times) == 1 and run.sampled_every and (run.timed_spans[0].micro_steps or 1000) < 1000:
+            steps_made = run.timed_spans[0].micro_steps
+            yield Flag(f"the rate covers all {steps_made:,} micro-steps, the first one included", [run])

@@ -1,0 +1,82 @@
+"""Traces beside other people's runs: how much of the kernel time is communication, how many updates were made."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.execution import UPDATES_SKIPPED
+from scaleproof.auditor.checks.published_claims import SHARES_CONTRADICT
+from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.measure.trace.readers.nsys_stats import summarise_text
+
+BOTTLENECK = 0.2  # share of all-reduce above which the summary's own program calls it one
+NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would give
+
+
+@of_evidence.check(
+    Code(
+        "communication-in-trace",
+        "note",
+        what="How much of the time of all GPU kernels is in collectives, from the trace beside the run. Shares of "
+        "nested "
+        "ranges on the host say something else.",
+        detected="The kernel table of a text that nsys stats wrote, in the folder of a run.",
+        seen="GPT-2 on two nodes of V100: 85.6 % before and 87.9 % after a change that was published as 40.8 to 16.8 "
+        "%.",
+        repair="Quote this share, or seconds per step; keep throughput from a run without the profiler.",
+    ),
+    SHARES_CONTRADICT,
+    UPDATES_SKIPPED,
+)
+def traces_agree(context: AuditContext) -> Iterator[Flag]:
+    """The kernel table of a trace agrees with the summary and the metrics beside it."""
+    for folder in sorted(set(context.evidence.traced_folders)):
+        texts = [path for path in sorted(Path(folder).glob("nsys_stats*.txt")) if "more" not in path.name]
+        runs = [run for run in context.runs if run.details.get("folder") in (folder, str(Path(folder).parent))]
+        for text in texts if len(runs) == 1 else ():
+            try:
+                fields = summarise_text([text], None, None)
+            except UserError:
+                continue
+            yield from _trace(runs[0], fields, Path(folder))
+
+
+def _trace(run: ReportedRun, fields: dict[str, Any], folder: Path) -> Iterator[Flag]:
+    share, kernels_ms = fields.get("communication_share"), fields.get("kernel_time_ms")
+    if not share or not kernels_ms:
+        return
+    evidence = f"collectives are {share:.1%} of the time of all GPU kernels ({kernels_ms * share / 1e3:,.1f} of "
+    evidence += f"{kernels_ms / 1e3:,.1f} s in the trace)"
+    yield Flag(evidence, [run], "communication-in-trace")
+    if _calls_it_none(folder) and share > BOTTLENECK:
+        yield Flag(
+            f"its profile_summary.json says that all-reduce is no bottleneck; {evidence}", [run], SHARES_CONTRADICT.name
+        )
+    yield from _updates(run, fields)
+
+
+def _calls_it_none(folder: Path) -> bool:
+    """Whether a profile_summary.json says that all-reduce is below its limit."""
+    try:
+        summary = json.loads((folder / "profile_summary.json").read_text())
+        return summary["likely_bottleneck"]["allreduce_gradients_over_20pct"] is False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _updates(run: ReportedRun, fields: dict[str, Any]) -> Iterator[Flag]:
+    """With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not."""
+    stated = sum(span.optimizer_steps or 0 for span in run.timed_spans)
+    gathers = sum(count for name, count in fields.get("calls_by_kernel", {}).items() if "AllGather" in name)
+    if run.zero_stage not in (1, 2) or not stated or not run.world_size:
+        return
+    ranks = [n for n in range(1, run.world_size + 1) if NEARLY_ALL * stated <= gathers / n <= stated]
+    ranks = ranks or [n for n in range(1, run.world_size + 1) if 0.9 * stated <= gathers / n <= stated]
+    if len(ranks) == 1 and gathers % ranks[0] == 0 and gathers // ranks[0] < stated:
+        made = gathers // ranks[0]
+        gathered = f"{made:,} all-gathers on each of {ranks[0]} traced ranks, one for each update"
+        yield Flag(f"{gathered}; {stated:,} steps are stated", [run], UPDATES_SKIPPED.name)

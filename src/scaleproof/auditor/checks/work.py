@@ -1,0 +1,315 @@
+"""Do the figures of one file agree: rate and time with the tokens, tokens and steps with the batches?"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scaleproof.auditor.checks.context import SAME, AuditContext, near, of_evidence
+from scaleproof.auditor.checks.speeds import tokens_per_step
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
+
+SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
+SMOOTHED = 0.15  # of rates that a program prints as a moving average
+
+RATE_OF_ONE_RANK = Code(
+    "rate-of-one-rank",
+    "invalid",
+    what="The rate is that of one rank, where the reader takes it for all: N devices look slower than one.",
+    detected="Rate x time is exactly 1/N of the tokens, or of the single run's rate x time over the same epoch.",
+    seen="GPT-2 on 1, 2 and 4 V100 with a fixed global batch, its T4 runs: 11,213 tokens/s on four devices after "
+    "12,915 "
+    "on one; all four made 44,854.",
+    repair="Add the tokens of all ranks before dividing, and name the figure global or per device.",
+)
+RATE_MULTIPLIED = Code(
+    "rate-multiplied",
+    "invalid",
+    what="A rate that already counted all ranks was multiplied by their number again.",
+    detected="Rate x time is exactly N times the tokens.",
+    seen="huggingface/optimum-benchmark issue 29 asks whether to multiply.",
+    repair="Multiply a per-rank rate once, a global rate never.",
+)
+EACH_RANK_EVERYTHING = Code(
+    "each-rank-trained-on-everything",
+    "suspect",
+    what="Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow "
+    "scaling.",
+    detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss "
+    "per "
+    "epoch falls much faster with N ranks while an epoch takes as long or longer.",
+    seen="a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off; "
+    "0.46x and 0.80x were 1.85x and 3.20x.",
+    repair="Give each rank its share (DistributedSampler with set_epoch) and assert that the ranks' sample ids are "
+    "disjoint; run again.",
+)
+
+
+@of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
+def rate_times_time(context: AuditContext) -> Iterator[Flag]:
+    """tokens/s x time = tokens, epoch by epoch. A factor of exactly the world size has a name of its own."""
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _span(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
+        yield from _logged_steps(run)
+
+
+def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    rate = span.tokens_per_s
+    seconds = span.seconds
+    tokens = span.tokens
+    if not (rate and seconds and tokens) or near(rate * seconds, tokens):
+        return None
+    ranks = run.world_size or 1
+    product = rate * seconds
+    sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {product:,.0f} tokens"
+    if ranks > 1 and near(product * ranks, tokens):
+        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
+            return None
+        return Flag(
+            f"{sentence}, 1/{ranks} of the {tokens:,} that {ranks} ranks processed",
+            [run],
+            RATE_OF_ONE_RANK.name,
+            corrected=Correction(value=rate * ranks, unit="tokens/s", derivation=f"the rate x {ranks} ranks"),
+        )
+    if ranks > 1 and near(product, tokens * ranks):
+        return Flag(
+            f"{sentence}, {ranks} times the {tokens:,} that were processed by all {ranks} ranks",
+            [run],
+            RATE_MULTIPLIED.name,
+            corrected=Correction(value=rate / ranks, unit="tokens/s", derivation="tokens over time"),
+        )
+    return Flag(
+        f"{sentence}, but {tokens:,} were processed",
+        [run],
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+        corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="if tokens and time are right"),
+    )
+
+
+def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
+    """The same for a log of steps: the median of rate x step time, and the tokens of a step where they are known."""
+    both = run.logged_steps.having("tokens_per_s", "seconds")
+    products = both.values("tokens_per_s") * both.values("seconds")
+    tokens = tokens_per_step(run)
+    if len(products) < 5 or not tokens:
+        yield from _steps_per_second(run)
+        return
+    middle = float(np.median(products))
+    if near(middle, tokens, SMOOTHED):
+        return
+    ranks = run.world_size or 1
+    sentence = (
+        f"tokens/s x step time is {middle:,.0f} in the median of {len(products):,} steps; a step has {tokens:,} tokens"
+    )
+    rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
+    if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
+        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
+            return
+        correction = Correction(value=rate * ranks, unit="tokens/s", derivation=f"the printed rate x {ranks} ranks")
+        yield Flag(sentence, [run], RATE_OF_ONE_RANK.name, corrected=correction)
+    elif ranks > 1 and near(middle, tokens * ranks, SMOOTHED):
+        correction = Correction(value=rate / ranks, unit="tokens/s", derivation=f"the printed rate / {ranks}")
+        yield Flag(sentence, [run], RATE_MULTIPLIED.name, corrected=correction)
+    else:
+        yield Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
+
+
+def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
+    """steps/s x time = steps, where a program prints these three."""
+    span = run.timed_spans[0] if run.timed_spans else TimedSpan()
+    rate = run.details.get("steps_per_second")
+    seconds = span.seconds
+    steps = span.optimizer_steps
+    if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
+        return
+    yield Flag(
+        f"{rate:g} steps/s x {seconds:,.1f} s = {rate * seconds:,.0f} steps, but {steps:,} were made",
+        [run],
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+        corrected=Correction(value=steps / seconds, unit="steps/s", derivation="steps over time"),
+    )
+
+
+@of_evidence.check(TOKENS_DIFFER_FROM_BATCHES)
+def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
+    """tokens = micro-batch x world x seq_len x micro-steps; the last micro-step of an epoch may be smaller."""
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _tokens(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
+
+
+def _tokens(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    micro = run.micro_batch
+    world = run.world_size
+    seq_len = run.seq_len
+    if not (micro and world and seq_len and span.micro_steps and span.tokens):
+        return None
+    ranks = 1 if _total_batch(run, span) else world
+    step = micro * ranks * seq_len
+    expected = step * span.micro_steps
+    if expected - step < span.tokens <= expected or near(span.tokens, expected, 1e-3):
+        return None
+    factors = f"{micro} x {ranks} x {seq_len} x {span.micro_steps:,}"
+    whole = world > 1 and any(near(span.tokens * f, expected, 1e-3) for f in (world, 1 / world))
+    return Flag(
+        f"{_which(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated",
+        [run],
+        severity="invalid" if whole else "suspect",
+    )
+
+
+def _total_batch(run: ReportedRun, span: TimedSpan) -> bool:
+    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices."""
+    if (run.strategy or "").lower() not in SPLIT or not (run.seq_len and span.tokens):
+        return False
+    return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)
+
+
+@of_evidence.check(BATCH_ARITHMETIC)
+def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
+    """global batch = micro-batch x accumulation x world size."""
+    for run in context.runs:
+        micro = run.micro_batch
+        accumulation = run.accumulation
+        world = run.world_size
+        stated = run.global_batch
+        if not (micro and accumulation and world and stated):
+            continue
+        product = micro * accumulation * world
+        split = (run.strategy or "").lower() in SPLIT and micro * accumulation == stated
+        if product == stated or split:
+            continue
+        sentence = f"{micro} x {accumulation} x {world} = {product}, but the global batch is given as {stated}"
+        # Ranks that share a model (tensor or pipeline parallel) share a batch too.
+        shared = product % stated == 0 and 1 < product // stated < world
+        if micro * accumulation == stated:
+            sentence += ", which is that of one rank"
+        elif shared:
+            sentence += f": right only if {product // stated} ranks share each copy of the model"
+        yield Flag(sentence, [run], severity="suspect" if shared else "invalid")
+
+
+@of_evidence.check(
+    Code(
+        "steps-differ-from-batches",
+        "suspect",
+        what="Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by "
+        "another rule.",
+        detected="Optimizer steps outside of floor and ceiling of micro-steps / accumulation.",
+        seen="DeepSpeed issues 2165 and 2498: the throughput timer is wrong with accumulation.",
+        repair="Read how often the optimizer has updated; do not compute it.",
+    )
+)
+def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
+    """optimizer steps = micro-steps / accumulation, rounded either way."""
+    for run in context.runs:
+        for span in run.timed_spans:
+            if span.optimizer_steps is None or not (span.micro_steps and run.accumulation):
+                continue
+            least = span.micro_steps // run.accumulation
+            if not least <= span.optimizer_steps <= least + 1:
+                division = f"{span.micro_steps:,} micro-steps / {run.accumulation} = {plural(least, 'step')}"
+                yield Flag(f"{_which(run, span)}{division}, {span.optimizer_steps:,} stated", [run])
+                break
+
+
+@of_evidence.check(EACH_RANK_EVERYTHING)
+def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
+    """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
+    for run in context.runs:
+        flags = (flag for span in run.timed_spans if (flag := _epoch(run, span)))
+        first = next(flags, None)
+        if first:
+            yield first
+
+
+def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    micro = run.micro_batch
+    world = run.world_size
+    data = run.dataset_samples
+    if not (micro and world and span.micro_steps and data) or world < 2:
+        return None
+    samples = micro * span.micro_steps * (1 if _total_batch(run, span) else world)
+    if not near(samples, world * data, 0.03):
+        return None
+    correction = None
+    if span.seconds:
+        derivation = f"an epoch in which each rank takes its share: the time / {world}"
+        correction = Correction(value=span.seconds / world, unit="s", derivation=derivation)
+    return Flag(
+        f"{_which(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps = {samples:,} samples in one "
+        f"epoch over a data set of {data:,}: {samples / data:.2f} times all of it",
+        [run],
+        severity="invalid",
+        corrected=correction,
+    )
+
+
+@of_evidence.check(
+    Code(
+        "mean-of-rates",
+        "note",
+        what="A mean of rates weighs a short epoch like a long one.",
+        detected="The stated mean differs from all tokens over all time by more than 1 %.",
+        seen="Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).",
+        repair="Divide the sum of the tokens by the sum of the times.",
+    )
+)
+def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
+    """A mean over epochs is all tokens over all time."""
+    for run in context.runs:
+        stated = run.details.get("mean_rate")
+        seconds = run.seconds
+        tokens = run.tokens
+        if stated and seconds and tokens and len(run.timed_spans) > 1 and not near(stated, tokens / seconds):
+            yield Flag(
+                f"the mean of the epochs' rates is {stated:,.2f} tokens/s, all tokens over all time "
+                f"{tokens / seconds:,.2f}",
+                [run],
+                corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="all tokens over all time"),
+            )
+
+
+@of_evidence.check(
+    Code(
+        "files-disagree",
+        "suspect",
+        what="Two files of one run state different figures; one of them is of another run.",
+        detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
+        "more than 0.1 %.",
+        seen="",
+        repair="Write every run into a folder of its own, and the completion marker last.",
+    )
+)
+def files_agree(context: AuditContext) -> Iterator[Flag]:
+    """The completion marker and the launcher's record say what the metrics beside them say."""
+    for run in context.runs:
+        wrong = [text for mark in context.evidence.completions for text in _contradictions(run, mark)]
+        launched = run.details.get("launcher_world")
+        if launched and run.world_size and launched != run.world_size:
+            wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
+        if wrong:
+            yield Flag("; ".join(wrong), [run])
+
+
+def _contradictions(run: ReportedRun, mark: dict) -> Iterator[str]:
+    if mark["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
+        return
+    here = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
+    for name, value in here.items():
+        if mark[name] and value and not near(mark[name], value, 1e-3):
+            yield f"{name} is {value:g} in the metrics and {mark[name]:g} in {mark['name']}"
+
+
+def _which(run: ReportedRun, span: TimedSpan) -> str:
+    return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

@@ -1,0 +1,121 @@
+"""zip, tar and gz files, opened within limits: members are copied to a temporary folder under names of our own
+making.
+"""
+
+import gzip
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from scaleproof.auditor.read.text_files import Unreadable
+
+MOST_MEMBERS = 10_000
+LARGEST_MEMBER = 256 << 20
+LARGEST_WHOLE = 1 << 30
+CHUNK = 1 << 20
+BROKEN = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    gzip.BadGzipFile,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OSError,
+)
+
+
+def unpack(archive: Path, folder: Path) -> list[str]:
+    """Copy the files of an archive below `folder`; return what was left out, and why. Raises Unreadable for what is
+    no archive.
+    """
+    left_out: list[str] = []
+    room = LARGEST_WHOLE
+    try:
+        for count, (name, size, stream) in enumerate(_members(archive)):
+            if count >= MOST_MEMBERS:
+                left_out.append(f"more than {MOST_MEMBERS:,} files; the rest was left out")
+                break
+            target = _target(folder, name)
+            if target is None or size > LARGEST_MEMBER:
+                left_out.append(
+                    f"{name[:100]}: "
+                    + (
+                        "its path leads out of the archive"
+                        if target is None
+                        else f"larger than {LARGEST_MEMBER >> 20} MiB"
+                    )
+                )
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            room -= _copy(stream, target, min(LARGEST_MEMBER, room))
+            if room <= 0:
+                left_out.append(f"more than {LARGEST_WHOLE >> 20} MiB unpacked; the rest was left out")
+                break
+    except BROKEN as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
+            raise
+        if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
+            raise Unreadable(f"the archive cannot be opened: {_fault(error)}") from None
+        left_out.append(f"the archive cannot be read to its end: {_fault(error)}; what stands before was read")
+    return left_out
+
+
+def _fault(error: Exception) -> str:
+    """Why an archive cannot be read, in words."""
+    if isinstance(error, EOFError):
+        return "it is cut off"
+    if isinstance(error, NotImplementedError):
+        return "it is packed by a method that is not known here"
+    if isinstance(error, RuntimeError) and "password" in str(error):
+        return "it is encrypted"
+    return "it is damaged, or not what its name says"
+
+
+def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Name, stated size and contents of the regular files of an archive. Links and devices are left out."""
+    name = archive.name.lower()
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(archive) as opened:
+            for info in opened.infolist():
+                if not info.is_dir() and (info.external_attr >> 16) & 0o170000 in (0, 0o100000):
+                    with opened.open(info) as stream:
+                        yield info.filename, info.file_size, stream
+    elif name.endswith((".tar", ".tar.gz", ".tgz")):
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.isreg() and (file := tar.extractfile(member)) is not None:
+                    yield member.name, member.size, file
+    else:
+        with gzip.open(archive) as stream:
+            yield archive.name[: -len(".gz")] or "contents", 0, stream  # type: ignore[misc]  # GzipFile reads like IO[bytes]
+
+
+def _target(folder: Path, name: str) -> Path | None:
+    """Where a member goes: below `folder`, whatever its name says; None where its path climbs out."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if ".." in parts or name.startswith("/") or any("\0" in p for p in parts):
+        return None
+    safe = [re.sub(r"[^\w.+=@,()# -]", "_", part)[:120] for part in parts if part not in ("", ".")]
+    return folder.joinpath(*safe) if safe and len(safe) < 40 else None
+
+
+def _copy(stream: IO[bytes], target: Path, most: int) -> int:
+    """Copy up to `most` bytes; return how many. A member that unpacks to more than it said is cut there."""
+    written = 0
+    with target.open("wb") as out:
+        while written < most and (chunk := stream.read(min(CHUNK, most - written))):
+            out.write(chunk)
+            written += len(chunk)
+    return written
+
+
+def remove(folder: Path) -> None:
+    """Remove an unpacked archive."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,233 @@
+"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of
+themselves.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scaleproof.auditor.read.fields import LARGEST
+from scaleproof.auditor.read.reported_tables import Remark, resolution_of
+from scaleproof.auditor.read.units import Unit, unit_of
+
+NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
+EUROPEAN = r"[-+−]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?)"
+# "12,5" and "1.234,5" are no English figures; "1,234.5" and "1.25" are no continental ones.
+CLEARLY_EUROPEAN = re.compile(r"\b0,\d+|\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
+CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\.\d{4,}")
+MAGNITUDES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+NOTHING = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
+REMARKS: tuple[tuple[str, Remark], ...] = (
+    (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
+    (r"\bproj(?:\.|ected|ection)?\b|\bextrapolat|\bforecast|\bpredicted\b|外推|推算", "projected"),
+    (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
+    (
+        r"\bestimat|\best\.|\bexpected\b|\btarget|\bgoal\b|\btypical\b|\bplaceholder|\bsimulated\b|"
+        r"预计|预期|估计|估算|目标|推定|예상",
+        "estimated",
+    ),
+    (r"\bfail(?:ed|s|ure)?\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b|失败|실패", "failed"),
+    (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
+    (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
+)
+NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
+# Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
+_AIMED = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
+JUDGED = re.compile(
+    r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|"
+    rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_AIMED}\b|"
+    rf"\b{_AIMED} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
+    r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
+)
+MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
+CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
+PARTS = re.compile(
+    r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I
+)
+
+
+@dataclass(slots=True)
+class Figure:
+    """A printed number with its unit; `value` is in the unit as printed, x `unit.scale` in the base unit."""
+
+    value: float
+    text: str
+    resolution: float
+    unit: Unit | None = None
+    spread: float | None = None
+    bound: str | None = None
+    faster: str = ""  # "faster", "slower" after a ratio
+
+
+def plain_text(cell: str) -> str:
+    """A cell without the markup of Markdown, HTML and LaTeX."""
+    if not MARKUP.search(cell):
+        return cell.strip()
+    text = cell
+    if "<" in text:
+        text = re.sub(r"<br ?/?>", " ", text)
+        text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)
+        text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)
+    if "&" in text:
+        for entity, char in (
+            ("&nbsp;", " "),
+            ("&times;", "×"),
+            ("&plusmn;", "±"),
+            ("&lt;", "<"),
+            ("&gt;", ">"),
+            ("&amp;", "&"),
+        ):
+            text = text.replace(entity, char)
+    if "\\" in text or "$" in text:
+        text = _without_latex(text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️†‡]", "", text)
+    text = text.replace("**", "").replace("__", "").replace("`", "").replace("~~", "")
+    text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)
+    return re.sub(r"[\s\u00a0\u202f]+", " ", text).strip().strip("*").strip()
+
+
+def _without_latex(text: str) -> str:
+    text = re.sub(
+        r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
+    )
+    for command, char in (
+        ("\\times", "×"),
+        ("\\pm", "±"),
+        ("\\%", "%"),
+        ("\\sim", "~"),
+        ("\\approx", "~"),
+        ("\\,", " "),
+        ("\\&", "&"),
+        ("\\_", "_"),
+        ("\\#", "#"),
+        ("\\mu", "µ"),
+        ("\\uparrow", ""),
+        ("\\downarrow", ""),
+    ):
+        text = text.replace(command, char)
+    text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
+    text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
+    text = re.sub(r"\\multi(?:column|row)\{[^}]*\}\{[^}]*\}", "", text)
+    if re.fullmatch(r"[^$]*\$[^$]*\$[^$]*", text):
+        text = text.replace("$", "")
+    return text.replace("{", "").replace("}", "")
+
+
+def is_european(cells: Iterable[str]) -> bool:
+    """Whether the figures of a column have decimal commas: some clearly do, and none is clearly English."""
+    cells = list(cells)
+    return any(CLEARLY_EUROPEAN.search(c) for c in cells) and not any(CLEARLY_ENGLISH.search(c) for c in cells)
+
+
+def number(text: str, european: bool = False) -> float | None:
+    """The value of a printed number, magnitudes and units not included."""
+    text = text.strip().replace("−", "-")
+    if european:
+        text = text.replace(".", "").replace(",", ".")
+    try:
+        value = float(re.sub(r"[,'’ \u202f\u00a0]", "", text))
+    except ValueError:
+        return None
+    return value if abs(value) < LARGEST else None
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a cell is empty, or says in some way that it is."""
+    return NOTHING.fullmatch(text.strip()) is not None
+
+
+def remarks_of(text: str) -> set[Remark]:
+    """What a text says about itself: projected, estimated, failed, ..."""
+    lowered = JUDGED.sub(" ", text.lower())
+    return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
+
+
+def gave_no_figures(text: str) -> bool:
+    """Whether a cell says that its configuration gave no figures: out of memory, failed, not run."""
+    if not text or text[0].isdigit() or not (remarks := remarks_of(text) & NO_FIGURES):
+        return False
+    return "out of memory" in remarks or (len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text))
+
+
+def duration(text: str) -> Figure | None:
+    """ "1h 23m", "1:02:03", "2m30s": a time of several parts."""
+    text = text.strip()
+    if m := CLOCK.fullmatch(text):
+        seconds = int(m[1] or 0) * 3600 + int(m[2]) * 60 + float(m[3])
+        return Figure(seconds, text, resolution_of(m[3]), Unit("time", 1.0))
+    if (m := PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
+        seconds = int(m[1] or 0) * 3600 + int(m[2] or 0) * 60 + float(m[3] or 0)
+        resolution = resolution_of(m[3]) if m[3] else 60.0 if m[2] else 3600.0
+        return Figure(seconds, text, resolution, Unit("time", 1.0))
+    return None
+
+
+_BOUND = {"~": "~", "≈": "~", "∼": "~", "<": "<", "≤": "<", "<=": "<", ">": ">", "≥": ">", ">=": ">", "": None}
+_CELL = re.compile(
+    r"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>\$?)\s*"
+    rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMB](?![A-Za-z])|)"
+    r"\s*(?P<unit>[^\d±()\[\]+,;:|]*?)\s*"
+    rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit2>[^\d()\[\],;|]*?))?\s*"
+    r"(?P<rest>[(\[].*|[,;]\s.*)?"
+)
+
+
+def figures_of(cell: str, european: bool = False) -> list[Figure]:
+    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it
+    is not understood.
+
+    A range ("1.4-1.5x"), two values with a slash or a sentence is not understood.
+    """
+    text = plain_text(cell)
+    if not text or len(text) > 120 or is_nothing(text):
+        return []
+    if european:
+        text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
+    if timed := duration(text):
+        return [timed]
+    m = _CELL.fullmatch(text)
+    if m is None:
+        return []
+    first = _figure(m, european=False)
+    if first is None:
+        return []
+    rest = (m["rest"] or "").strip("()[],; ")
+    second = _CELL.fullmatch(rest) if rest else None
+    if second is not None and not second["rest"]:
+        other = _figure(second, european=False)
+        if other is not None and other.unit is not None and other.unit != first.unit:
+            return [first, other]
+    return [first]
+
+
+def _figure(m: re.Match[str], european: bool) -> Figure | None:
+    value = number(m["number"], european)
+    if value is None:
+        return None
+    printed_unit = re.sub(r"^(?:x|×) (?=faster|slower|speed|higher|lower)", "x ", m["unit"].strip())
+    unit, direction = _unit_and_direction(printed_unit or m["unit2"] or "", m["money"])
+    if unit is None and printed_unit:
+        return None
+    magnitude = MAGNITUDES[m["magnitude"].lower()] if m["magnitude"] else 1.0
+    spread = number(m["spread"]) if m["spread"] else None
+    return Figure(
+        value * magnitude,
+        m[0].strip(),
+        resolution_of(m["number"]) * magnitude,
+        unit,
+        None if spread is None else abs(spread) * magnitude,
+        _BOUND.get(m["bound"]),
+        direction,
+    )
+
+
+def _unit_and_direction(text: str, money: str) -> tuple[Unit | None, str]:
+    if money:
+        return Unit("cost", 1.0), ""
+    direction = ""
+    if m := re.fullmatch(
+        r"(.*?)\s*\b(faster|slower|higher|lower|less|more|speed-?up|of peak|utili[sz]ation|v?ram|memory)", text
+    ):
+        text, direction = m[1], m[2]
+    return (unit_of(text) if text else None), direction

@@ -1,0 +1,261 @@
+"""Configurations beside runs: YAML, TOML, DeepSpeed's JSON, batch scripts and their command lines.
+
+What they say goes to `ReportedRun.context` with its file and line. It is not copied to the run: a configuration says
+what was meant.
+"""
+
+import json
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.logs.base import LAUNCH, NODES, PROCESSES
+from scaleproof.auditor.read.reported import ContextFact, ReportedRun
+from scaleproof.auditor.read.walk import SCRIPTS
+from scaleproof.auditor.read.words import described
+
+if TYPE_CHECKING:
+    from scaleproof.auditor.read.discover import Reading
+
+FIELDS = {
+    "micro_batch": "micro_batch",
+    "global_batch": "global_batch",
+    "accumulation": "accumulation",
+    "seq_len": "seq_len",
+    "epochs": "epochs",
+    "devices": "world_size",
+    "processes": "world_size",
+    "zero_stage": "zero_stage",
+    "batch": "batch",
+    "samples": "dataset_samples",
+    "nodes": "nodes",
+    "devices_per_node": "devices_per_node",
+}
+WORDS = {"precision": "precision", "model": "model", "dataset": "dataset", "strategy": "strategy"}
+OUTPUT = re.compile(
+    r"(?i)(?:output|save|log|results?|checkpoint|exp(?:eriment)?|run|logging|metrics)_?(?:dir|path|folder|root|file)$|"
+    r"^(?:output|o|out)$"
+)
+KEYS = {
+    "num_processes": "world_size",
+    "num_machines": "nodes",
+    "mixed_precision": "precision",
+    "nproc_per_node": "devices_per_node",
+    "num_nodes": "nodes",
+}
+DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[ =]+(\S+))?")
+GPUS = re.compile(r"(?:gpu:)?(?:[a-zA-Z]\w*:)?(\d{1,3})$")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both build plain values only
+# Names of folders that every project has.
+COMMON_FOLDERS = {"logs", "log", "results", "output", "outputs", "runs", "out", "checkpoints", "experiments"}
+MOST_KEYS, MOST_WORDS = 500, 400
+
+
+@dataclass(slots=True)
+class Configuration:
+    """What one file says."""
+
+    path: Path
+    name: str
+    facts: list[ContextFact] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)  # where its run writes, as far as it says
+
+    def add(self, field_name: str, value: Any, line: int | None) -> None:
+        if value is not None and not any(f.field == field_name for f in self.facts):
+            self.facts.append(ContextFact(field_name, value, self.name, line))
+
+
+def attach_configurations(reading: "Reading") -> None:
+    """Give every run what the configurations say that are certainly its own: the only ones beside it, or those
+    that name its folder.
+    """
+    if not reading.evidence.runs:
+        return
+    configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]
+    reading.evidence.configurations = [c.name for c in configurations]
+    for run in reading.evidence.runs:
+        own = (
+            [c for c in configurations if _names_folder(c, run)]
+            or _beside(run, configurations)
+            or _by_name(run, configurations)
+        )
+        for configuration in own:
+            run.context += configuration.facts
+
+
+def _names_folder(configuration: Configuration, run: ReportedRun) -> bool:
+    """Whether an output folder of a configuration is the run's: of the same last names, or the same place from
+    the configuration's folder.
+    """
+    folder = PurePosixPath(run.files[0]).parent
+    for output in configuration.outputs:
+        if "$" in output or "{" in output:
+            continue
+        parts = [p for p in PurePosixPath(output).parts if p not in (".", "..", "/")]
+        if len(parts) >= 2 and tuple(parts[-2:]) == folder.parts[-2:]:
+            return True
+        if parts and parts[-1].lower() not in COMMON_FOLDERS and parts[-1] == folder.name:
+            return True
+        if os.path.normpath(configuration.path.parent / output) == os.path.normpath(run.details.get("folder", "")):
+            return True
+    return False
+
+
+def _beside(run: ReportedRun, configurations: list[Configuration]) -> list[Configuration]:
+    """Configurations in the run's own folder, where at most one of each kind of file is there."""
+    folder = Path(run.details.get("folder", ""))
+    beside = [
+        c
+        for c in configurations
+        if c.path.parent == folder or (c.path.parent.parent == folder and c.path.parent.name in (".hydra", "files"))
+    ]
+    suffixes = [c.path.suffix for c in beside]
+    return beside if len(suffixes) == len(set(suffixes)) else []
+
+
+def _by_name(run: ReportedRun, configurations: list[Configuration]) -> list[Configuration]:
+    """A configuration whose name is the run's, or that of its folder."""
+    names = {Path(run.files[0]).stem.lower(), Path(run.files[0]).parent.name.lower(), run.name.lower()}
+    named = [c for c in configurations if len(c.path.stem) > 5 and c.path.stem.lower() in names]
+    return named if len(named) == 1 else []
+
+
+def _read(path: Path, name: str, text: str) -> Configuration | None:
+    configuration = Configuration(path, name)
+    suffix = path.suffix.lower()
+    try:
+        if suffix in SCRIPTS:
+            _script(configuration, text)
+        elif suffix == ".toml":
+            _mapping(configuration, tomllib.loads(text), text)
+        elif suffix in (".yaml", ".yml"):
+            _mapping(configuration, yaml.load(text, Loader=LOADER), text)
+        elif suffix == ".json":
+            _mapping(configuration, json.loads(text), text)
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError):
+        return None  # a template, or a file of another language: it says nothing
+    return configuration
+
+
+def _mapping(configuration: Configuration, data: Any, text: str) -> None:
+    if not isinstance(data, dict):
+        return
+    _deepspeed(configuration, data, text)
+    for keys, value in _leaves(data, ()):
+        key = keys[-1] if keys[-1] != "value" or len(keys) < 2 else keys[-2]  # W&B's config.yaml
+        line = _line_of(text, key)
+        if isinstance(value, str) and OUTPUT.search(key):
+            configuration.outputs.append(value)
+        else:
+            _take(configuration, key, value, line)
+
+
+def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for count, (key, value) in enumerate(data.items()):
+        if count > MOST_KEYS or len(above) > 6:
+            return
+        keys = (*above, str(key))
+        if isinstance(value, dict):
+            yield from _leaves(value, keys)
+        elif isinstance(value, str | int | float):
+            yield keys, value
+
+
+def _take(configuration: Configuration, key: str, value: Any, line: int | None) -> None:
+    """A key that is understood, with a whole number or a word."""
+    if key in KEYS:
+        name: str | None = KEYS[key]
+    else:
+        kind = column_of(key).kind or ""
+        name = FIELDS.get(kind) or WORDS.get(kind)
+    if name is None or isinstance(value, bool):
+        return
+    if name in WORDS.values():
+        if isinstance(value, str) and value and len(value) < 100:
+            normal = described(value).words.get(name) if name in ("precision", "strategy") else value
+            configuration.add(name, normal, line)
+        return
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if (isinstance(number, int) and 0 < number < 10**12) or (number == 0 and name == "zero_stage"):
+        configuration.add(name, number, line)
+
+
+def _deepspeed(configuration: Configuration, data: dict[str, Any], text: str) -> None:
+    zero = data.get("zero_optimization")
+    if isinstance(zero, dict):
+        if isinstance(zero.get("stage"), int):
+            configuration.add("zero_stage", zero["stage"], _line_of(text, "stage"))
+        offload = zero.get("offload_optimizer")
+        if isinstance(offload, dict) and offload.get("device") not in (None, "none"):
+            configuration.add("offload", str(offload["device"]), _line_of(text, "offload_optimizer"))
+    for precision in ("fp16", "bf16"):
+        block = data.get(precision)
+        if isinstance(block, dict) and block.get("enabled") is True:
+            configuration.add("precision", precision, _line_of(text, precision))
+    if "zero_optimization" in data or "train_micro_batch_size_per_gpu" in data:
+        for key, name in (("train_batch_size", "global_batch"), ("train_micro_batch_size_per_gpu", "micro_batch")):
+            if isinstance(data.get(key), int):
+                configuration.add(name, data[key], _line_of(text, key))
+
+
+def _line_of(text: str, key: str) -> int | None:
+    m = re.search(rf"(?m)^[^\n]*\b{re.escape(key)}\b", text)
+    return text.count("\n", 0, m.start()) + 1 if m else None
+
+
+def _script(configuration: Configuration, text: str) -> None:
+    """Directives of Slurm, then the command that starts the ranks."""
+    requested: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if m := DIRECTIVE.match(line.strip()):
+            _directive(configuration, requested, m[1], m[2] or "", number)
+    joined = re.sub(r"\\\n", " ", text)
+    for m in LAUNCH.finditer(joined):
+        at = text.find(m[0][:20])
+        number_of = text.count("\n", 0, at) + 1 if at >= 0 else None
+        nodes = NODES.search(m[0])
+        each = PROCESSES.search(m[0])
+        count = int(nodes[1]) if nodes else requested.get("nodes", 1)
+        if each:
+            configuration.add("world_size", int(each[1]) * count, number_of)
+        elif "tasks" in requested and m[0].startswith("srun"):
+            configuration.add("world_size", requested["tasks"] * requested.get("nodes", 1), number_of)
+        _arguments(configuration, m[0], number_of)
+
+
+def _directive(configuration: Configuration, requested: dict[str, int], name: str, value: str, line: int) -> None:
+    if name in ("nodes", "N") and value.isdigit():
+        requested["nodes"] = int(value)
+        configuration.add("nodes", int(value), line)
+    elif name == "ntasks-per-node" and value.isdigit():
+        requested["tasks"] = int(value)
+    elif name in ("gres", "gpus-per-node", "gpus") and (m := GPUS.search(value)):
+        configuration.add("devices_per_node", int(m[1]), line)
+    elif name in ("output", "o") and value:
+        configuration.outputs.append(str(PurePosixPath(value).parent))
+
+
+def _arguments(configuration: Configuration, command: str, line: int | None) -> None:
+    try:
+        words = shlex.split(command, comments=True)[:MOST_WORDS]
+    except ValueError:
+        words = command.split()[:MOST_WORDS]
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if not word.startswith("--"):
+            continue
+        key, _, value = word[2:].partition("=")
+        value = value or ("" if following.startswith("-") else following)
+        if not value or "$" in value:
+            continue
+        if OUTPUT.search(key.replace("-", "_")):
+            configuration.outputs.append(value)
+        elif not PROCESSES.match(f"--{key} 1") and not NODES.match(f"--{key} 1"):
+            _take(configuration, key.replace("-", "_"), value, line)

@@ -1,0 +1,338 @@
+"""CSV files that are logs: one row a step, or one row an epoch. Tables of results in CSV go through `tables`."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from scaleproof.auditor.read.csv_rows import has_no_figures
+from scaleproof.auditor.read.fields import LARGEST, figure, not_finite
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.logged_steps import LoggedStep, as_arrays
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.reported_tables import TableColumn
+from scaleproof.auditor.read.words import described
+
+OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
+# Columns of which one row stands for each value: the rows of the first value are read ...
+GROUPS = ("rank", "local_rank", "split", "phase", "fold", "process", "process_index")
+# ... and columns whose values are different runs.
+RUN_KEYS = (
+    "seed",
+    "run",
+    "run_id",
+    "trial",
+    "repeat",
+    "experiment",
+    "exp",
+    "config",
+    "configuration",
+    "name",
+    "method",
+    "mode",
+    "setup",
+)
+RUN_KINDS = (
+    "strategy",
+    "precision",
+    "model",
+    "dataset",
+    "device",
+    "backend",
+    "devices",
+    "processes",
+    "nodes",
+    "batch",
+    "global_batch",
+    "micro_batch",
+    "zero_stage",
+    "accumulation",
+    "seq_len",
+)
+FIELDS = {
+    "devices": "world_size",
+    "processes": "world_size",
+    "micro_batch": "micro_batch",
+    "global_batch": "global_batch",
+    "seq_len": "seq_len",
+    "accumulation": "accumulation",
+    "zero_stage": "zero_stage",
+}
+MOST_RUNS = 500  # in one file
+AT_ONCE = 10_000  # rows
+STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
+DELIMITERS = (",", "\t", ";")
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where the columns of a log are."""
+
+    kind: str  # "steps" or "epochs"
+    delimiter: str
+    names: list[str]
+    columns: list[TableColumn]
+    places: dict[str, int] = field(default_factory=dict)  # what -> column
+    keys: list[int] = field(default_factory=list)  # columns that tell runs apart
+    group: int | None = None
+
+    def scale(self, what: str) -> float:
+        """Printed number x scale = base unit."""
+        return self.columns[self.places[what]].scale
+
+
+# What a log has -> kinds of figures, the preferred first.
+WANTED = {
+    "step": ("step", "steps"),
+    "epoch": ("epoch", "epochs"),
+    "seconds": ("step_time_s",),
+    "epoch_seconds": ("epoch_time_s", "time_s", "total_time_s"),
+    "tokens_per_s": ("tokens_per_s",),
+    "samples_per_s": ("samples_per_s",),
+    "loss": ("loss",),
+    "val_loss": ("val_loss",),
+    "memory": ("memory_bytes",),
+    "mfu": ("mfu",),
+}
+
+
+def layout_of(header: str) -> Layout | None:
+    """What a CSV file with this first line logs; None for anything that is no log of steps or epochs."""
+    delimiter = max(DELIMITERS, key=header.count)
+    names = [c.strip().lower() for c in next(csv.reader([header], delimiter=delimiter), [])]
+    if len(names) < 2 or set(names) >= OWN_SERIES:
+        return None
+    columns = [column_of(name) for name in names]
+    layout = Layout("", delimiter, names, columns)
+    for what, kinds in WANTED.items():
+        allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
+        places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
+        if places:  # a rate of all devices before that of one
+            layout.places[what] = min(places, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
+    if (
+        "tokens_per_s" not in layout.places
+        and (rate := next((k for k, c in enumerate(columns) if c.kind == "rate"), None)) is not None
+    ):
+        layout.places["rate"] = rate
+    layout.group = next((k for k, name in enumerate(names) if name in GROUPS), None)
+    layout.keys = [
+        k
+        for k, (n, c) in enumerate(zip(names, columns, strict=True))
+        if n in RUN_KEYS or c.kind in RUN_KINDS or c.kind == "run"
+    ]
+    layout.keys = [k for k in layout.keys if k != layout.group]
+    layout.kind = _kind(layout)
+    return layout if layout.kind else None
+
+
+def _of_one(column: TableColumn) -> bool:
+    return column.per_device is True
+
+
+def _kind(layout: Layout) -> str:
+    has = layout.places.keys()
+    timed = has & {"seconds", "tokens_per_s", "samples_per_s"}
+    if (
+        "epoch" in has
+        and "epoch_seconds" in has
+        and "seconds" not in has
+        and layout.columns[layout.places["epoch"]].kind == "epoch"
+    ):
+        return "epochs"
+    if "step" in has and timed and layout.columns[layout.places["step"]].kind in ("step", "steps"):
+        return "steps"
+    if "step" in has and "loss" in has and layout.columns[layout.places["step"]].kind == "step":
+        return "steps"
+    if "epoch" in has and layout.columns[layout.places["epoch"]].kind == "epoch" and (timed or "loss" in has):
+        return "epochs"
+    return ""
+
+
+def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
+    """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of
+    different runs.
+    """
+    if not layout.keys and layout.group is None:
+        reader = _Reader(name, layout)
+        records = records_of(lines, layout.delimiter)
+        while part := list(islice(records, AT_ONCE)):
+            reader.rows(part, first_line)
+            first_line += len(part)
+        reader.finish((), several=False)
+        return [reader.run]
+    readers: dict[tuple[str, ...], _Reader] = {}
+    chosen: str | None = None
+    for number, record in enumerate(records_of(lines, layout.delimiter), start=first_line):
+        if layout.group is not None and layout.group < len(record):
+            chosen = record[layout.group] if chosen is None else chosen
+            if record[layout.group] != chosen:
+                continue
+        key = tuple(record[k].strip() if k < len(record) else "" for k in layout.keys)
+        if key not in readers:
+            if len(readers) >= MOST_RUNS:
+                break
+            readers[key] = _Reader(name, layout)
+        readers[key].row(record, number)
+    for key, reader in readers.items():
+        reader.finish(key, several=len(readers) > 1)
+    return [reader.run for reader in readers.values()]
+
+
+def records_of(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
+
+
+class _Reader:
+    """One run of a log."""
+
+    def __init__(self, name: str, layout: Layout) -> None:
+        self.layout = layout
+        self.run = ReportedRun(name, "step log (CSV)" if layout.kind == "steps" else "epoch log (CSV)")
+        self.run.rate_scope = _scope(layout)
+        self._figures = [at for what, at in layout.places.items() if what not in ("step", "epoch")]
+        self._backward, self._broken = 0, 0
+        self._not_finite = 0
+
+    def rows(self, records: list[list[str]], first: int) -> None:
+        """Many rows that follow each other; `first` is the line of the first one."""
+        if not self._plain(records, first):
+            for number, record in enumerate(records, start=first):
+                self.row(record, number)
+
+    def _plain(self, records: list[list[str]], first: int) -> bool:
+        """Take rows of steps of which every figure is there and possible, column by column; false, with nothing taken,
+        where one is not.
+        """
+        places = self.layout.places
+        if self.layout.kind != "steps" or "epoch" in places or len({len(record) for record in records}) != 1:
+            return False
+        columns = list(zip(*records, strict=True))
+        if max(places.values()) >= len(columns):
+            return False
+        try:
+            values = {what: np.array(columns[at], dtype=np.float64) for what, at in places.items()}
+        except ValueError:
+            return False
+        if any(not (np.abs(column) < LARGEST).all() for column in values.values()):
+            return False
+        if any((values[what] <= 0).any() for what in ("seconds", "tokens_per_s", "samples_per_s") if what in values):
+            return False
+        figures = {what: values[what] for what in STEP_FIGURES if what in values}
+        for what in ("seconds", "mfu"):
+            if what in figures:
+                figures[what] = figures[what] * self.layout.scale(what)
+        self.run.logged_steps.extend(values["step"].astype(np.int64).tolist(), first, as_arrays(figures))
+        if "memory" in values:
+            most = float(values["memory"].max()) * self.layout.scale("memory")
+            self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, most) or None
+        return True
+
+    def row(self, record: list[str], number: int) -> None:
+        if len(record) == len(self.layout.names) and has_no_figures(record, self._figures):
+            return
+        values = {what: figure(record[at]) if at < len(record) else None for what, at in self.layout.places.items()}
+        for what in ("seconds", "epoch_seconds", "mfu"):
+            value = values.get(what)
+            if value is not None:
+                values[what] = value * self.layout.scale(what)
+        if self.layout.kind == "steps":
+            self._step(record, values, number)
+        else:
+            self._epoch(record, values)
+        if used := values.get("memory"):
+            self.run.memory_reported_bytes = max(
+                self.run.memory_reported_bytes or 0.0, used * self.layout.scale("memory")
+            )
+
+    def _nan(self, record: list[str], step: float | None) -> None:
+        place = self.layout.places.get("loss")
+        if place is not None and place < len(record) and not_finite(record[place]):
+            self._not_finite += 1
+            if step is not None:
+                self.run.nan_steps.append(int(step))
+
+    def _step(self, record: list[str], values: dict[str, float | None], number: int) -> None:
+        seconds, step = values.get("seconds"), values.get("step")
+        self._backward += seconds is not None and seconds <= 0
+        rate, samples = values.get("tokens_per_s"), values.get("samples_per_s")
+        if values.get("loss") is None:
+            self._nan(record, step)
+        if step is None or (seconds is None and rate is None and samples is None and values.get("loss") is None):
+            self._broken += bool(record) and not self._sparse(values)
+            return
+        epoch = values.get("epoch")
+        self.run.logged_steps.append(
+            LoggedStep(
+                int(step),
+                _positive(seconds),
+                values.get("loss"),
+                _positive(rate),
+                None if epoch is None else int(epoch),
+                values.get("mfu"),
+                samples_per_s=_positive(samples),
+                line=number,
+            )
+        )
+
+    def _sparse(self, values: dict[str, float | None]) -> bool:
+        """Lightning logs validation on rows of its own."""
+        return values.get("step") is not None and values.get("val_loss") is not None
+
+    def _epoch(self, record: list[str], values: dict[str, float | None]) -> None:
+        epoch, seconds = values.get("epoch"), _positive(values.get("epoch_seconds"))
+        if values.get("loss") is None:
+            self._nan(record, epoch)
+        if epoch is None or (seconds is None and "epoch_seconds" in self.layout.places):
+            self._broken += bool(record)
+            return
+        span = TimedSpan(int(epoch), seconds, train_loss=values.get("loss"), val_loss=values.get("val_loss"))
+        span.tokens_per_s, span.samples_per_s = (
+            _positive(values.get("tokens_per_s")),
+            _positive(values.get("samples_per_s")),
+        )
+        self.run.timed_spans.append(span)
+
+    def finish(self, key: tuple[str, ...], several: bool) -> None:
+        """Take what the key columns say; report what could not be used."""
+        run, problems = self.run, self.run.problems
+        for place, text in zip(self.layout.keys, key, strict=True):
+            _describe(run, self.layout.columns[place].kind, text)
+        if several:
+            run.name = f"{run.name}#{','.join(filter(None, key))}"[:200]
+            run.details["key"] = ", ".join(
+                f"{self.layout.names[k]}={v}" for k, v in zip(self.layout.keys, key, strict=True) if v
+            )
+        if self._backward:
+            problems.append(f"{self._backward:,} step times are 0 or less")
+        if self._not_finite:
+            problems.append(f"{self._not_finite:,} losses are not finite")
+            run.details["nan_steps"] = self._not_finite
+        if self._broken:
+            problems.append(f"{self._broken:,} lines are no rows of numbers")
+
+
+def _scope(layout: Layout) -> str | None:
+    """Whose rate the heading says it is."""
+    place = layout.places.get("tokens_per_s", layout.places.get("samples_per_s"))
+    of_one = None if place is None else layout.columns[place].per_device
+    return None if of_one is None else "rank" if of_one else "global"
+
+
+def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
+    if kind in FIELDS:
+        value = figure(text)
+        if value and value == int(value):
+            setattr(run, FIELDS[kind], int(value))
+    elif kind in ("model", "dataset") and text:
+        setattr(run, kind, text)
+    else:
+        description = described(text)
+        run.strategy = run.strategy or description.words.get("strategy")
+        run.precision = run.precision or description.words.get("precision")
+        run.world_size = run.world_size or description.numbers.get("devices")
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and value > 0 else None

@@ -1,0 +1,388 @@
+"""From files and folders to evidence: what each file is, is decided by its contents; only what it cannot be, by its
+name.
+"""
+
+import contextlib
+import csv
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from scaleproof.auditor.read import (
+    archives,
+    csv_rows,
+    csv_tables,
+    event_files,
+    logs,
+    monitor_logs,
+    published_claims,
+    text_files,
+    tracker_series,
+    walk,
+)
+from scaleproof.auditor.read.attach import complete_runs, settle
+from scaleproof.auditor.read.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_of
+from scaleproof.auditor.read.documents import quoted_blocks
+from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.json_files import read_json
+from scaleproof.auditor.read.read_tables import (
+    read_csv_table,
+    read_document_file,
+    read_notebook_file,
+    read_plain_text,
+    read_spreadsheet,
+)
+from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
+from scaleproof.auditor.read.text_files import Unreadable, printable
+from scaleproof.ground.records.run import METRICS
+from scaleproof.ground.records.steps import COLUMNS
+
+MOST_QUOTED = 3  # runs between two fences; more are lines of several ranks or programs
+FURTHER = 2 << 20  # bytes of a text in which a program's lines are looked for
+# A file that breaks a reader in one of these ways is reported like one that cannot be read.
+BREAKS: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    StopIteration,
+    csv.Error,
+    AssertionError,
+)
+SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
+NO_NUMBERS = ("failed", "not_applicable")
+COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
+TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
+LFS = b"version https://git-lfs.github.com/spec/"
+GENERIC = {
+    "training_metrics.json",
+    "metrics.csv",
+    "metrics.json",
+    "step_log.csv",
+    "gpu_log.csv",
+    "trainer_state.json",
+    "train.log",
+    "scaling_report.json",
+    "results.json",
+    "output.log",
+    "log.txt",
+    "stdout.txt",
+    "summary.json",
+    "wandb-summary.json",
+    "results.csv",
+}
+# A text without any of these words in its first 64 KiB has no result that a reader would understand.
+RESULT_WORDS = re.compile(
+    r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
+    r"latency|batch|rank|mib|DLLL|MLLOG"
+)
+
+
+@dataclass
+class Reading:
+    """What one call of `gather` collects along the way."""
+
+    evidence: Evidence
+    scopes: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)  # of claims files: folder, facts
+    launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
+    paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
+    configurations: list[tuple[Path, str, str]] = field(default_factory=list)  # file, name, text
+
+
+def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Evidence:
+    """Read every file below `paths`; `given` has facts by a part of a run's name, "" for all runs.
+
+    What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's
+    name.
+    Raises UserError where a path does not exist, is the operating system's, or all of them are empty files; all else is
+    evidence or `unread`.
+    """
+    reading = Reading(Evidence(named_files=set(paths)))
+    with contextlib.ExitStack() as unpacked:
+        for root in paths:
+            walk.check_root(root)
+        walk.check_some_text(paths)
+        for root in paths:
+            for path in walk.files_below(
+                root, reading.evidence.unread, lambda f, names: _own_run(reading.evidence, f, names)
+            ):
+                _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
+        complete_runs(reading, given or {})
+        settle(reading)
+    if not reading.evidence.anything:  # settings count as files only where they are all that was found
+        reading.evidence.ignored += [name for _, name, _ in reading.configurations]
+    return reading.evidence
+
+
+def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
+    """Whether a folder is a run of this program: it is noted, and left alone."""
+    if METRICS not in names or "steps.csv" not in names:
+        return False
+    try:
+        own = bool(re.search(rb'"schema_version": *"3\.', text_files.head(folder / METRICS)))
+    except Unreadable:
+        return False
+    if own:
+        evidence.own_runs.append(str(folder))
+    return own
+
+
+def _name(root: Path, path: Path, several: bool) -> str:
+    base = root.parent if several or not root.is_dir() else root
+    parts = path.relative_to(base)
+    if not root.is_dir() and parts.name in GENERIC and root.absolute().parent.name:
+        return printable(f"{root.absolute().parent.name}/{parts.name}")
+    return printable(str(parts))
+
+
+def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
+    """Read one file; whatever is wrong with it is noted."""
+    evidence = reading.evidence
+    relative = path.relative_to(root) if root.is_dir() else Path(path.name)
+    known = walk.unread_by_name(path, relative)
+    if known and (path not in evidence.named_files or known[0] in ("picture", "PDF", "binary")):
+        evidence.unread.append(Unread(name, known[1], known[0]))
+        return
+    try:
+        if walk.is_archive(path):
+            _take_archive(reading, path, name, unpacked)
+        else:
+            _read(reading, path, name)
+    except Unreadable as reason:
+        evidence.unread.append(Unread(name, str(reason), reason.kind))
+    except PermissionError as error:
+        evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
+    except OSError as error:
+        evidence.unread.append(Unread(name, error.strerror or str(error), "special"))
+    except BREAKS as error:
+        reason_text = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
+        evidence.unread.append(Unread(name, reason_text, "damaged" if path.name in GENERIC else "unknown form"))
+
+
+def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
+    """The files of an archive under the archive's name, one level deep."""
+    folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
+    for left_out in archives.unpack(path, folder):
+        reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
+    for member in walk.files_below(folder, reading.evidence.unread, lambda f, names: False):
+        member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
+        if walk.is_archive(member):
+            reading.evidence.unread.append(Unread(member_name, "an archive inside an archive is not opened", "limit"))
+        else:
+            _take(reading, folder, member, member_name, unpacked)
+
+
+def _read(reading: Reading, path: Path, name: str) -> None:
+    evidence = reading.evidence
+    start = text_files.head(path)
+    evidence.bytes_read += path.stat().st_size
+    named = path.name in GENERIC or path in evidence.named_files
+    if not start.strip(b"\0 \t\r\n"):
+        if named:
+            raise Unreadable("it is empty")
+        evidence.ignored.append(name)
+    elif start.startswith(LFS):
+        raise Unreadable("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
+    elif event_files.is_event_file(path, start):
+        _read_event_file(reading, path, name)
+    elif any(mark in start for mark in TRACES):
+        evidence.traces.append(name)
+        evidence.traced_folders.append(str(path.parent))
+    elif path.suffix.lower() == ".xlsx":
+        if not read_spreadsheet(evidence, path, name):
+            evidence.ignored.append(name)
+    elif (encoding := text_files.encoding(start)) is None:
+        if named:
+            raise Unreadable("it is binary", "binary")
+        evidence.ignored.append(name)
+    else:
+        opening = text_files.decoded(start, encoding)
+        own_series = bool(SERIES) and opening.startswith(SERIES)
+        if own_series and not (path.parent / METRICS).is_file():
+            raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
+        if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
+            if path.name == METRICS:
+                raise Unreadable("it is not a metrics file of any known schema")
+            if own_series and path in evidence.named_files:
+                raise Unreadable(f"the series of a run; name the run's folder, {path.parent}", "not a result")
+            evidence.ignored.append(name)
+
+
+def _read_event_file(reading: Reading, path: Path, name: str) -> None:
+    series = tracker_series.SeriesReader(name, "TensorBoard event file")
+    for step, _, tag, value in event_files.scalars(path):
+        series.add(step, tag, value)
+    if run := series.finish():
+        add_run(reading, run, path)
+    else:
+        reading.evidence.ignored.append(name)
+
+
+def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
+    """Whether anything was read: the readers in order, the most particular first."""
+    suffix = suffix_of(path, opening)
+    if suffix in walk.SCRIPTS or suffix in SETTINGS:
+        return _settings(reading, path, name, encoding, opening)
+    if suffix == ".ipynb":
+        return _read_notebook(reading, path, name, encoding)
+    if _is_json(suffix, opening) and not logs.reader_of(opening[:20_000]):
+        whole = opening if size < text_files.HEAD else None
+        named = path.name in GENERIC or path in reading.evidence.named_files
+        if read_json(reading, path, name, encoding, opening, whole, named):
+            return True
+        if suffix in (".json", ".jsonl"):
+            return False
+    if suffix in DOCUMENTS:
+        return _read_document(reading, path, name, encoding, DOCUMENTS[suffix])
+    if _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening, suffix):
+        return True
+    is_text = not path.suffix and path in reading.evidence.named_files and opening.lstrip()[:1] not in ("{", "[")
+    return is_text and _read_document(reading, path, name, encoding, "markdown")
+
+
+def _is_json(suffix: str, opening: str) -> bool:
+    """Whether a file is to be JSON: by its name, or because it begins so. A log may begin with a bracket, too."""
+    if opening.lstrip()[:1] not in ("{", "["):
+        return False
+    return suffix in (".json", ".jsonl") or text_files.begins_like_json(opening)
+
+
+def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
+    """Tables and sentences, and a run for each log that is quoted between fences: shown, and not checked."""
+    text = text_files.whole(path, encoding)
+    taken = read_document_file(reading.evidence, text, name, kind)
+    for block in quoted_blocks(list(enumerate(text.splitlines(), start=1))) if kind == "markdown" else ():
+        runs = _printed_runs(f"{name}#line {block[0][0]}", block)
+        for run in runs if len(runs) <= MOST_QUOTED else ():
+            run.quoted = True
+            add_run(reading, run, path)
+            taken = True
+            of_run = {number for number, _ in block}
+            stated = reading.evidence.stated_figures
+            stated[:] = [figure for figure in stated if figure.file != name or figure.line not in of_run]
+    return taken
+
+
+def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
+    """The runs in lines that a program printed, where there are enough of them."""
+    text = "\n".join(line for _, line in lines)
+    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if len(lines) >= logs.LEAST else None
+    runs = logs.read_log(name, kind, lines) if kind else []
+    return [run for run in runs if run.timed_spans or run.logged_steps]
+
+
+def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
+    """Tables, sentences, and a run for each cell that printed a log."""
+    taken, printed = read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+    for number, lines in enumerate(printed, start=1):
+        for run in _printed_runs(f"{name}#cell {number}", lines):
+            add_run(reading, run, path)
+            taken = True
+    return taken
+
+
+def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
+    """Claims files, marks of completion, configurations and batch scripts."""
+    folder = str(path.parent)
+    if published_claims.is_claims_file(opening):
+        reading.scopes.append(
+            (folder, published_claims.read_claims_file(text_files.whole(path, encoding), reading.evidence))
+        )
+        return True
+    if COMPLETE.search(opening):
+        pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
+        mark = {"name": name, "folder": folder, "world": figure(pairs.get("world_size"))}
+        mark |= {"rate": figure(pairs.get("tokens_per_sec")), "wall": figure(pairs.get("total_wall_time_sec"))}
+        reading.evidence.completions.append(mark)
+        return True
+    settings = path.suffix.lower() in (*walk.SCRIPTS, *SETTINGS)
+    if settings and len(opening) < text_files.HEAD:
+        reading.configurations.append((path, name, opening))
+        return True
+    return False
+
+
+def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str, suffix: str) -> bool:
+    """Tables of figures in lines, and logs."""
+    if not RESULT_WORDS.search(opening):
+        return False
+    for place, header in enumerate(opening.splitlines()[:5]):
+        if _read_csv(reading, path, name, encoding, header, place):
+            return True
+    kind = logs.reader_of(opening)
+    further = ""
+    if kind is None and len(opening) >= text_files.HEAD // 2:
+        with path.open(encoding=encoding, errors="replace") as file:
+            further = text_files.CONTROL.sub("", file.read(FURTHER))
+        kind = logs.reader_of(further)
+    if suffix in (".csv", ".tsv"):
+        return kind is None and read_csv_table(reading.evidence, path, name, encoding)
+    reported = suffix in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
+    kind = kind or logs.guessing_reader_of(opening) or (logs.guessing_reader_of(further) if further else None)
+    if kind is None:
+        return reported
+    runs = logs.read_log_file(name, kind, path, encoding)
+    if kind is logs.KeyValues and not any(
+        len(r.logged_steps) >= logs.LEAST or len(r.timed_spans) >= logs.LEAST for r in runs
+    ):
+        return reported
+    for run in runs:
+        add_run(reading, run, path)
+    return True
+
+
+def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, place: int) -> bool:
+    """A log in CSV, of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0."""
+    evidence = reading.evidence
+    if not any(d in header for d in csv_tables.DELIMITERS) and not header.startswith("#"):
+        return False
+
+    def rest() -> Iterator[str]:
+        return islice(text_files.lines(path, encoding), place + 1, None)
+
+    if tracker_series.is_tracker_csv(header):
+        series = tracker_series.read_tracker_csv(name, header, rest(), place + 2)
+        for run in series:
+            add_run(reading, run, path)
+        return bool(series)
+    if monitor_logs.is_gpu_log(header):
+        evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, rest()))
+    elif monitor_logs.is_operator_table(header):
+        evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
+    elif layout := csv_tables.layout_of(header):
+        first = list(islice(csv_tables.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
+        csv_rows.settle_keys(layout, first)
+        one_each = len(first) > 1 and not csv_rows.goes_on(layout, first)  # one row for each configuration
+        if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
+            return True
+        runs = csv_tables.read_log(name, layout, rest(), place + 2)
+        timed = [run for run in runs if run.timed_spans or run.logged_steps]
+        if not timed and runs:
+            add_run(reading, runs[0], path)
+        for run in timed:
+            add_run(reading, run, path)
+    else:
+        return False
+    return True
+
+
+def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
+    """Add a run of a file. Raises Unreadable where it has neither a time nor a loss."""
+    if not (run.timed_spans or run.logged_steps or run.rank_losses or run.details.get("status") in NO_NUMBERS):
+        problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
+        raise Unreadable(f"it is a {run.format} without a single timed step or epoch{problems}")
+    file, _, part = run.name.partition("#")
+    run.files = [file]
+    run.details["folder"] = str(path.parent)
+    generic = path.name in GENERIC or event_files.PREFIX in path.name
+    if generic and Path(file).parent != Path("."):
+        run.name = str(Path(file).parent) + (f"#{part}" if part else "")
+    reading.paths[file] = path
+    reading.evidence.runs.append(run)

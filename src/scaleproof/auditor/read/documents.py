@@ -1,0 +1,219 @@
+"""Documents for people (Markdown, reStructuredText, LaTeX, HTML, plain reports): their tables and their sentences,
+with sections.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from scaleproof.auditor.read.grids import (
+    Grid,
+    Line,
+    aligned_tables,
+    box_tables,
+    pipe_tables,
+    right_aligned_tables,
+    ruled_tables,
+)
+from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
+
+HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
+LATEX_HEADING = re.compile(r"\\(chapter|section|subsection|subsubsection|paragraph)\*?\{([^}]*)\}")
+UNDERLINE = re.compile(r"([=\-~^\"'*+#])\1{2,}\s*$")
+FENCE = re.compile(r"\s*(```+|~~~+)\s*(\w*)")
+BOLD_LINE = re.compile(r"\s*(?:\*\*|__)([^*_]{3,120})(?:\*\*|__):?\s*$")
+CAPTION = re.compile(r"(?i)\s*(?:\*\*|_|\*)?(?:table|figure|fig\.)\s*\d*[.:].{3,}")
+CODE = (
+    "python",
+    "bash",
+    "sh",
+    "yaml",
+    "json",
+    "cpp",
+    "c",
+    "cuda",
+    "dockerfile",
+    "toml",
+    "ini",
+    "javascript",
+    "shell",
+    "console",
+    "diff",
+)
+ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
+QUOTED = re.compile(rf"{ITEM}(?:[ \t]*> ?)*{ITEM}")
+SECTION_LINES = 20  # above a table that may state its unit
+SHELLS = ("bash", "sh", "shell", "console")  # commands, often with what they printed
+LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
+
+
+@dataclass(slots=True)
+class Document:
+    """What is in a document: grids with their sections, and lines of prose."""
+
+    grids: list[Grid] = field(default_factory=list)
+    prose: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)  # line, text, sections above it
+
+
+def unquoted(text: str) -> str:
+    """A line without the marks of quotes (`> `, `> > `), nor that of a list item with a quote or a table in it."""
+    marks = QUOTED.match(text)
+    return text[marks.end() :] if marks else text
+
+
+def read_document(lines: list[Line], kind: str = "markdown") -> Document:
+    """Tables and prose of a text. `kind` is "markdown", "latex", "html" or "text"."""
+    document = Document()
+    printed = lines
+    lines = [(number, unquoted(raw)) for number, raw in lines] if kind in ("markdown", "text") else lines
+    text = "\n".join(t for _, t in lines)
+    if kind == "html":
+        document.grids = html_tables(text)
+        _renumber(document.grids, lines)
+        return document
+    sections = list(_sections(lines, kind))
+    in_code = _code_lines(lines)
+    plain = [line for line, code in zip(printed, in_code, strict=True) if not code]
+    if kind == "latex":
+        document.grids += list(latex_tables(text))
+        _renumber(document.grids, lines)
+    else:
+        document.grids += list(pipe_tables(lines))
+        taken = {n for grid in document.grids for n, _ in grid.rows} | {grid.line for grid in document.grids}
+        free = [line for line in lines if line[0] not in taken]
+        boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
+        taken |= {n for grid in boxes for n, _ in grid.rows} | {grid.line for grid in boxes}
+        free = [(n, t) if n not in taken else (n, "") for n, t in free]
+        document.grids += boxes + list(aligned_tables(free))
+        if "<table" in text.lower():
+            html_grids = html_tables(text)
+            _renumber(html_grids, lines)
+            document.grids += html_grids
+    below = {n for grid in document.grids for n, _ in grid.rows}
+    numbers = {number: k for k, (number, _) in enumerate(lines)}
+    for grid in document.grids:
+        k = numbers.get(grid.line, 0)
+        grid.section = list(sections[k])
+        grid.caption = grid.caption or _caption(lines, k)
+        grid.above = _paragraph_above(lines, k)
+        grid.before = _paragraphs_before(lines, k, below)
+    for line, text_of_line in plain:
+        stripped = text_of_line.strip()
+        if stripped and line not in below and "|" not in stripped[1:-1]:
+            document.prose.append((line, stripped, sections[numbers[line]]))
+    return document
+
+
+def _renumber(grids: list[Grid], lines: list[Line]) -> None:
+    """From a line of the text to the line of the file."""
+    for grid in grids:
+        grid.line = lines[min(grid.line, len(lines)) - 1][0] if lines else grid.line
+        grid.rows = [(lines[min(n, len(lines)) - 1][0], cells) for n, cells in grid.rows]
+
+
+def _code_lines(lines: list[Line]) -> list[bool]:
+    """Which lines stand in fences of program text; a fence without a language may hold anything."""
+    marks = []
+    fence = ""
+    code = False
+    for _, text in lines:
+        m = FENCE.match(text)
+        if m and not fence:
+            fence, code = m[1], m[2].lower() in CODE
+            marks.append(True)
+        elif m and text.strip().startswith(fence) and not m[2]:
+            fence, code = "", False
+            marks.append(True)
+        else:
+            marks.append(bool(fence) and code)
+    return marks
+
+
+def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
+    """The lines between fences that may be a program's output: program texts and configurations are left out."""
+    fence = ""
+    block: list[Line] = []
+    for number, text in ((number, unquoted(raw)) for number, raw in lines):
+        m = FENCE.match(text)
+        if m and not fence:
+            fence, output = m[1], m[2].lower() not in CODE or m[2].lower() in SHELLS
+            block = []
+        elif m and text.strip().startswith(fence) and not m[2]:
+            fence = ""
+            if output and block:
+                yield block
+        elif fence:
+            block.append((number, text))
+
+
+def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
+    """For each line the headings that it stands below, outermost first."""
+    stack: list[tuple[int, str]] = []
+    in_fence = False
+    for k, (_, text) in enumerate(lines):
+        in_fence ^= FENCE.match(text) is not None
+        level, title = 0, ""
+        if kind == "latex":
+            if m := LATEX_HEADING.search(text):
+                level, title = LEVELS[m[1]], m[2]
+        elif in_fence:
+            pass
+        elif m := HEADING.match(text):
+            level, title = len(m[1]), m[2]
+        elif (
+            k
+            and UNDERLINE.match(text)
+            and lines[k - 1][1].strip()
+            and len(lines[k - 1][1].strip()) <= 80
+            and "|" not in lines[k - 1][1]
+        ):
+            level, title = (1 if text[0] == "=" else 2), lines[k - 1][1].strip()
+        elif m := BOLD_LINE.match(text):
+            level, title = 6, m[1]
+        if level:
+            stack = [entry for entry in stack if entry[0] < level] + [(level, title.strip())]
+        yield tuple(title for _, title in stack)
+
+
+def _paragraph_above(lines: list[Line], k: int) -> str:
+    """The paragraph that ends right above a table, at most one line of space between; "" for a heading, a list or
+    another table.
+    """
+    end = k - 1 if k and lines[k - 1][1].strip() else k - 2
+    start = end
+    while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):
+        if HEADING.match(text) or FENCE.match(text) or text.startswith(("|", "+", "<", "!", "- ", "* ")):
+            break
+        start -= 1
+    return " ".join(text.strip() for _, text in lines[start + 1 : end + 1])[:400]
+
+
+def _paragraphs_before(lines: list[Line], k: int, of_tables: set[int]) -> list[str]:
+    """The paragraphs between a table and the heading or the other table above it, the nearest first."""
+    paragraphs: list[list[str]] = [[]]
+    for number, raw in reversed(lines[max(k - SECTION_LINES, 0) : k]):
+        text = raw.strip()
+        if HEADING.match(text) or FENCE.match(text) or number in of_tables:
+            break
+        if text:
+            paragraphs[-1].insert(0, text)
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    return [" ".join(paragraph)[:400] for paragraph in paragraphs if paragraph]
+
+
+def _caption(lines: list[Line], k: int) -> str:
+    """The line right above a table where it reads like its caption, or the one right below that says "Table 1: ..."."""
+    above = next((lines[j][1].strip() for j in range(k - 1, max(k - 4, -1), -1) if lines[j][1].strip()), "")
+    if (
+        above
+        and not HEADING.match(above)
+        and not FENCE.match(above)
+        and not above.startswith(("|", "+", "-", "<", "!"))
+    ) and (CAPTION.match(above) or above.endswith(":") or BOLD_LINE.match(above)):
+        return above[:300]
+    j = k + 1
+    while j < len(lines) and lines[j][1].strip():
+        j += 1
+    below = next((lines[i][1].strip() for i in range(j, min(j + 2, len(lines))) if lines[i][1].strip()), "")
+    return below[:300] if CAPTION.match(below) else ""

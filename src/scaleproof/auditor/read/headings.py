@@ -1,0 +1,378 @@
+"""What a heading of a table (or a key of a JSON file) means: its kind, unit, statistic and scope.
+
+A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and the phrase that is
+left; the phrase
+must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
+"""
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+from scaleproof.auditor.read.cells import plain_text, remarks_of
+from scaleproof.auditor.read.heading_words import PHRASES
+from scaleproof.auditor.read.other_languages import in_english
+from scaleproof.auditor.read.reported_tables import Remark, TableColumn
+from scaleproof.auditor.read.statistics_of_headings import WITH_SPREAD, without_statistic
+from scaleproof.auditor.read.units import DEVICE, Unit, unit_of
+from scaleproof.auditor.read.words import described, spans_of_names
+
+NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
+RATE_INSIDE = re.compile(
+    rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
+    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s)?(?:/GPU)?\b"
+)
+# A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
+STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
+PER_DEVICE = re.compile(rf"(?:\bper[ -]|/ ?)(?:the )?{DEVICE}\b|\bgpu \d\b|\bsingle gpu\b(?= throughput)|\beach gpu\b")
+IN_ALL = re.compile(
+    r"\b(?:global|total|aggregate[d]?|overall|all gpus|all devices|cluster|system|combined|across all \w+)\b"
+)
+# The scope is part of these phrases, and not taken off them.
+SCOPED_KINDS = (
+    "total_time_s",
+    "global_batch",
+    "steps",
+    "epochs",
+    "tokens",
+    "samples",
+    "parameters",
+    "devices",
+    "energy_j",
+    "cost",
+)
+OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
+BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
+# Other names of a baseline with fewer devices, or of linear scaling: not of another configuration.
+FEWER_DEVICES = re.compile(
+    r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
+)
+UNITS_IN_NAMES = re.compile(
+    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|"
+    r"per_sec|per_s|millis)$",
+    re.I,
+)
+LEADING_WORD = re.compile(
+    r"(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
+    r"fp32|tf32|amp|mixed[ -]precision|\d+[ -]?gpus?)[ -]+)+",
+    re.I,
+)
+PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision)\b")
+# "Throughput - TF32 (sequences/sec)"
+TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
+DEVICES_HEADING = re.compile(
+    rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*"
+    rf"(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
+    re.I,
+)
+_KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phrases.split("|")}
+
+
+@lru_cache(maxsize=20_000)
+def column_of(heading: str) -> TableColumn:
+    """What a heading means. `kind` is None where that is not known."""
+    original = plain_text(heading)
+    printed = in_english(original)
+    if printed != original:
+        return replace(column_of(printed), heading=original)
+    if (shorter := WITH_SPREAD.sub(" ", printed).replace("( ", "(").strip(" ([")) not in (printed, ""):
+        shorter += ")" * (shorter.count("(") - shorter.count(")"))
+        return replace(column_of(shorter), heading=original)
+    column = TableColumn(printed)
+    text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
+    text = _spaced(
+        text if text == printed else f"{text} {' '.join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))}"
+    )
+    remaining, column.over_devices, column.over = _without_baseline(text)
+    column.statistic, remaining = without_statistic(remaining)
+    column.per_device, phrase = _without_scope(remaining)
+    kind = _KIND_OF.get(remaining)
+    if kind not in SCOPED_KINDS:
+        kind = _KIND_OF.get(phrase) or kind
+    if kind is None and (unit is not None or column.statistic is not None):
+        kind, unit = _by_unit(phrase, unit)
+    if kind is None and (whole := rate_of(printed)):
+        kind, unit = "rate", whole
+        column.per_device = whole.per_device
+    if kind is None:
+        kind = _without_remark(phrase)
+    if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
+        noted = _noted(printed, m[1] + (m[3] or ""), m[2])
+        return noted if (noted.kind or "").endswith(("_per_s", "_time_s", "rate", "time_s")) else TableColumn(printed)
+    if kind is None and (m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)):
+        return _noted(printed, m[1] or m[3], m[2] or m[4])
+    if kind is None and (m := LEADING_WORD.match(printed)):
+        return _noted(printed, printed[m.end() :], m[0])
+    if kind is None and len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
+        return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
+    return _typed(column, kind, unit)
+
+
+# "tok_s", "tokens_per_sec_gpu", "imgs_s_per_device": a rate whose separators are lost. "step_s" is a time.
+LOST_SEPARATORS = re.compile(
+    rf"(tokens?|toks?|samples|sequences|seqs|images|imgs?|examples)(?: per)? (s|sec|second)(?:(?: per)? ({DEVICE}))?"
+)
+
+
+def rate_of(heading: str) -> Unit | None:
+    """The rate that a heading is, all of it."""
+    spaced = " ".join(heading.lower().replace("_", " ").split())
+    if m := LOST_SEPARATORS.fullmatch(spaced):
+        spaced = f"{m[1]}/{m[2]}" + (f"/{m[3]}" if m[3] else "")
+    unit = unit_of(spaced)
+    return unit if unit is not None and unit.dimension == "rate" else None
+
+
+def _noted(printed: str, heading: str, note: str) -> TableColumn:
+    """The column of a heading without a part that says which configuration its figures are of."""
+    bare = column_of(heading)
+    if bare.kind is None or bare.kind in NOT_FIGURES:
+        return TableColumn(printed)
+    if bare.kind in ("speedup", "efficiency", "change") and len(PRECISION.findall(note)) > 1:
+        return TableColumn(printed)  # of one precision over another, whatever the devices
+    note = note.strip()
+    note = note.lower() if PRECISION.fullmatch(note) else note
+    description = described(note)
+    return replace(
+        bare, heading=printed, note=note, devices=description.numbers.get("devices"), words=description.words
+    )
+
+
+def heading_remarks(heading: str) -> set[Remark]:
+    """ "Expected speedup", "Throughput (projected)": what a heading says of its figures."""
+    return remarks_of(plain_text(heading)) - {"failed", "not run", "out of memory"}
+
+
+def devices_heading(heading: str) -> tuple[int, str] | None:
+    """ "4 GPUs", "DDP (2 GPUs)", "8xA100": the number of devices and the words before it. Nodes are no devices."""
+    m = DEVICES_HEADING.fullmatch(text := plain_text(heading))
+    if m is None or m["what"].lower().startswith("node"):
+        return None
+    if any(a < m.end("count") <= b for a, b in spans_of_names(text)):
+        return None  # "RTX 3090 GPU"
+    return int(m["count"]), (m["strategy"] or "").strip()
+
+
+def _without_remark(phrase: str) -> str | None:
+    """ "expected speedup", "projected throughput", "measured ...": what is said about the figure is not part of its
+    name.
+    """
+    shorter = re.sub(
+        r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|"
+        r"achieved|approx|approximate|predicted|"
+        r"training|train|final|best|our|my|relative|gpu|wall|steady state|effective|model|e2e|raw|median|"
+        r"optimal|stated|reported|new|old)\b",
+        " ",
+        phrase,
+    )
+    shorter = " ".join(shorter.split())
+    return _KIND_OF.get(shorter) if shorter and shorter != phrase else None
+
+
+def _spaced(text: str) -> str:
+    """Lower case words: CamelCase, snake_case, "tokens/sec" and "time / epoch" become words with single spaces."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text).lower()
+    text = re.sub(r"[#№]", " number of ", text)
+    text = re.sub(r"(?<![a-z])(?:no\.|num\.|nr\.) ?", "number of ", text)
+    text = re.sub(r"[_\-–/|.:,;'\"?!*↑↓()\[\]{}=%@]", " ", text)
+    return " ".join(text.split()).replace("number of of ", "number of ")
+
+
+def _without_unit(text: str) -> tuple[str, Unit | None]:
+    """A heading without the unit in brackets, after a comma, at the end of a name with underscores, or the whole of
+    it.
+    """
+    for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
+        for part in re.split(r"[,;]", m[1]):
+            part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
+            if unit := unit_of(part):
+                scope = " " + m[1].replace(part, " ").strip(" ,;") if part != m[1].strip() else ""
+                return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
+    if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):
+        return text[: tail.start()], unit
+    if suffix := UNITS_IN_NAMES.search(text):
+        unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
+        if unit is not None and unit.dimension != "rate":
+            return text[: suffix.start()], unit
+    if text.endswith("%") or text.startswith("% "):
+        return text.strip("% "), unit_of("%")
+    whole = unit_of(text.replace("_", " "))
+    if (whole is not None and whole.dimension in ("rate", "flops")) or (whole and whole.of):
+        return text, whole
+    head, _, last = text.rpartition(" ")
+    if (
+        head
+        and (unit := unit_of(last))
+        and (unit.dimension != "rate" or "/" in last)
+        and last.lower() not in ("t", "x", "b", "d", "m", "g")
+    ):
+        return (head if unit.dimension != "rate" else text), unit
+    return text, None
+
+
+def _without_baseline(text: str) -> tuple[str, int | None, str]:
+    """ "speedup vs 1 gpu" is a speed-up; the devices of its baseline, or the other configuration that it is over."""
+    m = OVER.search(text)
+    if m is None or not text[: m.start()].strip():
+        return text, None, ""
+    base = BASELINE.fullmatch(m[1].strip())
+    count = base[1] if base else None
+    devices = 1 if count in ("one", "single") else int(count) if count else None
+    other = "" if base or FEWER_DEVICES.fullmatch(m[1].strip()) else m[1].strip()
+    return text[: m.start()].strip(), devices, other
+
+
+def _without_scope(text: str) -> tuple[bool | None, str]:
+    spaced = text
+    shorter, count = PER_DEVICE.subn(" ", spaced)
+    if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", spaced):
+        shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", spaced)
+    if count and shorter.strip():
+        return True, " ".join(shorter.split())
+    shorter, count = IN_ALL.subn(" ", spaced)
+    if count and shorter.strip():
+        return False, " ".join(shorter.split())
+    return None, text
+
+
+def _by_unit(phrase: str, unit: Unit | None) -> tuple[str | None, Unit | None]:
+    """The kind of a heading whose phrase is "step", "epoch", "peak" or the unit itself, by its unit."""
+    if unit is None:
+        return None, None
+    if unit.dimension == "time" and unit.of:
+        return f"{unit.of}_time_s", unit
+    if unit.dimension == "time" and phrase in (
+        "step",
+        "iteration",
+        "iter",
+        "epoch",
+        "total",
+        "batch",
+        "train",
+        "training",
+    ):
+        return {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", "training": "time_s"}.get(
+            phrase, "step_time_s"
+        ), unit
+    if unit.dimension == "rate" and (
+        unit_of(phrase) == unit or phrase in ("", "training", "train", "gpu", "median", "total")
+    ):
+        return "rate", unit
+    if unit.dimension == "memory" and phrase in (
+        "peak",
+        "gpu",
+        "max",
+        "allocated",
+        "reserved",
+        "peak gpu",
+        "gpu peak",
+        "gpu max",
+        "usage",
+    ):
+        return "memory_bytes", unit
+    if unit.dimension == "flops":
+        return ("flops_per_s", unit) if unit_of(phrase) == unit else (None, unit)
+    return None, unit
+
+
+RATE_KINDS = {
+    "tokens": "tokens_per_s",
+    "samples": "samples_per_s",
+    "images": "samples_per_s",
+    "sequences": "samples_per_s",
+    "steps": "steps_per_s",
+}
+DIMENSIONS = {
+    "time": (
+        "step_time_s",
+        "epoch_time_s",
+        "total_time_s",
+        "time_s",
+        "communication_time_s",
+        "compute_time_s",
+        "data_time_s",
+        "latency_s",
+    ),
+    "rate": ("rate", "tokens_per_s", "samples_per_s", "steps_per_s"),
+    "memory": ("memory_bytes",),
+    "flops": ("flops_per_s", "rate"),
+    "bandwidth": ("bandwidth_bytes_per_s",),
+    "power": ("power_w",),
+    "energy": ("energy_j",),
+    "cost": ("cost",),
+    "percent": (
+        "efficiency",
+        "change",
+        "mfu",
+        "hfu",
+        "accuracy",
+        "utilization",
+        "communication_share",
+        "memory_bytes",
+        "speedup",
+        "communication_time_s",
+        "compute_time_s",
+        "data_time_s",
+    ),
+    "times": ("speedup", "efficiency", "change", "rate"),
+}
+
+
+def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableColumn:
+    """A column with its kind and scale, where kind and unit agree."""
+    if kind is None:
+        return column
+    column.kind = kind
+    if unit is not None:
+        retyped = kind_with_unit(kind, unit)
+        if retyped is None:
+            column.kind = None
+            return column
+        column.kind = retyped
+        column.scale = unit.scale
+        column.item = unit.item
+        column.per_device = unit.per_device if unit.per_device is not None else column.per_device
+    elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
+        named = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)
+        column.item = (
+            {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}.get(named[0].lower()[:3])
+            if named
+            else None
+        )
+    if column.kind == "batch" and column.per_device:
+        column.kind = "micro_batch"
+    if column.kind == "batch" and column.per_device is False:
+        column.kind = "global_batch"
+    column.unit = None if unit is None else unit.dimension
+    if column.kind.endswith("_time_s") or column.kind in SCOPED_KINDS:
+        column.per_device = None
+    return column
+
+
+def kind_with_unit(kind: str, unit: Unit) -> str | None:
+    """The kind that a unit makes of a kind ("throughput" in tokens/s is `tokens_per_s`); None where the two
+    contradict each other.
+    """
+    if kind not in DIMENSIONS.get(unit.dimension, ()):
+        return kind if unit.dimension == "percent" and kind in ("loss",) else None
+    if kind == "rate" and unit.dimension == "rate":
+        return RATE_KINDS.get(unit.item or "", "rate")
+    if unit.dimension == "rate" and unit.item and RATE_KINDS[unit.item] != kind:
+        return RATE_KINDS[unit.item]
+    if unit.dimension == "flops":
+        return "flops_per_s"
+    if unit.dimension == "percent" and kind == "memory_bytes":
+        return "memory_share"
+    if unit.dimension == "percent" and kind == "communication_time_s":
+        return "communication_share"
+    if unit.dimension == "percent" and kind in ("compute_time_s", "data_time_s"):
+        return None
+    if unit.dimension == "percent" and kind == "speedup":
+        return "change"
+    if unit.dimension == "times" and kind == "rate":
+        return "speedup"
+    if unit.dimension == "times" and kind in ("efficiency", "change"):
+        return "speedup"
+    if unit.dimension == "time" and unit.of and kind in ("time_s", "total_time_s", "latency_s"):
+        return f"{unit.of}_time_s"
+    return kind

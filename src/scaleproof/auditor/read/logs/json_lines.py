@@ -1,0 +1,260 @@
+"""Logs whose lines hold JSON or a Python dictionary: MLPerf, DLLogger, the console of Hugging Face's Trainer."""
+
+import ast
+import json
+import math
+import re
+from typing import Any
+
+from scaleproof.auditor.read.fields import Fields, figure
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.logged_steps import LoggedStep
+from scaleproof.auditor.read.logs.base import LogReader, least
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+
+
+class MLPerf(LogReader):
+    """`:::MLLOG {...}` of mlcommons/logging: run_start to run_stop is the result; epochs and blocks are parts of it."""
+
+    mark = r":::MLLOG \{"
+    looked_at = r":::MLLOG"
+    format = "MLPerf log"
+    rate_scope = "global"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._started: dict[str, float] = {}
+
+    def feed(self, number: int, line: str) -> None:
+        try:
+            entry = json.loads(line[line.index("{") :])
+        except ValueError:
+            return
+        if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+            return
+        at = entry.get("time_ms")
+        self._entry(
+            entry["key"], entry.get("value"), at if isinstance(at, int | float) else None, entry.get("metadata") or {}
+        )
+
+    def _entry(self, key: str, value: Any, at: float | None, metadata: Any) -> None:
+        run = self.run
+        if key.endswith("_start") and at is not None:
+            if key == "run_start" and run.timed_spans:
+                self._restart()
+                run = self.run
+            self._started[key.removesuffix("_start")] = at
+        elif key.endswith(("_stop", "_end")) and at is not None:
+            self._stop(key.rsplit("_", 1)[0], at, metadata if isinstance(metadata, dict) else {})
+        elif key == "global_batch_size" and isinstance(value, int):
+            run.global_batch = value
+        elif key == "gradient_accumulation_steps" and isinstance(value, int) and value > 0:
+            run.accumulation = value
+        elif key == "max_sequence_length" and isinstance(value, int):
+            run.seq_len = value
+        elif key == "submission_benchmark":
+            run.model = str(value)
+        elif key == "submission_platform":
+            run.details["platform"] = str(value)
+        elif key == "seed":
+            run.run_id = str(value)
+        elif key == "train_samples" and isinstance(value, int):
+            run.dataset_samples = value
+        elif key in ("eval_accuracy", "eval_error", "eval_loss") and isinstance(value, int | float):
+            run.details.setdefault(key, []).append(float(value))
+        elif key == "tracked_stats" and isinstance(value, dict):
+            rate = value.get("throughput")
+            if isinstance(rate, int | float) and math.isfinite(rate):
+                run.details.setdefault("throughputs", []).append(float(rate))
+
+    def _stop(self, what: str, at: float, metadata: dict[str, Any]) -> None:
+        began = self._started.pop(what, None)
+        if began is None or at <= began:
+            return
+        seconds = (at - began) / 1e3
+        if what == "run":
+            rates = self.run.details.get("throughputs") or []
+            span = TimedSpan(None, seconds, samples_per_s=sum(rates) / len(rates) if rates else None)
+            self.run.timed_spans = [span]
+            self.run.details["status"] = str(metadata.get("status", "")) or None
+        elif what == "eval":
+            self.run.details["evaluation_s"] = self.run.details.get("evaluation_s", 0.0) + seconds
+        elif what == "init":
+            self.run.details["init_s"] = seconds
+
+
+class DLLogger(LogReader):
+    """NVIDIA/dllogger: `DLLL {"elapsedtime": ..., "type": "LOG", "step": [0, 10], "data": {...}}`."""
+
+    mark = r"DLLL \{"
+    looked_at = r"DLLL "
+    format = "DLLogger log"
+    rate_scope = "global"
+
+    def feed(self, number: int, line: str) -> None:
+        try:
+            entry = json.loads(line[line.index("{") :])
+        except ValueError:
+            return
+        data = entry.get("data") if isinstance(entry, dict) else None
+        if not isinstance(data, dict):
+            return
+        if entry.get("type") == "PARAMETER":
+            self._parameters(data)
+        elif entry.get("type") == "LOG":
+            self._log(entry.get("step"), data, number)
+
+    def _parameters(self, data: dict[str, Any]) -> None:
+        for key, value in data.items():
+            kind = column_of(str(key)).kind
+            field = {
+                "processes": "world_size",
+                "devices": "world_size",
+                "global_batch": "global_batch",
+                "micro_batch": "micro_batch",
+            }.get(kind or "")
+            if field and isinstance(value, int) and value > 0:
+                self.say(field, value)
+
+    def _log(self, at: Any, data: dict[str, Any], number: int) -> None:
+        values: dict[str, float] = {}
+        for key, value in data.items():
+            name = str(key).rpartition(".")[2].removeprefix("total_")
+            kind = column_of("images/s" if name == "ips" else name).kind
+            number_of = figure(str(value))
+            if kind and number_of is not None:
+                values.setdefault(kind, number_of * column_of(name).scale)
+        steps = [int(s) for s in at if isinstance(s, int)] if isinstance(at, list) else []
+        if len(steps) >= 2:
+            step = LoggedStep(
+                steps[1],
+                values.get("step_time_s"),
+                values.get("loss"),
+                values.get("tokens_per_s"),
+                steps[0],
+                line=number,
+            )
+            step.samples_per_s = values.get("samples_per_s")
+            self.step(step)
+        elif values:
+            span = TimedSpan(steps[0] if steps else None, values.get("epoch_time_s") or values.get("total_time_s"))
+            span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+            span.train_loss = values.get("loss")
+            if steps:
+                self.run.timed_spans.append(span)
+            else:
+                self.run.details["summary"] = values
+
+
+class HuggingFaceConsole(LogReader):
+    """transformers.Trainer: `{'loss': 2.3, 'learning_rate': 5e-05, 'epoch': 0.1}` and the final `{'train_runtime':
+    ...}`.
+    """
+
+    mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{.*'train_runtime': |\{'loss': .*\}"
+    looked_at = (
+        r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|"
+        r"Number of trainable"
+    )
+    format = "Hugging Face console log"
+
+    def feed(self, number: int, line: str) -> None:
+        if (at := line.find("{'")) >= 0:
+            self._dictionary(line[at:], number)
+        elif m := re.search(r"Instantaneous batch size per device = ([\d,]+)", line):
+            self.run.micro_batch = _count(m[1])
+        elif m := re.search(r"Total train batch size .*= ([\d,]+)", line):
+            self.run.global_batch = _count(m[1])
+        elif m := re.search(r"Gradient Accumulation steps = ([\d,]+)", line):
+            self.run.accumulation = _count(m[1])
+        elif m := re.search(r"Num examples = ([\d,]+)", line):
+            self.run.dataset_samples = self.run.dataset_samples or _count(m[1])
+        elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
+            self.run.details["total_steps"] = _count(m[1])
+        elif m := re.search(r"Number of trainable parameters = ([\d,]+)", line):
+            self.run.parameters = float(_count(m[1]))
+        else:
+            self.launch(line)
+
+    def _dictionary(self, text: str, number: int) -> None:
+        end = text.rfind("}")
+        data = _literal(text[: end + 1])
+        if not isinstance(data, dict):
+            return
+        values = {str(k): figure(str(v)) for k, v in data.items()}
+        run = self.run
+        if values.get("train_runtime"):
+            span = TimedSpan(None, values["train_runtime"], train_loss=values.get("train_loss"))
+            span.samples_per_s = values.get("train_samples_per_second")
+            per_second = values.get("train_steps_per_second")
+            run.details["steps_per_second"] = per_second
+            span.optimizer_steps = run.details.get("total_steps")
+            run.timed_spans = [span]
+            epochs = values.get("epoch")
+            run.epochs = int(epochs) if epochs and epochs == int(epochs) else run.epochs
+        elif "eval_loss" in data:
+            run.best_val_loss = least(run.best_val_loss, values.get("eval_loss"))
+        elif "loss" in data:
+            loss = str(data["loss"])
+            index = int(values.get("step") or len(run.logged_steps) + 1)
+            epoch = values.get("epoch")
+            if "step" not in values:
+                run.details["steps_are_lines"] = True
+            step = LoggedStep(
+                index,
+                None,
+                values.get("loss"),
+                values.get("tokens_per_second"),
+                None if epoch is None else int(epoch),
+                line=number,
+            )
+            self.step(step, loss)
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal; None where it is none. Most dictionaries are JSON but for their quotes, which is
+    read faster.
+    """
+    if '"' not in text and "\\" not in text:
+        try:
+            return json.loads(text.replace("'", '"'))
+        except (ValueError, RecursionError):
+            pass
+    try:
+        return ast.literal_eval(re.sub(r"\b(nan|inf|-inf)\b", r"'\1'", text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _count(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
+    """transformers' trainer_state.json: losses along the way, and one rate over everything, start-up included."""
+    run = ReportedRun(name, "HF Trainer state")
+    top = Fields(data, run.problems)
+    run.micro_batch = top.count("train_batch_size")
+    for entry in top.parts("log_history"):
+        step = entry.count("step", 0)
+        if step is None:
+            continue
+        if (seconds := entry.positive("train_runtime")) is not None:
+            run.details["steps_per_second"] = entry.positive("train_steps_per_second")
+            span = TimedSpan(
+                None, seconds, optimizer_steps=top.count("global_step"), train_loss=entry.number("train_loss")
+            )
+            span.samples_per_s = entry.positive("train_samples_per_second")
+            run.timed_spans = [span]
+        elif entry.has("loss"):
+            loss = entry.finite("loss")
+            if loss is None:
+                run.nan_steps.append(step)
+            run.logged_steps.append(LoggedStep(step, loss=loss))
+        elif (loss := entry.number("eval_loss")) is not None:
+            run.best_val_loss = least(run.best_val_loss, loss)
+    run.epochs = top.count("num_train_epochs")
+    if run.nan_steps:
+        run.details["nan_steps"] = len(run.nan_steps)
+    run.details["global_step"] = top.count("global_step")
+    return run

@@ -1,0 +1,268 @@
+"""Repeated lines of `key: number` that no known program prints. What is read so is marked as guessed.
+
+A line counts where at least one key is understood as a result (a time, a rate, a loss) and one as a step or an epoch,
+and where lines with the
+same keys come at least three times.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
+from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
+from scaleproof.auditor.read.logs.base import LogReader
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.text_files import CONTROL
+from scaleproof.auditor.read.units import unit_of
+
+# Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.
+PAIR = re.compile(
+    r"(?P<key>(?<![A-Za-z])[A-Za-z][A-Za-z_]*+(?:[ /.\-][A-Za-z][A-Za-z_]*+){0,3}(?: ?\([A-Za-z/%]+\))?)"
+    r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
+    r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
+)
+NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?\d")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
+MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
+LEAST = 3  # lines with the same keys
+TOOK = "took_s"  # of the step or epoch of its line, where a "time" may run since the start
+RESULTS = {
+    TOOK,
+    "step_time_s",
+    "epoch_time_s",
+    "time_s",
+    "tokens_per_s",
+    "samples_per_s",
+    "steps_per_s",
+    "rate",
+    "loss",
+}
+TIMES_AND_RATES = RESULTS - {"loss"}
+RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
+MOST_PAIRS = 30
+MOST_FORMS = 20_000  # that are remembered
+LONGEST_LINE = 1000  # characters
+DIGITS = re.compile(r"([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A pair whose key is understood, in all lines that differ in their digits alone."""
+
+    kind: str
+    scale: float  # printed number x scale is in the base unit
+    printed: str  # where the number has no digits
+    first: int  # else it is these parts of the line, cut at its runs of digits, behind `printed`
+    last: int
+    per_device: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What all lines with the same text between their digits have in common."""
+
+    pairs: tuple[Pair, ...]
+    kinds: frozenset[str]
+    is_log_line: bool
+    has_rank: bool
+
+
+def form_of(parts: list[str]) -> Form:
+    """The form of a line that was cut at its runs of digits. What `PAIR` matches does not depend on how many digits a
+    run has, so that one digit stands for each.
+    """
+    template = "0".join(parts[::2])
+    ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))
+    pairs: list[Pair] = []
+    at = 0
+    while m := PAIR.search(template, at):
+        column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
+        column = column if column.kind is not None else column_of(m["key"].split()[-1])
+        kind, scale = column.kind, column.scale
+        per_device = column.per_device
+        unit = unit_of(m["unit"]) if m["unit"] else None
+        if unit is None:
+            scale *= MAGNITUDES.get(m["unit"], 1.0)
+            at = m.end("number")  # the word behind it is the next key
+        else:
+            at = m.end()
+        if kind is None or kind in NOT_FIGURES:
+            continue
+        if unit is not None:
+            retyped = kind_with_unit(kind, unit)
+            if retyped is not None:
+                kind, scale = retyped, unit.scale
+                per_device = unit.per_device if unit.per_device is not None else per_device
+            elif NEXT_NUMBER.match(template, m.end("unit")):
+                at = m.end("number")
+            else:
+                continue
+        kind = TOOK if kind == "time_s" and m["key"].lower().endswith("took") else kind
+        digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
+        if digits:
+            sign = m["number"][0] if m["number"][0] in "+-" else ""
+            pairs.append(Pair(kind, scale, sign, digits[0], digits[-1], per_device))
+        else:
+            pairs.append(Pair(kind, scale, m["number"], 0, -1))
+    kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
+    return Form(tuple(pairs[:MOST_PAIRS]), kinds, _is_log_line(kinds), RANK.search(template) is not None)
+
+
+class KeyValues(LogReader):
+    """Lines of `key: number` of an unknown program."""
+
+    mark = r"(?!)"  # chosen by `reads`
+    looked_at = r"\d"
+    format = "text log of an unknown program"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._signatures: Counter[frozenset[str]] = Counter()
+        self._steps = StepSeries()
+        self._kinds: list[frozenset[str]] = []  # of the lines of `_steps`
+        self._nan: dict[int, str] = {}  # place in `_steps` -> what was printed as its loss
+        self._spans: list[tuple[frozenset[str], TimedSpan]] = []
+        self._before: tuple[int, int | None] | None = None  # step and epoch of the line before
+        self._rank: str | None = None
+        self._example = ""
+        self._forms: dict[str, Form] = {}
+
+    @classmethod
+    def reads(cls, text: str) -> bool:
+        """Whether a piece of a log has such lines."""
+        counted: Counter[frozenset[str]] = Counter()
+        forms: dict[str, Form] = {}
+        for line in text.splitlines()[:3000]:
+            form, _ = _form_and_parts(line, forms)
+            if form is not None and form.is_log_line:
+                counted[form.kinds] += 1
+                if counted[form.kinds] >= LEAST:
+                    return True
+        return False
+
+    def feed(self, number: int, line: str) -> None:
+        form, parts = _form_and_parts(line, self._forms)
+        if form is None or not form.is_log_line:
+            self.launch(line)
+            return
+        kinds = form.kinds
+        if form.has_rank and (m := RANK.search(line)):
+            self._rank = m[1] if self._rank is None else self._rank
+            if m[1] != self._rank:
+                return
+        self._example = self._example or line.strip()[:120]
+        self._signatures[kinds] += 1
+        values: dict[str, float | None] = {}
+        texts: dict[str, str] = {}
+        for pair in form.pairs:
+            if pair.kind not in values:
+                text = pair.printed + "".join(parts[pair.first : pair.last + 1])
+                number_of = figure(text)
+                values[pair.kind] = None if number_of is None else number_of * pair.scale
+                texts[pair.kind] = text
+                if pair.kind == "tokens_per_s" and pair.per_device is not None:
+                    self.run.rate_scope = "rank" if pair.per_device else "global"
+        step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
+        seconds = values.get("step_time_s") or values.get(TOOK)
+        if step is not None:
+            logged = LoggedStep(
+                int(step), seconds if seconds and seconds > 0 else None, values.get("loss"), line=number
+            )
+            logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+            logged.epoch = None if epoch is None else int(epoch)
+            logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
+            if logged.loss is None and "loss" in texts:
+                self._nan[len(self._steps)] = texts["loss"]
+            self._steps.append(logged)
+            self._kinds.append(kinds)
+        elif epoch is not None:
+            span = TimedSpan(
+                int(epoch),
+                values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s"),
+                train_loss=values.get("loss"),
+            )
+            span.val_loss = values.get("val_loss")
+            span.tokens_per_s = values.get("tokens_per_s")
+            span.samples_per_s = values.get("samples_per_s")
+            if span.seconds is not None and span.seconds <= 0:
+                span.seconds = None
+            self._spans.append((kinds, span))
+
+    def finish(self) -> list[ReportedRun]:
+        common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
+        numbers = np.array(self._steps.step_numbers)
+        if not self._nan and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
+            self.run.logged_steps = self._steps
+        else:
+            for place, (kinds, logged) in enumerate(zip(self._kinds, self._steps, strict=True)):
+                if kinds in common:
+                    self._add_step(logged, self._nan.get(place))
+        if not self.run.logged_steps:
+            self._add_spans([span for kinds, span in self._spans if kinds in common])
+        for run in self.runs:
+            run.guessed = f"lines like `{self._example}`"
+        return super().finish()
+
+    def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
+        """Steps may count from 0 in every epoch; ranks may print the same step one after the other."""
+        before, self._before = self._before, (logged.step, logged.epoch)
+        if before == self._before:
+            self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
+        elif before is not None and logged.epoch is not None and logged.epoch != before[1]:
+            self.run.logged_steps.append(logged)
+        else:
+            self.step(logged, loss)
+
+    def _add_spans(self, spans: list[TimedSpan]) -> None:
+        """Epochs of the run, or of several where they start again behind the last one.
+
+        A line of validation belongs to the epoch before it. Where epochs of two sequences take turns, several ranks
+        print them to one file: those of the first sequence are read.
+        """
+        chains: list[list[tuple[int, TimedSpan]]] = []
+        for place, span in enumerate(spans):
+            same = next((c for c in chains if c[-1][1].index == span.index), None)
+            if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
+                epoch = same[-1][1]
+                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
+                continue
+            last = None if span.index is None else span.index - 1
+            before = next((c for c in chains if last is not None and c[-1][1].index == last), None)
+            if before is None:
+                chains.append([(place, span)])
+            else:
+                before.append((place, span))
+        end = -1
+        for chain in chains:
+            if chain[0][0] < end:
+                self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(chain)
+                continue
+            if self.run.timed_spans:
+                self._restart()
+            self.run.timed_spans = [span for _, span in chain]
+            end = chain[-1][0]
+
+
+def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
+    """The form of a line, None where it is too long or has no digits, and its parts. `forms` are those seen so far."""
+    if len(line) > LONGEST_LINE:
+        return None, []
+    parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)
+    if len(parts) < 3:
+        return None, []
+    template = "0".join(parts[::2])
+    form = forms.get(template)
+    if form is None:
+        form = form_of(parts)
+        if len(forms) < MOST_FORMS:
+            forms[template] = form
+    return form, parts
+
+
+def _is_log_line(kinds: frozenset[str]) -> bool:
+    has_place = bool(kinds & {"step", "steps", "epoch", "epochs"})
+    return has_place and bool(kinds & RESULTS)

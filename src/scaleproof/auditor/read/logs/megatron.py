@@ -1,0 +1,124 @@
+"""Megatron-LM, Megatron-DeepSpeed and GPT-NeoX: figures between bars, arguments with dots."""
+
+import re
+
+from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.logged_steps import LoggedStep
+from scaleproof.auditor.read.logs.base import NUMBER as N
+from scaleproof.auditor.read.logs.base import STEP, LogReader, seconds_of, whole
+from scaleproof.auditor.read.reported import ReportedRun
+
+ARGUMENTS = {
+    "world_size": "world_size",
+    "micro_batch_size": "micro_batch",
+    "global_batch_size": "global_batch",
+    "seq_length": "seq_len",
+    "num_gpus": "world_size",
+    "train_micro_batch_size_per_gpu": "micro_batch",
+    "train_batch_size": "global_batch",
+}
+SETTLING = 50  # iterations in which a loss scaler that starts at 2**32 has found its scale
+PARALLEL = {
+    "tensor_model_parallel_size": "tensor_parallel",
+    "pipeline_model_parallel_size": "pipeline_parallel",
+    "model_parallel_size": "tensor_parallel",
+    "pipe_parallel_size": "pipeline_parallel",
+}
+
+
+class Megatron(LogReader):
+    """NVIDIA/Megatron-LM: ` iteration  100/ 5000 | consumed samples: ... | elapsed time per iteration (ms): ... |`.
+
+    A rate is not printed: it is global batch x sequence length / time. `number of skipped iterations` counts those
+    since the line before.
+    """
+
+    mark = r"iteration +\d+/ *\d+ \|.*elapsed time per iteration \((?:ms|s)\): "
+    looked_at = (
+        r"elapsed time per iteration|\.{3,} |max allocated|saving checkpoint|successfully saved checkpoint|"
+        r"validation loss|nproc"
+    )
+    format = "Megatron-LM log"
+
+    _step = re.compile(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \((ms|s)\): *{N}")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._settled = (
+            False  # whether a line without skipped iterations was there: the loss scaler has found its scale
+        )
+
+    def feed(self, number: int, line: str) -> None:
+        if m := self._step.search(line):
+            self._read(m, number, line)
+        elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
+            self._argument(m[1], m[2])
+        elif m := re.search(rf"max allocated: *{N}", line):
+            used = figure(m[1])
+            self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * 2**20) or None
+        elif "checkpoint" in line:
+            self.mark_inside("checkpoint")
+        elif "validation loss" in line:
+            self.mark_inside("evaluation")
+        else:
+            self.launch(line)
+
+    def _read(self, m: re.Match[str], number: int, line: str) -> None:
+        seconds = seconds_of(m[3]) if m[2] == "ms" else figure(m[3])
+        values = {
+            k.strip().replace("_", " "): v.strip() for k, _, v in (part.rpartition(":") for part in line.split("|"))
+        }
+        loss = values.get("lm loss") or values.get("loss")
+        step = LoggedStep(int(m[1]), seconds if seconds and seconds > 0 else None, figure(loss), line=number)
+        flops = (
+            values.get("throughput per GPU (TFLOP/s/GPU)") or values.get("TFLOPs") or values.get("approx flops per GPU")
+        )
+        tera = figure(re.sub(r"(?i)tflops?", "", flops)) if flops else None
+        step.flops_per_s = tera * 1e12 if tera else None
+        step.samples_per_s = figure(values.get("samples/sec") or values.get("samples per second"))
+        step.tokens_per_s = figure(values.get("tokens per gpu per second (tgs)")) or None
+        self.step(step, loss)
+        run = self.run
+        run.global_batch = whole(values.get("global batch size")) or run.global_batch
+        run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
+        self._skipped(whole(values.get("number of skipped iterations")) or 0)
+        if (nan := whole(values.get("number of nan iterations"))) and nan:
+            run.nan_steps += [step.step] * min(nan, 10_000)
+
+    def _skipped(self, count: int) -> None:
+        run = self.run
+        if len(run.logged_steps) == 1:
+            self._settled = False
+        if self._settled:
+            run.skipped_steps = (run.skipped_steps or 0) + count
+        elif count:
+            run.details["skipped_while_settling"] = run.details.get("skipped_while_settling", 0) + count
+        self._settled |= count == 0 or (len(run.logged_steps) >= 2 and run.logged_steps.step_numbers[-1] > SETTLING)
+        if self._settled and run.skipped_steps is None:
+            run.skipped_steps = 0
+
+    def _argument(self, name: str, value: str) -> None:
+        count = whole(value)
+        if name in ARGUMENTS and count:
+            self.say(ARGUMENTS[name], count)
+        elif name in PARALLEL and count:
+            self.run.details[PARALLEL[name]] = count
+        elif name in ("use_pytorch_profiler", "profile") and value == "True":
+            self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
+        elif name in ("bf16", "fp16") and value == "True":
+            self.say("precision", name)
+
+    def finish(self) -> list[ReportedRun]:
+        for run in self.runs:
+            if run.global_batch and run.seq_len:
+                run.details["tokens_per_step"] = run.global_batch * run.seq_len
+        return super().finish()
+
+
+class GptNeoX(Megatron):
+    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU: 5.7TFLOPS` and
+    `lm_loss`.
+    """
+
+    mark = r"samples/sec: [0-9.]+ \| iteration +\d+/"
+    format = "GPT-NeoX log"

@@ -1,0 +1,181 @@
+"""Tables in LaTeX and HTML."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid
+
+TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary|tblr)\}(.*?)\\end\{\1\}", re.S)
+RULES = re.compile(
+    r"\\(?:toprule|midrule|bottomrule|hline|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|centering|small|"
+    r"footnotesize)\b(?:\[[^\]]*\])?|\\(?:cmidrule|cline)(?:\([^)]*\))?\{[^}]*\}|"
+    r"\\specialrule(?:\{[^}]*\}){3}|\\rowcolor(?:\[[^\]]*\])?\{[^}]*\}"
+)
+SPAN = re.compile(r"\s*\\multicolumn\{(\d{1,2})\}\{[^}]*\}\{(.*)\}\s*", re.S)
+DOWN = re.compile(r"\s*\\multirow(?:\[[^\]]*\])?\{(\d{1,3})\}\{[^}]*\}\{(.*)\}\s*", re.S)
+
+
+def latex_tables(text: str) -> Iterator[Grid]:
+    """`tabular` and its kin, with the caption of the float around it."""
+    # Generated tables often have "%" where "\\%" is meant: behind a figure it is read as percent, not as a comment.
+    text = re.sub(r"(?m)^[ \t]*%.*$|(?<![\\\d ])%$", "", text)
+    for m in TABULAR.finditer(text):
+        body_at = m.start(2) + len(_column_argument(m[2]))
+        rows = _latex_rows(text, body_at, m.end(2))
+        if len(rows) < 2:
+            continue
+        header_at = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1), 0)
+        header = rows[header_at][1]
+        rest = rows[header_at + 1 :]
+        if rest and not any(re.search(r"\d", c) for c in rest[0][1]) and len(rest) > 1:
+            header = [f"{a} {b}".strip() for a, b in zip(header, rest[0][1], strict=False)]
+            rest = rest[1:]
+        around = text[max(0, m.start() - 1500) : m.end() + 1500]
+        at = m.start() - max(0, m.start() - 1500)
+        opening, closing = around.rfind("\\begin{table", 0, at), around.find("\\end{table", at)
+        captions = re.findall(
+            r"\\caption(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}",
+            around[max(opening, 0) : closing if closing > 0 else None],
+        )
+        yield Grid("LaTeX table", rows[header_at][0], header, rest[:MOST_ROWS], caption=captions[0] if captions else "")
+
+
+def _column_argument(text: str) -> str:
+    """The arguments behind \\begin{tabular}: optional position, width, columns."""
+    m = re.match(r"(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}){1,2}?", text)
+    return m[0] if m else ""
+
+
+def _latex_rows(text: str, start: int, end: int) -> list[tuple[int, list[str]]]:
+    line = text.count("\n", 0, start) + 1
+    rows: list[tuple[int, list[str]]] = []
+    carried: dict[int, tuple[int, str]] = {}
+    for part in re.split(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline", text[start:end]):
+        leading = len(part) - len(part.lstrip())
+        at = line + part.count("\n", 0, leading)
+        line += part.count("\n")
+        body = RULES.sub("", part)
+        at += (body.strip() != "" and part.count("\n", leading, max(leading, part.find(body.strip()[:20])))) or 0
+        if not body.strip():
+            continue
+        cells: list[str] = []
+        for raw in re.split(r"(?<!\\)&", body)[:WIDEST]:
+            cell, width = raw.strip(), 1
+            if m := SPAN.fullmatch(cell):
+                cell, width = m[2].strip(), min(int(m[1]), 20)
+            if m := DOWN.fullmatch(cell):
+                cell = m[2].strip()
+                carried[len(cells)] = (int(m[1]) - 1, cell)
+            elif not cell and carried.get(len(cells), (0, ""))[0] > 0:
+                left, cell = carried[len(cells)]
+                carried[len(cells)] = (left - 1, cell)
+            cells += [cell] * width
+        rows.append((at, cells))
+    return rows
+
+
+class _Tables(HTMLParser):
+    """Collects the rows of every <table>, spans filled in."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.grids: list[Grid] = []
+        self._rows: list[tuple[int, list[str], bool]] | None = None
+        self._cells: list[str] = []
+        self._text: list[str] | None = None
+        self._spans = (1, 1)
+        self._down: dict[int, tuple[int, str]] = {}
+        self._heads, self._line = 0, 0
+        self._caption: list[str] | None = None
+        self._caption_text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._finish()
+            self._rows = []
+            self._down = {}
+            self._caption_text = ""
+            self._line = self.getpos()[0]
+        elif self._rows is None:
+            return
+        elif tag == "tr":
+            self._row()
+            self._start = self.getpos()[0]
+        elif tag in ("td", "th"):
+            self._cell()
+            given = dict(attrs)
+            self._text, self._heads = [], self._heads + (tag == "th")
+            self._spans = (_span(given.get("colspan")), _span(given.get("rowspan")))
+        elif tag == "caption":
+            self._caption = []
+        elif tag == "br" and self._text is not None:
+            self._text.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._cell()
+        elif tag == "tr":
+            self._row()
+        elif tag == "table":
+            self._finish()
+        elif tag == "caption" and self._caption is not None:
+            self._caption_text, self._caption = "".join(self._caption), None
+
+    def handle_data(self, data: str) -> None:
+        if self._text is not None:
+            self._text.append(data)
+        elif self._caption is not None:
+            self._caption.append(data)
+
+    def _cell(self) -> None:
+        if self._text is None:
+            return
+        self._fill()
+        text = " ".join("".join(self._text).split())
+        for _ in range(self._spans[0]):
+            if self._spans[1] > 1:
+                self._down[len(self._cells)] = (self._spans[1] - 1, text)
+            self._cells.append(text)
+        self._text = None
+
+    def _fill(self) -> None:
+        while len(self._cells) < WIDEST and self._down.get(len(self._cells), (0, ""))[0] > 0:
+            left, text = self._down[len(self._cells)]
+            self._down[len(self._cells)] = (left - 1, text)
+            self._cells.append(text)
+
+    def _row(self) -> None:
+        self._cell()
+        if self._rows is not None and self._cells and len(self._rows) < MOST_ROWS:
+            self._fill()
+            self._rows.append((self._start, self._cells[:WIDEST], self._heads > len(self._cells) / 2))
+        self._cells, self._heads = [], 0
+
+    _start = 0
+
+    def _finish(self) -> None:
+        self._row()
+        if self._rows and len(self._rows) > 1:
+            heads = 0
+            while heads < len(self._rows) - 1 and self._rows[heads][2]:
+                heads += 1
+            heads = max(heads, 1)
+            top = [cells for _, cells, _ in self._rows[:heads]]
+            width = max(map(len, top))
+            header = [" ".join(dict.fromkeys(c[k] for c in top if k < len(c) and c[k])) for k in range(width)]
+            rows = [(line, cells) for line, cells, _ in self._rows[heads:]]
+            self.grids.append(Grid("HTML table", self._line, header, rows, caption=self._caption_text.strip()))
+        self._rows = None
+
+
+def _span(text: str | None) -> int:
+    return min(int(text), 50) if text and text.isdigit() and int(text) else 1
+
+
+def html_tables(text: str) -> list[Grid]:
+    """The tables of an HTML page or of HTML inside Markdown; those inside another table are left out."""
+    parser = _Tables()
+    parser.feed(text)
+    parser.close()
+    return parser.grids

@@ -1,0 +1,211 @@
+"""What monitors and profilers leave beside a run: logs of nvidia-smi, tables of operators."""
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.reported import GpuLog, OperatorTable
+
+SECOND = 1.0
+MILLISECOND = 1e-3
+MICROSECOND = 1e-6
+UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+SELF_TIME = ("self device time total", "self cuda time total")
+MIB = 2.0**20
+STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"
+# A line of `nvidia-smi --query-gpu=... --format=csv,noheader`: a time stamp, and at least a percentage or an amount of
+# memory.
+HEADERLESS = re.compile(rf"{STAMP}, .*\d+ (?:%|MiB)")
+DMON = re.compile(r"#\s*gpu\s+(?:\S+\s+)*sm\s")
+# Ranges that frame kernels: their device time is that of the kernels inside, counted again.
+ANNOTATION = re.compile(
+    r"profilerstep|dataparallel\.forward|distributeddataparallel|^nccl:|^optimizer\.|^autograd::|^## |"
+    r"^gloo:|fullyshardeddataparallel|^fsdp::|^torch::autograd|^enumerate\(|^deepspeed",
+    re.I,
+)
+
+
+def is_gpu_log(header: str) -> bool:
+    """Whether a line is the first of a log of nvidia-smi: its heading, a sample without one, or that of `dmon`."""
+    columns = _columns(header)
+    return any(c.startswith(("utilization.gpu", "memory.used [")) for c in columns) or bool(
+        HEADERLESS.match(header) or DMON.match(header)
+    )
+
+
+def is_operator_table(header: str) -> bool:
+    """Whether a line is the heading of a profiler's table of operators."""
+    columns = _columns(header)
+    return "name" in columns and any(c.startswith(SELF_TIME) for c in columns)
+
+
+def _columns(header: str) -> list[str]:
+    return [c.strip().lower() for c in next(csv.reader([header]), [])]
+
+
+def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
+    """nvidia-smi's samples. The heading may be there twice or not at all; several pollers may have written to one
+    file.
+    """
+    if DMON.match(header):
+        return _read_dmon(name, header, lines)
+    columns = _columns(header)
+    if not any(c.startswith(("utilization.gpu", "memory.used [")) for c in columns):
+        columns = _guessed_columns(next(csv.reader([header])))
+        lines = _chain(header, lines)
+    utilization = next((i for i, c in enumerate(columns) if c.startswith("utilization.gpu")), None)
+    memory = next((i for i, c in enumerate(columns) if c.startswith("memory.used")), None)
+    index = next(
+        (columns.index(n) for n in ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id") if n in columns), None
+    )
+    stamp = columns.index("timestamp") if "timestamp" in columns else None
+    counted = Samples()
+    for record in csv.reader(line.replace("\0", "") for line in lines):
+        used = _cell(record, utilization)
+        held = _cell(record, memory)
+        if used is None and held is None:
+            continue
+        device = record[index].strip() if index is not None and index < len(record) else "0"
+        at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
+        counted.add(
+            device, None if used is None else used / 100, None if held is None else held * MIB, at, index is not None
+        )
+    return counted.log(name)
+
+
+def _guessed_columns(record: list[str]) -> list[str]:
+    """Columns of a log without a heading, by the units of its first sample."""
+    columns = []
+    for cell in (c.strip() for c in record):
+        if re.fullmatch(STAMP, cell):
+            columns.append("timestamp")
+        elif cell.endswith("%"):
+            columns.append("utilization.memory" if "utilization.gpu" in columns else "utilization.gpu")
+        elif cell.endswith("MiB"):
+            columns.append("memory.total" if "memory.used" in columns else "memory.used")
+        elif re.fullmatch(r"\d{1,2}", cell) and "index" not in columns and len(columns) < 3:
+            columns.append("index")
+        else:
+            columns.append("")
+    return columns
+
+
+def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _cell(record: list[str], place: int | None) -> float | None:
+    if place is None or place >= len(record):
+        return None
+    return figure(record[place].replace("%", "").replace("MiB", "").strip())
+
+
+class Samples:
+    """Counts samples, device by device."""
+
+    def __init__(self) -> None:
+        self._devices: Counter[str] = Counter()
+        self._last: dict[str, float] = {}
+        self._backwards = 0
+        self._busy: list[float] = []
+        self._memory = 0.0
+
+    def add(self, device: str, used: float | None, held: float | None, at: float | None, separate: bool) -> None:
+        self._devices[device] += 1
+        if used is not None:
+            self._busy.append(used)
+        self._memory = max(self._memory, held or 0.0)
+        if at is not None and separate:
+            self._backwards += at < self._last.get(device, at)
+            self._last[device] = at
+
+    def log(self, name: str) -> GpuLog:
+        mean = sum(self._busy) / len(self._busy) if self._busy else None
+        return GpuLog(name, self._devices.total(), len(self._devices), self._backwards, mean, self._memory or None)
+
+
+def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
+    """`nvidia-smi dmon`: columns under "# gpu pwr ... sm mem", a heading every screen."""
+    columns = header.lstrip("# ").split()
+    counted = Samples()
+    for line in lines:
+        parts = line.split()
+        if not parts or line.lstrip().startswith("#") or len(parts) != len(columns):
+            continue
+        row = dict(zip(columns, parts, strict=True))
+        used, held = figure(row.get("sm")), figure(row.get("fb"))
+        counted.add(row["gpu"], None if used is None else used / 100, None if held is None else held * MIB, None, True)
+    return counted.log(name)
+
+
+def _seconds(stamp: str) -> float | None:
+    for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S"):
+        try:
+            return datetime.strptime(stamp.strip(), form).timestamp()
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
+
+
+def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
+    """Sums of a torch.profiler table: the inclusive device times, and the own device times of the kernels.
+
+    A kernel's row has no CPU time. Where the table has a CPU column, rows with CPU time (operators that launched
+    kernels) and annotations
+    are left out of the own time; without one, the column of own times is added up less the annotations. The number of
+    profiled steps is that of
+    the ProfilerStep* row with CPU time: each device stream adds a row of its own.
+    """
+    columns = _columns(header)
+    total, total_unit = _time_column(columns, "device time total", "cuda time total")
+    own, own_unit = _time_column(columns, *SELF_TIME)
+    cpu, _ = _time_column(columns, "cpu time total")
+    calls = (
+        columns.index("calls")
+        if "calls" in columns
+        else next((i for i, c in enumerate(columns) if c in ("# of calls", "count")), None)
+    )
+    name_at = columns.index("name")
+    inclusive = 0.0
+    kernels = 0.0
+    by_operator = 0.0
+    steps: int | None = None
+    has_kernels = False
+    for record in csv.reader(line.replace("\0", "") for line in lines):
+        if len(record) < len(columns):
+            continue
+        operator = record[name_at].strip()
+        inclusive += max(_amount(record, total), 0.0) * total_unit
+        on_cpu = _amount(record, cpu) if cpu is not None else 0.0
+        if operator.lower().startswith("profilerstep"):
+            count = figure(record[calls]) if calls is not None else None
+            if count and (steps is None or on_cpu > 0):
+                steps = int(count)
+            continue
+        if ANNOTATION.search(operator):
+            continue
+        self_s = max(_amount(record, own), 0.0) * own_unit
+        if cpu is not None and on_cpu == 0:
+            kernels += self_s
+            has_kernels |= self_s > 0
+        by_operator += self_s
+    own_s = kernels if has_kernels else by_operator
+    if not (math.isfinite(inclusive) and math.isfinite(own_s)):
+        inclusive = own_s = 0.0
+    return OperatorTable(name, inclusive, own_s, steps)
+
+
+def _amount(record: list[str], place: int | None) -> float:
+    return (figure(record[place]) or 0.0) if place is not None else 0.0
+
+
+def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:
+    for i, column in enumerate(columns):
+        if column.startswith(names):
+            return i, next((u for text, u in UNITS.items() if text in column), MICROSECOND)
+    return None, MICROSECOND

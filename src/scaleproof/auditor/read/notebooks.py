@@ -1,0 +1,110 @@
+"""Jupyter notebooks and spreadsheets: what their cells printed and say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scaleproof.auditor.read.documents import Document, read_document
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
+
+LARGEST_SHEET = 32 << 20
+
+
+def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
+    """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file.
+    Raises ValueError.
+    """
+    data = json.loads(text)
+    document = Document()
+    printed: list[list[Line]] = []
+    finder = _Finder(text)
+    for cell in data.get("cells", []) if isinstance(data, dict) else []:
+        if not isinstance(cell, dict):
+            continue
+        if cell.get("cell_type") == "markdown":
+            _append(document, read_document(finder.lines(_text(cell.get("source")))))
+        of_cell: list[Line] = []
+        printed.append(of_cell)
+        for output in cell.get("outputs") or []:
+            if not isinstance(output, dict):
+                continue
+            data_of = output.get("data")
+            bundle: dict[str, Any] = data_of if isinstance(data_of, dict) else {}
+            html = _text(bundle.get("text/html"))
+            plain = _text(bundle.get("text/plain")) or _text(output.get("text"))
+            if "<table" in html:
+                _append(document, read_document(finder.lines(html), "html"))
+            elif plain:
+                lines = finder.lines(plain)
+                of_cell += lines
+                _append(document, read_document(lines, "text"))
+    return document, printed
+
+
+def _append(document: Document, part: Document) -> None:
+    document.grids += part.grids
+    document.prose += part.prose
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(v for v in value if isinstance(v, str))
+    return value if isinstance(value, str) else ""
+
+
+class _Finder:
+    """Finds the lines of a notebook's texts in its file, from the top down."""
+
+    def __init__(self, text: str) -> None:
+        self._file = text.splitlines()
+        self._at = 0
+
+    def lines(self, text: str) -> list[Line]:
+        lines = []
+        for line in text.splitlines():
+            encoded = json.dumps(line)[1:-1].strip()
+            if len(encoded) >= 3:
+                for k in range(self._at, min(self._at + 400, len(self._file))):
+                    if encoded in self._file[k]:
+                        self._at = k
+                        break
+            lines.append((self._at + 1, line))
+        return lines
+
+
+def read_workbook(path: Path) -> list[Grid]:
+    """The sheets of an .xlsx file; each block of filled rows is a grid. Raises ValueError for what is no workbook."""
+    import openpyxl  # takes a tenth of a second, and few folders have a workbook
+
+    if path.stat().st_size > LARGEST_SHEET:
+        raise ValueError(f"more than {LARGEST_SHEET >> 20} MiB")
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception:  # openpyxl raises whatever its zip and XML readers raise
+        raise ValueError("it is damaged, encrypted, or not what its name says") from None
+    grids: list[Grid] = []
+    for sheet in book.worksheets:
+        block: list[tuple[int, list[str]]] = []
+        for number, values in enumerate(sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST), start=1):
+            cells = ["" if v is None else str(v) for v in values]
+            if any(cells):
+                block.append((number, cells))
+            else:
+                grids += _block(block, sheet.title)
+                block = []
+        grids += _block(block, sheet.title)
+    book.close()
+    return grids
+
+
+def _block(rows: list[tuple[int, list[str]]], title: str) -> list[Grid]:
+    if len(rows) < 2:
+        return []
+    captions = [cells for _, cells in rows[:1] if sum(map(bool, cells)) == 1]
+    rows = rows[1:] if captions else rows
+    caption = next((c for c in captions[0] if c), "") if captions else ""
+    return (
+        [Grid("spreadsheet", rows[0][0], rows[0][1], rows[1:], caption=caption, section=[title])]
+        if len(rows) > 1
+        else []
+    )

@@ -1,0 +1,157 @@
+"""Tables whose columns are the configurations: one for each number of devices, each strategy, or each run."""
+
+import re
+
+from scaleproof.auditor.read.cells import figures_of, is_european, is_nothing, remarks_of
+from scaleproof.auditor.read.grids import Grid
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks, kind_with_unit
+from scaleproof.auditor.read.prose_units import unit_in_prose, unit_in_section
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
+from scaleproof.auditor.read.table_cells import RESULTS, Place, describe_label, take_figures, take_words
+from scaleproof.auditor.read.words import Description, described
+
+# Columns are configurations
+
+
+def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
+    kinds = {n: column_of(cells[0]) for n, (_, cells) in enumerate(grid.rows) if cells}
+    unknown = [grid.rows[n][1][0] for n, c in kinds.items() if c.kind is None]
+    heads = table.columns
+    table.columns = [heads[0], *kinds.values()]
+    for k, heading in enumerate(grid.header[1:], start=1):
+        if heads[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
+            continue
+        label = heading if not _is_value(heading) else (table.heading or table.caption)
+        row = ReportedRow(place.file, grid.line, label)
+        row.remarks |= heading_remarks(heading)
+        for n, (line, cells) in enumerate(grid.rows):
+            column = kinds.get(n)
+            if column is None or k >= len(cells):
+                continue
+            row.texts[cells[0]] = cells[k]
+            if column.kind in NOT_FIGURES:
+                take_words(row, column, cells[k])
+            elif column.kind is not None:
+                if not row.figures:
+                    row.line = line
+                take_figures(row, column, cells[k], is_european([cells[k]]), place)
+        counted = devices_heading(heading)
+        if counted and row.figure("devices") is None:
+            row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
+        describe_label(row)
+        table.rows.append(row)
+    for name in unknown:
+        for row in table.rows:
+            if not is_nothing(row.texts.get(name, "")):
+                row.not_understood[name] = row.texts.get(name, "")
+
+
+def _is_value(heading: str) -> bool:
+    return heading.strip().lower() in (
+        "value",
+        "values",
+        "result",
+        "results",
+        "measured",
+        "number",
+        "actual",
+        "measurement",
+        "achieved",
+        "",
+    )
+
+
+# One column for each number of devices, or for each strategy
+
+
+def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place) -> None:
+    hint = _hinted_kind(grid)
+    most = max((s.numbers.get("devices", 0) for s in settings.values()), default=0)
+    distinct = {s.numbers.get("devices") for s in settings.values()}
+    for line, cells in grid.rows:
+        own = column_of(cells[0]) if cells else TableColumn("")
+        shared = ReportedRow(place.file, line, "")
+        for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
+            if k not in settings:
+                shared.texts[column.heading] = cell
+                if column.kind is None or column.kind in NOT_FIGURES:
+                    take_words(shared, column, cell)
+                elif column.kind not in ("speedup", "efficiency", "change"):
+                    take_figures(shared, column, cell, False, place)
+        for k, description in settings.items():
+            cell = cells[k] if k < len(cells) else ""
+            row = ReportedRow(
+                place.file, line, f"{cells[0]}, {table.columns[k].heading}", [], dict(shared.words), dict(shared.texts)
+            )
+            row.texts[table.columns[k].heading] = cell
+            row.figures = [q for q in shared.figures if not _of_another(q, description)]
+            row.remarks |= shared.remarks
+            for word, value in {**description.words, **table.columns[k].words}.items():
+                if word != "run" or "run" not in row.words:
+                    row.words[word] = value
+            for kind, count in description.numbers.items():
+                if kind != "several device counts":
+                    row.figures = [q for q in row.figures if q.kind != kind]
+                    row.figures.append(Quantity(kind, float(count), table.columns[k].heading, table.columns[k].heading))
+            meant = _column_for(own, hint, cell, table.columns[k].heading)
+            if meant is not None:
+                take_figures(row, meant, cell, False, place)
+            elif not is_nothing(cell):
+                row.remarks |= remarks_of(cell)
+                row.not_understood[table.columns[k].heading] = cell
+            describe_label(row)
+            if len(distinct - {None}) == len(distinct) == 2 and description.numbers.get("devices") == most:
+                for j, ratio in enumerate(table.columns):
+                    if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
+                        take_figures(row, ratio, cells[j], False, place)
+            table.rows.append(row)
+
+
+def _of_another(quantity: Quantity, setting: Description) -> bool:
+    """Whether the heading of a figure names another precision or strategy than the column of the row does."""
+    words = described(quantity.heading).words
+    return any(key in setting.words and words[key] != setting.words[key] for key in words)
+
+
+WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){0,2}per sec(?:ond)?\b")
+
+
+def _hinted_kind(grid: Grid) -> TableColumn | None:
+    """What the figures of a table are, by its first heading ("Throughput (img/s)"), its caption, or its section."""
+    stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
+    for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
+        column = column_of(text)
+        if column.kind == "rate" and column.unit is None and stated and (stated.kind or "").endswith("_per_s"):
+            return stated  # "Performance", in the unit of the paragraph below
+        if column.kind in RESULTS:
+            return column
+        for part in re.split(r" (?:vs\.?|by|for|on|across|of|per|with) |[:,–—-]", text):
+            column = column_of(part)
+            if column.kind in RESULTS:
+                return column
+        if m := WORK_PER_SECOND.search(text):
+            return column_of(f"{m[1]}/s")
+        if re.search(r"(?i)speed-?ups?\b|scalab|relative to (?:a |the )?(?:single|one|1|baseline)", text):
+            return TableColumn(text, "speedup")
+        if re.search(r"(?i)accurac", text):
+            return TableColumn(text, "accuracy")
+    return stated
+
+
+def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
+    """The quantity of a cell by the name of its row, by its unit, or by what the table is about."""
+    if (
+        own.kind is not None
+        and own.kind not in NOT_FIGURES
+        and own.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}
+    ):
+        return own
+    figures = figures_of(cell)
+    unit = figures[0].unit if figures else None
+    if unit is not None:
+        kinds = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s", "times": "speedup"}
+        if hint is not None and hint.kind and kind_with_unit(hint.kind, unit):
+            return TableColumn(heading, hint.kind, hint.scale, hint.unit, hint.statistic, hint.per_device, hint.item)
+        kind = f"{unit.of}_time_s" if unit.of else kinds.get(unit.dimension)
+        return TableColumn(heading, kind) if kind else None
+    return hint

@@ -1,0 +1,130 @@
+"""A YAML file `scaleproof_claims: "1.0"`: what was published about the files beside it, and what the files do not say.
+
+scaleproof_claims: "1.0"
+title: AG News on 4 GPUs
+runs:                                  # NAME: part of a file's path
+  exp042: {world_size: 4, dataset_samples: 120000}
+claims:
+  - {kind: speedup, value: 0.46, of: exp042, over: exp041, source: README}
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scaleproof.auditor.read.fields import LARGEST, figure
+from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
+from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.ground.errors import nearest
+
+VERSION = "1.0"
+KEYS = ("scaleproof_claims", "scalebench_claims")  # the second: of files made before a change of name
+# Kind of a claim -> its keys; those with "?" may be left out.
+KINDS = {
+    "speedup": ("value", "of", "over", "devices?"),
+    "change": ("value", "of", "over", "because?"),
+    "throughput": ("value", "of"),
+    "communication_time": ("value", "of", "how?"),
+    "amdahl": ("parallel_fraction", "speedup", "devices"),
+    "share": ("what", "percent", "of_total", "run"),
+    "total_time": ("value", "of"),
+    "step_parts": ("compute", "communication", "of", "steps_per_epoch"),
+    "parameters": ("value", "layers", "width", "vocab", "context", "tied"),
+    "mfu": ("flops", "peak", "device", "precision", "value?"),
+}
+# What a claims file may say about a run -> the field of the claim.
+FACTS = {
+    "world_size": "world_size",
+    "micro_batch": "micro_batch",
+    "accumulation": "accumulation",
+    "global_batch": "global_batch",
+    "seq_len": "seq_len",
+    "strategy": "strategy",
+    "engine": "engine",
+    "precision": "precision",
+    "zero_stage": "zero_stage",
+    "device": "device",
+    "commit": "commit",
+    "launcher": "launcher",
+    "dataset": "dataset",
+    "dataset_samples": "dataset_samples",
+    "model": "model",
+}
+TEXTS = {"of", "over", "what", "of_total", "run", "how", "device", "precision", "because", "tied"}
+WHOLE = {"world_size", "micro_batch", "accumulation", "global_batch", "seq_len", "zero_stage", "dataset_samples"}
+
+
+def is_claims_file(text: str) -> bool:
+    return any(line.startswith(tuple(f"{key}:" for key in KEYS)) for line in text[:4000].splitlines())
+
+
+def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """Add the statements of a claims file; return what it says about runs. Raises Unreadable with the mistake."""
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Unreadable(f"it is no YAML: {' '.join(str(error).split())[:200]}") from None
+    key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])
+    if not isinstance(data, dict) or data.get(key) != VERSION:
+        raise Unreadable(f'{key} must be "{VERSION}"')
+    claims, runs = data.get("claims") or [], data.get("runs") or {}
+    if not isinstance(claims, list) or not isinstance(runs, dict):
+        raise Unreadable("`claims` must be a list and `runs` a mapping")
+    for i, entry in enumerate(claims):
+        evidence.published_claims.append(_claim_of(entry, f"claims[{i}]"))
+    for name, facts in runs.items():
+        _checked_facts(facts, f"runs.{name}")
+    return {str(name): facts for name, facts in runs.items()}
+
+
+def _claim_of(entry: Any, where: str) -> PublishedClaim:
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise Unreadable(f"{where}.kind is {str(kind)[:40]!r}.{nearest(kind, KINDS)} Kinds: {', '.join(KINDS)}")
+    values = {k: v for k, v in entry.items() if k not in ("kind", "source")}
+    allowed = {k.rstrip("?") for k in KINDS[kind]}
+    for key in (k for k in KINDS[kind] if not k.endswith("?")):
+        if key not in values:
+            raise Unreadable(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
+    for key, value in values.items():
+        if key not in allowed:
+            raise Unreadable(f"{where}.{key} is no key of {kind}.{nearest(key, allowed)}")
+        if key in TEXTS:
+            if not isinstance(value, str | bool):
+                raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a text")
+            continue
+        number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
+        if (
+            number is None
+            or isinstance(number, bool)
+            or not isinstance(number, int | float)
+            or not abs(number) < LARGEST
+        ):
+            raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a number")
+        values[key] = number
+    return PublishedClaim(kind, values, str(entry.get("source") or "as published")[:200])
+
+
+def _checked_facts(facts: Any, where: str) -> None:
+    if not isinstance(facts, dict):
+        raise Unreadable(f"{where} must be a mapping")
+    for key, value in facts.items():
+        if key not in FACTS:
+            raise Unreadable(f"{where}.{key} is unknown.{nearest(key, FACTS)} Allowed: {', '.join(FACTS)}")
+        if key in WHOLE and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12):
+            raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a whole number")
+        if key not in WHOLE and not isinstance(value, str):
+            raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a text")
+
+
+def complete(claim: ReportedRun, facts: dict[str, Any]) -> None:
+    """Put facts where the claim has none: what a file itself says counts more."""
+    for key, value in facts.items():
+        if getattr(claim, FACTS[key]) is None:
+            setattr(claim, FACTS[key], value)
+
+
+def matching(name: str, part: str) -> bool:
+    """Whether a run's name holds `part` at its path components or a piece of them."""
+    return part in name or Path(name).match(part)

@@ -1,0 +1,155 @@
+"""Files with tables and prose, from text to evidence."""
+
+import csv
+import re
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from scaleproof.auditor.read import text_files
+from scaleproof.auditor.read.csv_tables import DELIMITERS
+from scaleproof.auditor.read.documents import Document, read_document
+from scaleproof.auditor.read.grids import MOST_ROWS, Grid, Line
+from scaleproof.auditor.read.notebooks import read_notebook, read_workbook
+from scaleproof.auditor.read.report_blocks import report_blocks
+from scaleproof.auditor.read.reported import Evidence, Unread
+from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.sentences import stated_figures
+from scaleproof.auditor.read.table_cells import Place
+from scaleproof.auditor.read.tables import is_profile, read_table
+from scaleproof.auditor.read.text_files import Unreadable
+
+LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
+RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
+REPORT_LINES = 2_000  # at either end of a long text
+
+
+def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
+    taken = 0
+    for grid in grids:
+        table = read_table(grid, Place(name))
+        if table is not None:
+            evidence.tables.append(table)
+            taken += 1
+        elif _has_figures(grid) and not is_profile(grid.header):
+            reason = f"a table whose headings are not understood: {', '.join(h[:30] for h in grid.header[:6])}"
+            evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
+    return taken
+
+
+def _has_figures(grid: Grid) -> bool:
+    cells = [c for _, row in grid.rows[:50] for c in row[1:]]
+    return sum(c[:1].isdigit() for c in cells) * 2 > max(len(cells), 3)
+
+
+def _take(evidence: Evidence, document: Document, name: str) -> int:
+    figures = stated_figures(document.prose, name)
+    evidence.stated_figures += figures
+    return _take_grids(evidence, document.grids, name) + len(figures)
+
+
+def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> bool:
+    """A document for people; whether a table of results or a stated figure was in it."""
+    lines: list[Line] = list(enumerate(text.splitlines(), start=1))
+    document = read_document(lines, kind)
+    taken = _take(evidence, document, name)
+    if not document.grids and kind != "html":
+        taken += _take_short_blocks(evidence, [(n, t) for n, t, _ in document.prose], name)
+    return taken > 0
+
+
+def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
+    """A document without a table may have a heading for each configuration with a figure or two below it."""
+    taken = 0
+    for grid in report_blocks(lines, least=1):
+        table = read_table(grid, Place(name))
+        if table is not None and len({row.devices for row in table.rows if row.devices}) > 1:
+            table.rows = [row for row in table.rows if row.devices]
+            evidence.tables.append(table)
+            taken += 1
+    return taken
+
+
+def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
+    """A report in plain text: tables, and blocks of `name: figure`. Logs have other readers."""
+    if path.stat().st_size > LARGEST_TEXT:
+        return False
+    lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
+    lines = of_first_rank(lines)
+    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends
+        lines = [*lines[:REPORT_LINES], (lines[REPORT_LINES][0], ""), *lines[-REPORT_LINES:]]
+    document = read_document(lines, "text")
+    taken = 0
+    for grid in [*document.grids, *report_blocks(lines)]:
+        table = read_table(grid, Place(name))
+        if table is not None and not _is_log(table):
+            evidence.tables.append(table)
+            taken += 1
+    return taken > 0
+
+
+def of_first_rank(lines: list[Line]) -> list[Line]:
+    """The lines of the first rank without their prefix, where srun or mpirun put one before nearly all lines."""
+    opening = [m for _, text in lines[:REPORT_LINES] if text.strip() for m in [RANK_PREFIX.match(text)]]
+    if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
+        return lines
+    if 2 * len({m["rank"] for m in opening if m is not None}) > len(opening):
+        return lines  # numbers of lines
+    matched = [(number, text, RANK_PREFIX.match(text)) for number, text in lines]
+    first = next(m["rank"] for _, _, m in matched if m is not None)
+    return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first]
+
+
+def _is_log(table: ReportedTable) -> bool:
+    """Whether the rows of a table are steps or epochs of one run: figures along a run, not results."""
+    places = [row.value("step") or row.value("epoch") for row in table.rows]
+    return sum(p is not None for p in places) * 2 > len(places) and len({p for p in places if p}) > 2
+
+
+def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, steps: bool = False) -> bool:
+    """A CSV file with a row for each result. `steps`: its steps or epochs are known to be lengths of runs."""
+    rows: list[tuple[int, list[str]]] = []
+    lines = text_files.lines(path, encoding)
+    opening = list(islice(lines, 20))
+    heading = next((k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)), None)
+    if heading is None:
+        return False
+    delimiter = max(DELIMITERS, key=opening[heading].count)
+    for number, line in enumerate([*opening[heading:], *islice(lines, MOST_ROWS + 1)], start=heading + 1):
+        if line.strip():
+            rows.append((number, next(csv.reader([line.replace("\0", "")], delimiter=delimiter), [])))
+    if len(rows) < 2 or len(rows[0][1]) < 2:
+        return False
+    grid = Grid("CSV", rows[0][0], rows[0][1], rows[1:], cut_off=len(rows) > MOST_ROWS)
+    table = read_table(grid, Place(name))
+    if table is None or (not steps and _is_log(table)):
+        return False
+    evidence.tables.append(table)
+    return True
+
+
+def _is_comment(lines: list[str], k: int) -> bool:
+    """Whether a line is a comment; "# GPUs,Batch,..." above as many cells is a heading."""
+    following = next((line for line in lines[k + 1 :] if line.strip()), "")
+    return lines[k].startswith("#") and not any(lines[k].count(d) == following.count(d) > 0 for d in DELIMITERS)
+
+
+def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
+    """A notebook: whether a result was in its texts and tables, and the lines that each of its cells printed."""
+    try:
+        document, printed = read_notebook(text)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"it is no notebook: {str(error)[:100]}") from None
+    taken = _take(evidence, document, name)
+    for lines in printed:
+        taken += _take_grids(evidence, report_blocks(lines), name)
+    return taken > 0, printed
+
+
+def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
+    """The sheets of a workbook."""
+    try:
+        grids = read_workbook(path)
+    except ValueError as error:
+        raise Unreadable(f"the workbook cannot be opened: {error}") from None
+    return _take_grids(evidence, grids, name) > 0

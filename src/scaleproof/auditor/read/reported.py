@@ -1,0 +1,283 @@
+"""The neutral form of a benchmark result that somebody else's program wrote. `None` means: the files do not say.
+
+Tables are in `reported_tables`. Times are in seconds, memory in bytes, shares are fractions.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from scaleproof.auditor.read.logged_steps import StepSeries
+from scaleproof.auditor.read.reported_tables import ReportedTable
+
+# Parts of a path that only tell repeats apart: `rep3`, `seed_1.log`, MLPerf's `result_0.txt`, the id of a run.
+REPEAT = re.compile(
+    r"(?:(?:run|rep|repeat|seed|trial)[_-]?[0-9]*|(?:result|attempt|replicate|repetition)[_-]?[0-9]+|"
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.(?:log|txt|out|json|csv))?"
+)
+
+
+@dataclass(slots=True)
+class TimedSpan:
+    """Something that was timed as a whole: an epoch, or all steps of a run."""
+
+    index: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    tokens_per_s: float | None = None  # as the file states it
+    micro_steps: int | None = None
+    optimizer_steps: int | None = None
+    step_mean_s: float | None = None
+    step_p50_s: float | None = None
+    step_p95_s: float | None = None
+    train_loss: float | None = None
+    val_loss: float | None = None
+    samples_per_s: float | None = None
+
+
+@dataclass(slots=True)
+class ContextFact:
+    """Something that a file beside a run says about it: a configuration, a batch script, a command line."""
+
+    field: str  # of ReportedRun
+    value: Any
+    file: str
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class ReportedRun:
+    """One run, as its files describe it."""
+
+    name: str
+    format: str
+    files: list[str] = field(default_factory=list)
+    run_id: str | None = None
+    # Protocol
+    world_size: int | None = None
+    micro_batch: int | None = None
+    accumulation: int | None = None
+    global_batch: int | None = None
+    seq_len: int | None = None
+    strategy: str | None = None
+    engine: str | None = None
+    engine_batch: int | None = None  # micro-batch of the engine's own configuration
+    precision: str | None = None
+    zero_stage: int | None = None
+    offload: str | None = None  # "cpu", "nvme"
+    model: str | None = None
+    parameters: float | None = None
+    dataset: str | None = None
+    dataset_samples: int | None = None
+    epochs: int | None = None
+    device: str | None = None
+    commit: str | None = None
+    launcher: str | None = None
+    hosts: str | None = None
+    config_sha256: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    debug_settings: dict[str, str] = field(default_factory=dict)  # profilers and debugging that were on
+    context: list[ContextFact] = field(default_factory=list)  # what files beside it say; not copied to the fields above
+    # Figures
+    timed_spans: list[TimedSpan] = field(default_factory=list)
+    logged_steps: StepSeries = field(default_factory=StepSeries)
+    rank_losses: dict[int, list[float]] = field(default_factory=dict)  # step -> what each rank printed
+    rate_scope: str | None = None  # "global", "rank" or None: whose rate the file says it states
+    sampled_every: int | None = None  # only every n-th micro-step is timed
+    sampled_from: int = 0
+    best_val_loss: float | None = None
+    peak_flops: float | None = None  # that the program divided by
+    skipped_steps: int | None = None  # after the first steps, in which a loss scaler finds its scale
+    nan_steps: list[int] = field(default_factory=list)  # steps whose loss was NaN or infinite
+    memory_reported_bytes: float | None = None  # by the framework
+    memory_used_bytes: float | None = None  # by the driver
+    progress_bar: list[tuple[int, float, float]] = field(default_factory=list)  # step, seconds so far, seconds a step
+    guessed: str | None = None  # how lines of no known program were read; None where the program is known
+    quoted: bool = False  # lines of a log in a document, from which others may be left out
+    copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte
+    details: dict[str, Any] = field(default_factory=dict)  # of one format only
+    problems: list[str] = field(default_factory=list)  # fields that could not be used
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it says how fast it was: a loss alone has no devices to be divided by."""
+        series = self.logged_steps
+        rated = any(series.values(name).size for name in ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s"))
+        spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)
+        return rated or spans or bool(self.progress_bar)
+
+    @property
+    def samples_per_micro_step(self) -> int | None:
+        """Samples of one micro-step on all ranks."""
+        return self.micro_batch * self.world_size if self.micro_batch and self.world_size else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of all spans together; None where one has none."""
+        times = [span.seconds for span in self.timed_spans if span.seconds]
+        return sum(times) if times and len(times) == len(self.timed_spans) else None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of all spans together; None where one has none."""
+        counts = [span.tokens for span in self.timed_spans if span.tokens]
+        return sum(counts) if counts and len(counts) == len(self.timed_spans) else None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """As stated; over several spans all tokens over all time."""
+        rated = [(span.tokens_per_s, span.seconds) for span in self.timed_spans if span.tokens_per_s]
+        if not rated or len(rated) < len(self.timed_spans):
+            return None
+        if len(rated) == 1:
+            return rated[0][0]
+        if self.seconds is None:
+            return None
+        return sum(rate * (seconds or 0.0) for rate, seconds in rated) / self.seconds
+
+    @property
+    def name_without_repeat(self) -> str:
+        """The name without what tells repeats apart."""
+        parts = [p for p in self.name.split("/") if not REPEAT.fullmatch(p.lower())]
+        return "/".join(parts) or self.name
+
+    def context_of(self, name: str) -> list[ContextFact]:
+        """What files beside the run say about one field, the nearest first."""
+        return [fact for fact in self.context if fact.field == name]
+
+
+@dataclass(slots=True)
+class OperatorTable:
+    """A table of operators that a profiler exported."""
+
+    name: str
+    inclusive_s: float  # device time, nested operators counted again and again
+    self_s: float  # device time of the kernels alone; annotations and operators that only launch them left out
+    steps: int | None  # that were profiled
+    stated_self_s: float | None = None  # "Self CUDA time total" printed below it
+
+
+@dataclass(slots=True)
+class GpuLog:
+    """A log of nvidia-smi."""
+
+    name: str
+    samples: int
+    devices: int
+    backwards: int  # times at which the clock of one device's samples went backwards
+    mean_utilization: float | None = None  # 1 is busy all the time
+    peak_memory_bytes: float | None = None
+
+
+@dataclass(slots=True)
+class ScalingReport:
+    """A table of speed-ups that a program derived from several runs."""
+
+    name: str
+    status: str
+    rows: dict[int, dict[str, float | int | None]]  # devices -> rate, spread, runs, speedup, efficiency
+    mismatches: list[str]
+
+
+@dataclass(slots=True)
+class PublishedClaim:
+    """A published sentence: `kind` says how to read `values`."""
+
+    kind: str
+    values: dict[str, Any]
+    source: str
+
+
+StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "memory", "share"]
+
+
+@dataclass(slots=True)
+class StatedFigure:
+    """A figure that a sentence of a README, a report or a caption states. What it is about is matched by the audit.
+
+    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording`
+    says),
+    `efficiency`, `mfu` and `share`; per second for `rate`; seconds for `time`; bytes for `memory`.
+    """
+
+    kind: StatedKind
+    value: float
+    printed: str  # the number with its unit, as written
+    resolution: float  # what one unit of its last digit is worth
+    sentence: str
+    file: str
+    line: int
+    wording: str = ""  # "faster", "slower", "reduction", "higher", ...: which way a change goes
+    devices: int | None = None  # "on 4 GPUs"
+    over_devices: int | None = None  # "than on 1", "1 to 4 GPUs", "vs. a single GPU"
+    words: dict[str, str] = field(default_factory=dict)  # strategy, precision, model, device that the sentence names
+    bound: Literal["<", ">", "~"] | None = None  # "up to 3x" is "<", "more than 3x" is ">", "about 3x" is "~"
+    hypothetical: bool = False  # expected, ideal, should, target, ...: not a result
+
+    @property
+    def source(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+UnreadKind = Literal[
+    "damaged",  # it is of a known form, and cut off or inconsistent
+    "unknown form",  # text or data that no reader knows
+    "limit",  # larger, deeper or more than is read
+    "not a result",  # a source, a patch, a test, a fixture, a template
+    "binary",
+    "picture",
+    "PDF",
+    "Git LFS pointer",
+    "trace",  # of a profiler: another command's
+    "permission",
+    "special",  # a FIFO, a device, a link that leads nowhere or round in a circle
+]
+
+
+BROKEN: tuple[UnreadKind, ...] = (
+    "damaged",
+    "limit",
+    "permission",
+    "special",
+)  # kinds of files that may have been results
+
+
+@dataclass(slots=True)
+class Unread:
+    """A file, or a part of one, that was not read, and why. Only `damaged` says anything about the file."""
+
+    name: str
+    reason: str
+    kind: UnreadKind = "damaged"
+
+
+@dataclass
+class Evidence:
+    """Everything that was found in the audited places."""
+
+    runs: list[ReportedRun] = field(default_factory=list)
+    tables: list[ReportedTable] = field(default_factory=list)
+    stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
+    operator_tables: list[OperatorTable] = field(default_factory=list)
+    gpu_logs: list[GpuLog] = field(default_factory=list)
+    scaling_reports: list[ScalingReport] = field(default_factory=list)
+    published_claims: list[PublishedClaim] = field(default_factory=list)  # of claims files
+    copies: list[list[str]] = field(default_factory=list)  # names of files that are the same byte for byte
+    configurations: list[str] = field(default_factory=list)  # files whose values went into `ReportedRun.context`
+    unread: list[Unread] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)  # files of no known format
+    own_runs: list[str] = field(default_factory=list)  # folders of runs of schema 3.0
+    completions: list[dict[str, Any]] = field(default_factory=list)
+    traces: list[str] = field(default_factory=list)  # of Nsight Systems or torch.profiler: another command's
+    traced_folders: list[str] = field(default_factory=list)  # folders of `traces`
+    named_files: set[Path] = field(default_factory=set)  # files that were named one by one
+    bytes_read: int = 0
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is a result, or a file that should have been one."""
+        broken = [file for file in self.unread if file.kind in BROKEN]
+        sentences = [stated for stated in self.stated_figures if not stated.hypothetical]
+        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, sentences, broken)
+        return any(kinds)

@@ -1,0 +1,267 @@
+"""Sentences that state a figure: "3.4x on 4 GPUs", "71 % faster", "scaling efficiency of 87 %".
+
+What a figure is about is not decided here: the numbers of devices and the words that stand in its sentence go with
+it, and the audit
+matches them with runs and rows. A figure whose kind the sentence does not name is left alone.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from scaleproof.auditor.read.cells import NUMBER, number, plain_text
+from scaleproof.auditor.read.reported import StatedFigure, StatedKind
+from scaleproof.auditor.read.reported_tables import resolution_of
+from scaleproof.auditor.read.units import DEVICE, unit_of
+from scaleproof.auditor.read.words import COUNTS, DEVICES, described
+
+Prose = list[tuple[int, str, tuple[str, ...]]]
+N = rf"(?P<n>{NUMBER})"
+RANGE = rf"(?:(?P<low>{NUMBER}) ?(?:[-–—]|to) ?)?{N}"  # of a figure that has a unit: "19–21 ms"
+ANY_DEVICE = rf"(?:{DEVICE}|{DEVICES})"
+SCALING = r"(?:strong|weak|linear|scaling|parallel|parallelization)"
+FASTER = (
+    r"faster|speed-?up|quicker|acceleration|higher throughput|more throughput|throughput improvement|the throughput"
+)
+NEAR = r"on|with|using|across|at|for"
+TIMED = r"(?:epoch|step|iteration|training|total|wall|wall-clock|run)"
+TIMES = r"(?: ?[x×](?![a-z0-9])|-?fold| times)"
+PERCENT = r" ?(?:%|percent|per cent)"
+WAYS = (
+    r"faster|slower|less|more|higher|lower|quicker|better|worse|reduction|improvement|increase|decrease|gain|drop|"
+    r"speed-?up|saving|savings|cheaper"
+)
+VERBS = r"reduc\w+|improv\w+|increas\w+|decreas\w+|lower\w*|rais\w+|cut\w*|boost\w*|sav\w+|drop\w*|gain\w*|degrad\w+"
+UNIT = r"(?P<u>(?:[kKM] ?)?[A-Za-zµ]+(?: ?(?:/|per) ?[A-Za-z]+){1,2})"
+TIME_UNIT = r"(?P<u>ms|s|sec|secs|seconds|min|mins|minutes|h|hours?)\b"
+IS = r"(?: of| is| was|:| =| at| reached| reaches| to)? ?(?:only |about |~ ?|≈ ?|roughly |approximately |around )?"
+# Kind, pattern; the first that matches at a place counts.
+PATTERNS: tuple[tuple[StatedKind, str], ...] = (
+    ("efficiency", rf"{N}{PERCENT} (?:{SCALING}[ -])*(?:scaling )?efficien(?:cy|t)"),
+    ("efficiency", rf"(?:scaling|parallel|parallelization) efficiency(?: \([^)]*\))?{IS}{N}{PERCENT}"),
+    ("efficiency", rf"{N}{PERCENT} of (?:the )?(?:linear|ideal|perfect)(?: scaling| speed-?up)?"),
+    ("mfu", rf"{N}{PERCENT} of (?:the )?theoretical peak(?: FLOPS?)?(?! (?:\w+ )?bandwidth)"),
+    ("mfu", rf"{N}{PERCENT} (?:MFU|model flops? utili[sz]ation)"),
+    ("mfu", rf"(?:MFU|model flops? utili[sz]ation){IS}{N}{PERCENT}"),
+    ("speedup", rf"{N}{TIMES} (?:\w+ )?(?:{FASTER})"),
+    ("speedup", rf"speed-?ups?(?: factor)?(?: \([^)]*\))?{IS}{N}{TIMES}"),
+    ("speedup", rf"{N}{TIMES}(?= (?:{NEAR}) (?:\d+|two|four|eight|sixteen) ?(?:[x×] ?)?{ANY_DEVICE})"),
+    ("speedup", rf"{N}{TIMES}(?:(?=,? (?:and|vs\.?|to) [~]?{NUMBER}{TIMES} (?:\w+ )?speed-?up))"),
+    ("change", rf"(?P<sign>[+−-]?){N}{PERCENT} (?P<way>{WAYS})\b"),
+    ("change", rf"(?P<way>{VERBS})(?: \w+){{0,5}} by {IS}(?P<sign>[+−-]?){N}{PERCENT}"),
+    ("change", rf"(?P<way>throughput|tokens/s(?:ec)?|speed|performance)[^.;:%]{{0,30}}?(?P<sign>[+−]){N}{PERCENT}"),
+    ("change", rf"(?P<way>throughput|tokens/s(?:ec)?|speed)\b.{{0,80}}?[≈=] ?(?P<sign>[+−-]){N}{PERCENT}"),
+    ("change", rf"(?P<sign>[+]){N}{PERCENT}(?= (?P<way>throughput|tokens|speed|performance|by|through|from))"),
+    ("share", rf"{N}{PERCENT} (?:of (?:the )?(?:(?:total|step|training|iteration|wall|epoch|gpu|run) ?)?time)"),
+    ("memory", rf"(?:peak |gpu )*(?:memory|vram)(?: usage| consumption| footprint)?{IS}{N} ?(?P<u>[GMT]i?B)\b"),
+    ("memory", rf"{N} ?(?P<u>[GMT]i?B)(?:/GPU| per GPU)? (?:of )?(?:peak )?(?:gpu )?(?:memory|vram)"),
+    ("time", rf"{TIMED} times?(?: per (?:epoch|step))?{IS}{RANGE} ?{TIME_UNIT}"),
+    ("time", rf"{RANGE} ?{TIME_UNIT} ?(?:/|per|an?) ?(?:epoch|step|iteration)"),
+    (
+        "time",
+        rf"(?:took|takes|trained in|finish(?:ed|es) in|complete[ds]? in) "
+        rf"(?:only |about |around |roughly |approximately |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
+    ),
+    ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}"),
+)
+_COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
+# Without one of these a sentence has no figure of the kind; looking for them is fast.
+_PERCENT_SIGNS = ("%", "percent", "per cent")
+_NEEDED: dict[StatedKind, tuple[str, ...]] = {
+    **dict.fromkeys(("efficiency", "mfu", "change", "share"), _PERCENT_SIGNS),
+    "speedup": ("x", "×", "fold", "times"),
+    "rate": ("/", "per"),
+    "memory": ("memory", "vram"),
+}
+HYPOTHETICAL = re.compile(
+    r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|"
+    r"projected?|estimat\w*|typical\w*|hope|"
+    r"potential\w*|usually|often|generally|if|recommend\w*|predict\w*|assum\w*|e\.g\.|example|literature|paper)\b"
+)
+BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
+    (re.compile(r"(?i)(?:up to|at most|less than|below|under|max(?:imum)?(?: of)?|<|≤) ?$"), "<"),
+    (re.compile(r"(?i)(?:more than|over|at least|above|exceeds?|greater than|>|≥) ?$"), ">"),
+    (re.compile(r"(?i)(?:about|around|approximately|roughly|nearly|almost|~|≈|close to|some) ?$"), "~"),
+)
+_COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
+_AT = re.compile(
+    rf"(?i)\b(?:on|with|using|across|at|for|over)(?: the| all)? {_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
+)
+_OVER = re.compile(
+    rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? "
+    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
+)
+_FROM_TO = re.compile(
+    rf"(?i)\b(?:from )?{_COUNT} ?(?:(?:{DEVICE}) )?(?:to|→|->) ?{_COUNT} ?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
+)
+DIGIT = re.compile(r"\d")
+# A paragraph without any of these states no figure that is understood.
+WORTH = re.compile(
+    r"(?i)speed|fast|slow|effic|throughput|[x×%]|time|memory|vram|/s|per sec|mfu|flops|higher|lower|reduc|improv|"
+    r"increas|epoch|step|took|takes|trained in|hours|minutes"
+)
+LONGEST = 1200  # characters of a paragraph
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """Lines that belong together, and where each begins in the text."""
+
+    text: str
+    starts: list[tuple[int, int]]  # place in the text, line in the file
+    sections: tuple[str, ...]
+
+    def line_at(self, place: int) -> int:
+        return next((line for start, line in reversed(self.starts) if start <= place), self.starts[0][1])
+
+
+def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
+    """The figures that the sentences of a document state, in their order."""
+    figures: list[StatedFigure] = []
+    for paragraph in _paragraphs(prose):
+        if not DIGIT.search(paragraph.text) or not WORTH.search(paragraph.text):
+            continue
+        hypothetical = bool(paragraph.sections and HYPOTHETICAL.search(paragraph.sections[-1]))
+        for start, sentence in _sentences(paragraph.text):
+            if not DIGIT.search(sentence) or not WORTH.search(sentence):
+                continue
+            figures += _figures(sentence, start, paragraph, file, hypothetical)
+    return figures
+
+
+def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
+    current: Paragraph | None = None
+    last = -2
+    for line, raw, sections in prose:
+        text = plain_text(raw.strip())
+        follows = current is not None and current.text.endswith(":") and line <= last + 2
+        opens = raw.lstrip().startswith(("-", "*", "#", ">", "+", "1.", "2.", "3.", "\\item", "•", "✅"))
+        begins = not follows and (opens or line != last + 1)
+        if current is None or begins or len(current.text) > LONGEST:
+            if current is not None:
+                yield current
+            current = Paragraph(text, [(0, line)], sections)
+        else:
+            current.starts.append((len(current.text) + 1, line))
+            current.text += " " + text
+        last = line
+    if current is not None:
+        yield current
+
+
+def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for m in re.finditer(r"(?<=[a-z)%\]xs])[.!?](?= +[A-Z*(]|$)|; ", text):
+        yield start, text[start : m.end()]
+        start = m.end()
+    yield start, text[start:]
+
+
+def _figures(sentence: str, start: int, paragraph: Paragraph, file: str, hypothetical: bool) -> Iterator[StatedFigure]:
+    taken: list[tuple[int, int]] = []
+    lowered = sentence.lower()
+    possible = {kind for kind, _ in PATTERNS if any(n in lowered for n in _NEEDED.get(kind, ("",)))}
+    for kind, pattern in _COMPILED:
+        for m in pattern.finditer(sentence) if kind in possible else ():
+            low = m.groupdict().get("low")
+            at, end = m.start("low" if low else "n"), m.end("n")
+            if (
+                (not low and _in_range(sentence, m))
+                or any(a < end and at < b for a, b in taken)
+                or (at and sentence[at - 1] in ".,0123456789–")
+                or sentence[end : end + 1] == "–"
+            ):
+                continue
+            figure = _figure(kind, m, sentence)
+            if figure is None:
+                continue
+            taken.append((at, end))
+            figure.file, figure.line = file, paragraph.line_at(start + at)
+            figure.hypothetical = hypothetical or bool(HYPOTHETICAL.search(sentence))
+            yield figure
+
+
+def _in_range(sentence: str, m: re.Match[str]) -> bool:
+    """Whether a figure is the end of a range: "5-10 %", "3-4x"."""
+    at = m.start("sign") if m.groupdict().get("sign") else m.start("n")
+    before = sentence[max(0, at - 3) : at].rstrip()
+    return bool(re.search(r"\d[-–]?$", before)) or bool(re.match(r"\s?[-–]\s?\d", sentence[m.end("n") :]))
+
+
+def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
+    groups = m.groupdict()
+    value = number(m["n"])
+    if value is None:
+        return None
+    scale = 0.01 if kind in ("efficiency", "change", "mfu", "share") else 1.0
+    if kind in ("rate", "time", "memory"):
+        unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
+        if unit is None or unit.dimension != kind:
+            return None
+        scale = unit.scale
+    if kind == "speedup" and not 0 < value < 10_000:
+        return None
+    if kind in ("rate", "time", "memory") and value <= 0:
+        return None  # a hyphen before the number: "GPT-2 350 tokens/s"
+    resolution = resolution_of(m["n"])
+    if groups.get("low"):
+        low = number(groups["low"])
+        if low is None or not 0 < low < value:
+            return None
+        value, resolution = (low + value) / 2, (value - low) / 2 + resolution
+    wording = (groups.get("way") or "").lower()
+    sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
+    figure = StatedFigure(
+        kind,
+        sign * value * scale,
+        m[0].strip()[:80],
+        resolution * scale,
+        sentence.strip()[:400],
+        "",
+        0,
+        wording,
+    )
+    before = sentence[max(0, m.start("n") - 20) : m.start("n")]
+    for pattern, bound in BOUNDS:
+        if pattern.search(before):
+            figure.bound = bound
+            break
+    _devices(figure, sentence, m.start("n"), m.end("n"))
+    figure.words = dict(_words_of(sentence[:400]))
+    return figure
+
+
+@lru_cache(maxsize=1_000)
+def _words_of(sentence: str) -> dict[str, str]:
+    return described(sentence).words
+
+
+def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
+    """The devices of a figure and of what it is compared with: behind it if they stand there, else anywhere in the
+    sentence.
+    """
+    if m := _FROM_TO.search(sentence):
+        figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
+        return
+    if m := _OVER.search(sentence):
+        figure.over_devices = _count(m[1])
+    if m := re.search(
+        rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?(?::| =| -| –| takes?| needs?) ?[~≈]?$",
+        sentence[:start],
+    ):
+        figure.devices = _count(m[1])
+        return
+    following = [_count(m[1]) for m in _AT.finditer(sentence, end)]
+    anywhere = {_count(m[1]) for m in _AT.finditer(sentence)} - {figure.over_devices}
+    if following:
+        figure.devices = following[0]
+    elif len(anywhere) == 1:
+        figure.devices = anywhere.pop()
+    if figure.devices == figure.over_devices:
+        figure.devices = None if figure.over_devices is None else figure.devices
+
+
+def _count(text: str) -> int:
+    return COUNTS.get(text.lower().removeprefix("a ")) or int(text)

@@ -1,0 +1,252 @@
+"""From the text of a cell to typed figures and words of a row."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scaleproof.auditor.read.cells import Figure, figures_of, is_nothing, remarks_of
+from scaleproof.auditor.read.grids import Grid
+from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
+from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
+from scaleproof.auditor.read.units import Unit
+from scaleproof.auditor.read.words import Description, described
+
+# A table with none of these is not one of results.
+RESULTS = {
+    "step_time_s",
+    "epoch_time_s",
+    "total_time_s",
+    "time_s",
+    "tokens_per_s",
+    "samples_per_s",
+    "steps_per_s",
+    "rate",
+    "speedup",
+    "efficiency",
+    "mfu",
+    "hfu",
+    "flops_per_s",
+    "memory_bytes",
+    "memory_share",
+    "communication_time_s",
+    "compute_time_s",
+    "communication_share",
+    "utilization",
+    "latency_s",
+    "change",
+    "bandwidth_bytes_per_s",
+}
+SHARES = ("efficiency", "mfu", "hfu", "accuracy", "utilization", "communication_share", "memory_share")
+WHOLE = (
+    "devices",
+    "nodes",
+    "devices_per_node",
+    "processes",
+    "zero_stage",
+    "repeats",
+    "tensor_parallel",
+    "pipeline_parallel",
+)
+NEED_UNIT = {
+    "step_time_s",
+    "epoch_time_s",
+    "total_time_s",
+    "time_s",
+    "communication_time_s",
+    "compute_time_s",
+    "data_time_s",
+    "latency_s",
+    "memory_bytes",
+    "flops_per_s",
+    "bandwidth_bytes_per_s",
+    "energy_j",
+    "rate",
+}
+STATE = re.compile(
+    r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
+)
+ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
+DATA = ("CSV", "JSON", "spreadsheet")  # forms for programs: their cells of text are no labels
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a table stands: everything that its own cells do not say."""
+
+    file: str
+    default_unit: Callable[[str], float | None] = lambda kind: None  # of a kind without a unit, in the base unit
+
+
+def counts_devices(cells: list[str]) -> bool:
+    """Whether the bare numbers of a column `gpu` are numbers of devices, and not indices or a utilisation in percent.
+
+    True for a column of names. Machines have 1, 2, 4, 8, ... devices: others than up to 8 come in fours and eights.
+    """
+    numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
+    if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
+        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
+    counts = {int(float(number)) for number in numbers}
+    return all(0 < count <= 8 or count % (4 if count <= 32 else 8) == 0 < count for count in counts)
+
+
+def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
+    """A cell of words: what it says of the configuration, and of itself."""
+    if not cell or is_nothing(cell):
+        return
+    if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):
+        row.figures.append(Quantity("devices", float(cell), cell, column.heading))
+        return
+    remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
+    if (column.kind in ("status", "text") or STATE.search(column.heading)) and not ESTIMATED.search(cell):
+        remarks -= {"estimated", "theoretical"}  # "Expected" in a column of states is a verdict on a measured figure
+    row.remarks |= remarks
+    if column.kind == "text":
+        return
+    description = described(cell)
+    for word, value in description.words.items():
+        row.words.setdefault(word, value)
+    add_numbers(row, description, cell, column.heading)
+    if column.kind in WORDS:
+        normal = description.words.get(column.kind) if column.kind in ("strategy", "precision", "device") else None
+        if column.kind != "run" or "run" not in row.words:
+            row.words[column.kind] = normal or cell[:100]
+    elif column.kind is None and not description.words and not description.numbers:
+        figures = figures_of(cell)
+        if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
+            row.not_understood[column.heading] = cell
+
+
+def add_numbers(row: ReportedRow, description: Description, cell: str, heading: str) -> None:
+    for kind, value in description.numbers.items():
+        if kind != "several device counts" and row.figure(kind) is None:
+            row.figures.append(Quantity(kind, float(value), cell[:60], heading))
+
+
+def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: bool, place: Place) -> None:
+    """The figures of a cell in a column of figures."""
+    if not cell:
+        return
+    remarks = remarks_of(cell)
+    if remarks & {"out of memory", "failed", "not run"}:
+        row.remarks |= remarks
+        return
+    assert column.kind is not None
+    figures = figures_of(cell, european)
+    if not figures:
+        description = described(cell)
+        if (
+            column.kind in ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
+            and description.numbers
+        ):
+            add_numbers(row, description, cell, column.heading)
+        elif not is_nothing(cell):
+            row.not_understood[column.heading] = cell
+            stripped = re.sub(r"\(.*?\)", "", cell).strip()
+            if remarks and stripped != cell and (figures := figures_of(stripped, european)):
+                del row.not_understood[column.heading]
+        if not figures:
+            return
+    row.remarks |= remarks
+    quantity = quantity_of(figures[0], column, cell, place)
+    if quantity is None:
+        row.not_understood[column.heading] = cell
+        return
+    quantity.remark = next(iter(sorted(heading_remarks(column.heading))), None)
+    row.figures.append(quantity)
+    for extra in figures[1:]:
+        if extra.unit and extra.unit.dimension == "times" and column.kind != "speedup" and quantity.kind != "speedup":
+            row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
+
+
+def quantity_of(figure: Figure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
+    """A figure in the base unit of its column; None where its unit and the column contradict each other."""
+    kind, unit = column.kind, figure.unit
+    assert kind is not None
+    scale, stated = column.scale, column.unit is not None
+    item, per_device = column.item, column.per_device
+    if unit is not None:
+        changed = _unit_in_cell(kind, unit, figure)
+        if changed is None:
+            return None
+        kind, scale = changed
+        stated, item = True, unit.item or item
+        per_device = unit.per_device if unit.per_device is not None else per_device
+    elif not stated and kind in NEED_UNIT:
+        default = place.default_unit(kind)
+        scale, stated = (default, True) if default else (1.0, False)
+    value = figure.value * scale
+    if value < 0 and kind not in ("change", "loss", "val_loss", "learning_rate"):
+        return None  # -1 and -100 % stand for "not known", and a difference has another kind
+    if kind in WHOLE and (value != int(value) or value < 0):
+        return None
+    bound = figure.bound if figure.bound in ("<", ">", "~") else None
+    return Quantity(
+        kind,
+        -value if kind == "change" and figure.faster in ("lower", "less", "slower") and value > 0 else value,
+        cell[:80],
+        column.heading,
+        figure.resolution * scale,
+        None if figure.spread is None else figure.spread * scale,
+        column.statistic,
+        per_device,
+        item,
+        bound,  # type: ignore[arg-type]  # narrowed by the line above, which mypy does not follow
+        over=column.over,
+        unit_stated=stated or kind not in NEED_UNIT,
+    )
+
+
+def _unit_in_cell(kind: str, unit: Unit, figure: Figure) -> tuple[str, float] | None:
+    """Kind and scale of a figure whose cell has a unit."""
+    if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
+        return kind, 1e6  # "124m"
+    if kind == "parameters" and unit.dimension == "memory":
+        return kind, 1e9  # "7b"
+    if (
+        kind in ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
+        and unit.dimension == "times"
+    ):
+        return kind, 1.0
+    if kind in ("batch", "global_batch", "micro_batch") and unit.per_device:
+        return "micro_batch", 1.0
+    if kind in ("loss", "val_loss", "perplexity", "devices", "nodes"):
+        return None
+    if unit.dimension == "percent" and kind in ("speedup", "change"):
+        return "change", 0.01
+    changed = kind_with_unit(kind, unit)
+    return None if changed is None else (changed, unit.scale)
+
+
+BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|than)\s[^,;]*")
+
+
+def describe_label(row: ReportedRow) -> None:
+    """What the label says where no column does; "vs 1 GPU" is about the baseline."""
+    description = described(BASELINE_NAMED.sub(" ", row.label))
+    for word, value in description.words.items():
+        row.words.setdefault(word, value)
+    add_numbers(row, description, row.label, "label")
+
+
+FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
+KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
+
+
+def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
+    """The columns of a table of which no heading is understood as a result, by the units that all of their cells have;
+    [] where there are none. What a figure is of is in its heading, kept as a note.
+    """
+    if grid.form not in FOR_PEOPLE:
+        return []
+    typed = []
+    count = 0
+    for k, column in enumerate(columns):
+        figures = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
+        dimensions = {f[0].unit.dimension if f and f[0].unit else "" for f in figures}
+        kind = KINDS_OF_UNITS.get(next(iter(dimensions))) if len(dimensions) == 1 else None
+        if k and column.kind is None and kind is not None:
+            count += len(figures)
+            typed.append(TableColumn(column.heading, kind, note=column.heading))
+        else:
+            typed.append(column)
+    return typed if count >= 2 else []

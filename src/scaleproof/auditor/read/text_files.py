@@ -1,0 +1,201 @@
+"""Opening files that may be anything: huge, cut off, binary, in another encoding. All are streamed."""
+
+import codecs
+import json
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scaleproof.auditor.read.reported import UnreadKind
+
+HEAD = 1 << 16  # bytes that tell what a file is
+WHOLE = 64 << 20  # bytes of the largest file that must be parsed as one piece
+BLOCK = 1 << 21  # characters
+LONGEST = 1 << 20  # characters of a line; bars of several ranks that overwrite each other make long ones
+SQLITE = b"SQLite format 3\0"
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
+_TAIL = re.compile(r"[,\s]*$")
+
+
+class Unreadable(Exception):
+    """Why a file was not read, as a sentence without its name. Only `damaged` says that something is wrong with the
+    file.
+    """
+
+    def __init__(self, reason: str, kind: UnreadKind = "damaged") -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def head(path: Path) -> bytes:
+    """The first bytes of a regular file. Raises Unreadable for all else."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise Unreadable("it is not a regular file", "special")
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    except PermissionError as error:
+        raise Unreadable(error.strerror or str(error), "permission") from None
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error), "special") from None
+
+
+def encoding(start: bytes) -> str | None:
+    """How a file that begins so is encoded; None for a binary one."""
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if start.startswith(mark):
+            return name
+    if b"\0" in start:
+        return _utf16_without_mark(start)
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be cut
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _utf16_without_mark(start: bytes) -> str | None:
+    """PowerShell's redirection leaves out the mark at times: every other byte of such a text is zero."""
+    sample = start[:2000]
+    for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
+        if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
+            return name
+    return None
+
+
+def decoded(start: bytes, name: str) -> str:
+    """The text of a file's first bytes, without colours."""
+    return CONTROL.sub("", start.decode(name, errors="replace"))
+
+
+def whole(path: Path, name: str) -> str:
+    """The text of a file that must be read as one piece. Raises Unreadable where it is too large."""
+    size = path.stat().st_size
+    if size > WHOLE:
+        reason = f"it has {size / 2**20:,.0f} MiB; files of this kind are parsed in one piece, up to {WHOLE >> 20} MiB"
+        raise Unreadable(reason, "limit")
+    try:
+        with path.open(encoding=name, errors="replace") as file:
+            return file.read()
+    except (OSError, UnicodeError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def lines(path: Path, name: str) -> Iterator[str]:
+    """Lines of a file of any size, without colours; a progress bar's states are lines of their own."""
+    with path.open(encoding=name, errors="replace", newline=None) as file:
+        while line := file.readline(LONGEST):
+            yield CONTROL.sub("", line.rstrip("\n")) if "\x1b" in line else line.rstrip("\n")
+
+
+def blocks(path: Path, name: str) -> Iterator[str]:
+    """The text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
+    with path.open(encoding=name, errors="replace", newline=None) as file:
+        while piece := file.read(BLOCK):
+            piece += file.readline(LONGEST)
+            piece = CONTROL.sub("", piece) if "\x1b" in piece else piece
+            yield piece if piece.endswith("\n") else piece + "\n"
+
+
+JSON_TOKEN = re.compile(
+    r"\s*(?:(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<scalar>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.-])|(?:true|false|null|NaN|"
+    r"-?Infinity)(?!\w))|(?P<mark>[\[\]{},:]))"
+)
+KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
+CUT_TOKEN = re.compile(r'\s*(?:"[^"\n]*|-?[\d.]*|[a-zA-Z]{0,8})')  # at the end of what was read
+FEW_TOKENS, MOST_TOKENS = 8, 2_000  # of JSON, after which a text that goes on otherwise is damaged JSON
+
+
+def begins_like_json(text: str) -> bool:
+    """Whether a text that begins with a bracket goes on as JSON does: "[rank0] step 1", "[2026-11-23 07:00]" and
+    "{'loss': 2.1}" are text.
+    """
+    at = tokens = depth = 0
+    before = ""
+    while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, at)):
+        kind = m["mark"] or "value"
+        if not _may_follow(before, kind) or (before == "{" and kind == "value" and not m["string"]):
+            break
+        depth += (kind in "[{") - (kind in "]}")
+        tokens += 1
+        at, before = m.end(), kind
+        if not depth:  # a whole value: other lines of JSON may follow, and no other text
+            rest = text[at:].lstrip(" \t")
+            return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
+    cut = tokens > 0 and CUT_TOKEN.fullmatch(text, at) is not None
+    return cut or tokens >= FEW_TOKENS or KEY_OF_JSON.match(text) is not None
+
+
+def _may_follow(before: str, kind: str) -> bool:
+    """Whether a token of JSON may stand behind another; "value" is a string, a number or a word."""
+    if before in ("", "["):
+        return kind in ("[", "{") or (before == "[" and kind in ("value", "]"))
+    if before == "{":
+        return kind in ("value", "}")
+    if before in (",", ":"):
+        return kind in ("value", "[", "{")
+    return kind in (",", ":", "]", "}")
+
+
+def parse_json(text: str) -> tuple[Any, str]:
+    """The value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up to
+    its last whole entry.
+
+    Raises ValueError where it is no JSON.
+    """
+    try:
+        return json.loads(text), ""
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        if (closed := _closed(text)) is None:
+            raise
+        try:
+            data = json.loads(closed)
+        except (ValueError, RecursionError):
+            raise error from None
+        return data, f"it is cut off in line {text.count(chr(10)) + 1}; what stands before was read"
+
+
+def _closed(text: str) -> str | None:
+    """A JSON text that ends early, with its open brackets closed behind the last whole entry; None where it does not
+    end early.
+    """
+    stack: list[str] = []
+    last: tuple[int, tuple[str, ...]] | None = None  # where an entry ended, and what was open then
+    in_string = escaped = False
+    for k, char in enumerate(text):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "{[":
+            stack.append("}" if char == "{" else "]")
+        elif char in "}]":
+            if not stack or stack.pop() != char:
+                return None
+            if not stack:
+                return None  # it is whole, and something else follows
+            last = (k + 1, tuple(stack))
+    if not stack or last is None:
+        return None
+    end, still_open = last
+    return text[:end] + "".join(reversed(still_open))
+
+
+def printable(name: str) -> str:
+    """A name that can be printed: no control characters, no broken ones, not endless."""
+    safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    safe = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in safe)
+    return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"

@@ -1,0 +1,187 @@
+"""What a label, a caption or a sentence says about a configuration: "DDP, 4x A100, bf16, bs 32" in the auditor's
+words.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from scaleproof.auditor.read.other_languages import in_english
+from scaleproof.auditor.read.units import DEVICE
+
+# Normalised word -> pattern. Those further up count more: "DeepSpeed ZeRO-2" is zero2, "FSDP2" is fsdp.
+STRATEGIES = {
+    "zero3": r"zero[ -]?(?:stage[ -]?)?3|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?3|\bzs_?3|\bz3\b|stage[ -]?3",
+    "zero2": r"zero[ -]?(?:stage[ -]?)?2|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?2|\bzs_?2|\bz2\b|stage[ -]?2",
+    "zero1": r"zero[ -]?(?:stage[ -]?)?1|deepspeed[ -]?(?:zero[ -]?)?(?:stage[ -]?)?1|\bzs_?1|\bz1\b|stage[ -]?1",
+    "zero0": r"zero[ -]?(?:stage[ -]?)?0|\bzs_?0|deepspeed[ -]?stage[ -]?0",
+    "fsdp": r"fsdp\d?|fully[ -]sharded(?: data parallel)?|full[ _]shard",
+    "hsdp": r"hsdp|hybrid[ _]shard",
+    "ddp": r"ddp|distributed[ -]?data[ -]?parallel(?:ism)?",
+    "dp": r"\bdp\b|(?<!distributed )(?<!sharded )\bdata[ -]?parallel(?:ism)?\b|nn\.dataparallel",
+    "horovod": r"horovod|\bhvd\b",
+    "deepspeed": r"deepspeed",
+    "megatron": r"megatron",
+    "tensor parallel": r"tensor[ -]parallel(?:ism)?|\btp ?=? ?\d",
+    "pipeline parallel": r"pipeline[ -]parallel(?:ism)?|gpipe|\bpp ?=? ?\d|pipelined?",
+    "model parallel": r"model[ -]parallel(?:ism)?",
+    "parameter server": r"parameter[ -]server",
+    "mirrored": r"mirrored ?strategy",
+    "single": r"single[ -](?:gpu|device|process|node single)|\bserial\b|non[ -]distributed",
+}
+PRECISIONS = {
+    "fp8": r"\bfp8\b|float8",
+    "bf16": r"\bbf16(?:-mixed)?\b|bfloat16",
+    "fp16": r"\bfp16\b|float16|half[ -]precision|\b16-mixed\b",
+    "tf32": r"\btf32\b",
+    "fp32": r"\bfp32\b|float32|full[ -]precision|single[ -]precision|\bf32\b",
+    "amp": r"\bamp\b|mixed[ -]precision|automatic mixed",
+    "int8": r"\bint8\b",
+    "fp64": r"\bfp64\b|float64",
+}
+DEVICES = (
+    r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|gh200|v100|p100|k80|t4|l4|"
+    r"l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
+    r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
+    r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
+    r"m[1-9](?= (?:gpu|chip|mac)))"
+    r"(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
+)
+MODELS = (
+    r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|"
+    r"resnet-?\d+(?:v\d)?|vit(?:[-_ /][a-z0-9]+)*|llama[- ]?\d?(?:[.-]\d)?(?:[- ]\d+b)?|"
+    r"t5(?:[- ]\w+)?|vgg-?\d+|mobilenet\w*|efficientnet\w*|mistral[- ]?\d*b?|qwen[\d.]*[- ]?[\d.]*b?|"
+    r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
+    r"pythia\w*|distilbert"
+)
+COUNTS = {
+    "one": 1,
+    "single": 1,
+    "two": 2,
+    "dual": 2,
+    "three": 3,
+    "four": 4,
+    "quad": 4,
+    "six": 6,
+    "eight": 8,
+    "sixteen": 16,
+}
+_COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|one|single|two|dual|three|four|quad|six|eight|sixteen)"
+APPLE = re.compile(r"(?:APPLE )?M[1-9]\b.*")  # one device, whatever its number
+DEVICE_PLURAL = r"(?:gpus|devices|accelerators|cards|chips|ranks|workers|tpus|processes)"
+_BEFORE, _AFTER = r"(?:^|(?<=[_\-/. (,=@|:+\[]))", r"(?=$|[_\-/. ),:;+|\]'\"])"
+NUMBERS = {
+    "nodes": (rf"{_COUNT}[ -]?(?:x ?)?nodes?\b", r"\bn?nodes[ _=:]{0,2}(\d{1,4})\b", rf"{_BEFORE}(\d{{1,3}})n(?=\d*g)"),
+    "micro_batch": (
+        r"\b(?:mbs|micro[ _-]?batch(?:[ _-]size)?|batch(?: size)? per (?:gpu|device))[ _=:of]*(\d{1,6})\b",
+    ),
+    "global_batch": (r"\b(?:gbs|(?:global|effective|total)[ _-]batch(?:[ _-]size)?)[ _=:of]*(\d[\d,]{0,8})\b",),
+    "batch": (rf"{_BEFORE}(?:bs|batch[ _-]?size|batch)[ _=:of]*(\d{{1,6}}){_AFTER}",),
+    "seq_len": (
+        rf"{_BEFORE}(?:sl|seq(?:[ _-]?len(?:gth)?)?|sequence length|ctx|context(?: length)?)[ _=:of]*"
+        rf"(\d{{2,7}}){_AFTER}",
+    ),
+    "accumulation": (
+        rf"{_BEFORE}(?:ga|gas|accum(?:ulation)?(?:[ _-]steps)?|grad[ _-]accum\w*)[ _=:of]*(\d{{1,4}}){_AFTER}",
+    ),
+}
+_DEVICE_TIMES = rf"(?<![a-z0-9])(?:{DEVICES})(?<!pcie)(?: ?gpus?)? ?[x×*] ?(\d{{1,4}})(?![\w.]| ?(?:nodes?|lanes?|GB))"
+_DEVICE_COUNTS = (
+    rf"{_COUNT}[ _-]?(?:[x×*] ?)?(?:nvidia |tesla |amd )*(?:{DEVICE}|{DEVICES}(?:[ -]{DEVICE})?)\b",
+    # "4gpu", "gpus 4", "workers=4"; "worker 2" and "GPU 3" are the names of one.
+    rf"{_BEFORE}(?:n_?)?{DEVICE}[ _]?[=:] ?(\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:n_?)?(?:gpu|{DEVICE_PLURAL})_?(\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:n_?)?{DEVICE_PLURAL} (\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:ws|world[ _-]?size|np|nproc)[ _=:]{{0,2}}(\d{{1,5}}){_AFTER}",
+    rf"{_BEFORE}(?:ddp|dp|zero\d[_-]|horovod)[_-]?(\d{{1,3}}){_AFTER}",
+    _DEVICE_TIMES,
+)
+_NODES_BY_DEVICES = re.compile(
+    rf"(\d{{1,4}}) ?nodes? ?(?:[x×*,] ?|with |of )(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})|"
+    rf"(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})(?: ?/ ?node| per node)?,? ?(?:[x×*]|on|"
+    rf"across) ?(\d{{1,4}}) ?nodes?",
+    re.I,
+)
+
+
+@dataclass(slots=True)
+class Description:
+    """What a text says: words and whole numbers, by kind."""
+
+    words: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+def _compiled(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
+    return [(word, re.compile(rf"(?<![a-z]){pattern}", re.I)) for word, pattern in patterns.items()]
+
+
+_VOCABULARY = tuple(
+    (kind, re.compile("|".join(f"(?:{p})" for p in patterns.values()), re.I), _compiled(patterns))
+    for kind, patterns in (("strategy", STRATEGIES), ("precision", PRECISIONS))
+)
+_COUNTABLE = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
+_DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
+_MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
+# Names whose number is no count: "GPT-2 GPU", "llama2 GPU".
+_VERSIONED = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
+_NUMBERS = {kind: [re.compile(p, re.I) for p in patterns] for kind, patterns in NUMBERS.items()}
+_COUNTED = [re.compile(p, re.I) for p in _DEVICE_COUNTS]
+
+
+def described(text: str) -> Description:
+    """What a label or a caption says. A number of devices is taken only where a word for a device stands at it."""
+    result = Description()
+    if not text or len(text) > 400:
+        return result
+    text = in_english(text)
+    spaced = text.replace("_", " ") if " " not in text else text
+    for kind, any_of, patterns in _VOCABULARY:
+        if any_of.search(spaced):
+            result.words[kind] = next((word for word, pattern in patterns if pattern.search(spaced)), "")
+            if not result.words[kind]:
+                del result.words[kind]
+    if m := _DEVICE.search(spaced):
+        result.words["device"] = " ".join(m[1].split()).upper()
+    if m := _MODEL.search(spaced):
+        result.words["model"] = m[1].lower()
+    if not _COUNTABLE.search(text):
+        return result
+    for kind, number_patterns in _NUMBERS.items():
+        for number_pattern in number_patterns:
+            if m := number_pattern.search(text):
+                result.numbers[kind] = _whole(m[1])
+                break
+    _count_devices(text, result)
+    return result
+
+
+def _count_devices(text: str, result: Description) -> None:
+    if m := _NODES_BY_DEVICES.search(text):
+        nodes, each = (m[1], m[2]) if m[1] else (m[4], m[3])
+        result.numbers |= {"nodes": int(nodes), "devices_per_node": int(each), "devices": int(nodes) * int(each)}
+        return
+    names = spans_of_names(text)
+    counts = []
+    for pattern in _COUNTED:
+        matches = [m for m in pattern.finditer(text) if m[1]]
+        counts += [_whole(m[1]) for m in matches if not (m[1].isdigit() and any(a < m.end(1) <= b for a, b in names))]
+        if counts:
+            break
+    if len(set(counts)) == 1 and counts[0] > 0:
+        if result.words.get("strategy") != "single" or counts[0] == 1:
+            result.numbers["devices"] = counts[0]
+    elif len(set(counts)) > 1:
+        result.numbers["several device counts"] = len(set(counts))
+    if not counts and (result.words.get("strategy") == "single" or APPLE.fullmatch(result.words.get("device", ""))):
+        result.numbers["devices"] = 1
+
+
+def spans_of_names(text: str) -> list[tuple[int, int]]:
+    """Where names of devices and strategies stand: the "3090" of "RTX 3090 GPU" is no number of devices."""
+    strategies = _VOCABULARY[0][1]
+    named = [*strategies.finditer(text), *_VERSIONED.finditer(text)]
+    return [*(m.span() for m in named), *(m.span(1) for m in _DEVICE.finditer(text))]
+
+
+def _whole(text: str) -> int:
+    return COUNTS.get(text.lower()) or int(text.replace(",", ""))

@@ -1,0 +1,141 @@
+"""The command line: how every command begins and ends. The commands are in `commands`, imported when one is run.
+
+Importing this imports next to nothing, so that Ctrl-C in the second of the imports is answered as at any other moment.
+"""
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # as of typing, which takes as long as all the rest to import
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, NoReturn
+
+LINE_END = "\n"
+WRONG = 2  # exit code of wrong input, and of an installation that is broken
+STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
+    """The parser of all commands, or of those that the workflow calls."""
+    from scaleproof.cli import commands
+
+    return commands.parser(stages_alone)
+
+
+def main() -> None:
+    """Run one command. Exit code 2 and one message for wrong input; a signal or a closed pipe ends it without more."""
+    stop = _Stop()
+    try:
+        from scaleproof.cli.commands import run
+
+        run()
+        _flush()
+    except BaseException as error:
+        code = stop.code if stop.number else _code(error)
+        if code is None:  # a defect of ours: its traceback is what one can report
+            raise
+        if stop.number:
+            _say(STOPS[stop.number])
+        raise SystemExit(code) from None
+    finally:
+        stop.end()
+
+
+class _Stop:
+    """What stopped the command: Ctrl-C (SIGINT) or SIGTERM, whose exceptions a library may turn into others."""
+
+    def __init__(self) -> None:
+        self.number: signal.Signals | None = None
+        self._process = os.getpid()
+        self._before: dict[signal.Signals, Any] = {}
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is usual:  # not where they are ignored, as behind nohup
+                self._before[number] = signal.signal(number, self._stop)
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+
+    @property
+    def code(self) -> int:
+        return 128 + (self.number or 0)
+
+    def _stop(self, number: int, _: object) -> "NoReturn":
+        """Undo what is begun, and end. A second signal ends the process at once."""
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != self._process:  # forked from the command, which says what there is to say
+            os.kill(os.getpid(), number)
+        self.number = signal.Signals(number)
+        if "multiprocessing" in sys.modules:  # a pool waits for its processes, which SIGTERM does not reach
+            from multiprocessing import active_children
+
+            for process in active_children():
+                process.kill()
+        raise KeyboardInterrupt
+
+    def _unraisable(self, problem: "sys.UnraisableHookArgs") -> None:
+        """Where Python cannot raise, as in a callback of a weak reference, the command is stopped a moment later."""
+        if self.number is None or problem.exc_type is not KeyboardInterrupt:
+            self._hook(problem)
+            return
+        from threading import Timer
+
+        signal.signal(self.number, self._stop)
+        Timer(0.01, os.kill, (self._process, self.number)).start()
+
+    def end(self) -> None:
+        """The handlers as they were; while Python ends, signals end it silently."""
+        sys.unraisablehook = self._hook
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._before and self._process == os.getpid():
+            import atexit
+
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
+
+
+def _code(error: BaseException) -> int | None:
+    """The exit code of a command that ended so, after its message; None where the error is a defect."""
+    from scaleproof.ground.errors import UserError, printable
+
+    if isinstance(error, SystemExit):  # its code is argparse's or the command's own
+        try:
+            _flush()
+        except BrokenPipeError as closed:
+            return _code(closed)
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        return None
+    if isinstance(error, UserError):
+        _say(printable(str(error), besides=LINE_END))
+        return WRONG
+    if isinstance(error, BrokenPipeError):  # `| head`: whoever reads has read enough
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # what is left in it would be written, in vain, when Python ends
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 128 + signal.SIGPIPE  # as a program that SIGPIPE ends
+    from scaleproof.cli.libraries import unusable_library
+
+    if text := unusable_library(error):
+        _say(printable(text))
+        return WRONG
+    if isinstance(error, OSError):  # a full disk, a folder that may not be written: nothing a traceback would explain
+        from scaleproof.ground.files import os_fault
+
+        _say(printable(os_fault(error)))
+        return WRONG
+    return None
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"scaleproof: {text}", file=sys.stderr, flush=True)
+    except OSError:  # nobody is there to read it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

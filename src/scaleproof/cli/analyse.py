@@ -1,0 +1,400 @@
+"""From runs to conclusions: the tables of runs and cells, findings, charts, the report."""
+
+import argparse
+import gc
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scaleproof import __version__
+from scaleproof.cli.arguments import Group, command, on_campaign, results_option
+from scaleproof.cli.values import count, file_to_read, file_to_write, folder, path
+from scaleproof.ground.cores import MANY_RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scaleproof.conclude.report.page_facts import RunFacts
+    from scaleproof.conclude.report.page_inputs import PageInputs
+    from scaleproof.ground.campaign.cells import Cell
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.comparison import Compared
+    from scaleproof.ground.findings.finding import Findings
+    from scaleproof.ground.records.run import Run
+
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def collect(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.run_tables import runs_table
+    from scaleproof.ground.files import write_atomic
+
+    loaded, planned = _planned(args)
+    table = runs_table(_each(loaded, planned))
+    write_atomic(args.results / loaded.name / "runs.csv", table.to_csv(index=False))
+
+
+def findings(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.ab_comparison import pairs_of
+    from scaleproof.conclude.analysis.campaign_findings import campaign_findings, with_forecasts
+    from scaleproof.ground.files import write_json
+    from scaleproof.ground.records.excluded_nodes import excluded_nodes
+    from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+
+    loaded, runs = _runs(args)
+    folder = args.results / loaded.name
+    profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
+    pairs = pairs_of(folder, loaded.comparisons)
+    all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder))
+    if loaded.campaign.forecast.enabled:
+        all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
+    write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
+    for f in all_findings.findings:
+        print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
+
+
+def analyse(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.scaling import scaling_report
+    from scaleproof.ground.cores import beside, halves
+    from scaleproof.ground.files import write_json
+    from scaleproof.ground.records.run import measured
+    from scaleproof.ground.records.series import read_curves
+    from scaleproof.ground.snakemake_command import options_for
+
+    loaded, planned = _planned(args)
+    folder = args.results / loaded.name
+    all_findings = _findings(folder)
+    campaign = loaded.campaign
+    first, second = halves(planned)
+    runs: list[Run] = []
+
+    def curves_of_second() -> list[dict[str, Any]]:
+        """Where another process reads them, it has no run yet, so that it begins when this one does."""
+        return read_curves(measured(runs[len(first) :] or _read(loaded, second)))
+
+    def write_report() -> None:
+        report = scaling_report(
+            *(loaded.name, campaign.title, runs, all_findings),
+            margin=campaign.margin,
+            question=loaded.question,
+            repeat_until=campaign.repeat_until,
+            snakemake=options_for(folder),
+        )
+        write_json(folder / "scaling_report.json", report)
+
+    with beside(curves_of_second, len(planned)) as curves:
+        runs += _read(loaded, planned)
+        with beside(write_report, len(runs)) as scaling:
+            read_curves(measured(runs[: len(first)]))
+            for run, series in zip(measured(runs[len(first) :]), curves(), strict=True):
+                run.take_series(series)
+            _write_tables(folder, runs, all_findings, campaign.target_loss)
+            scaling()
+
+
+def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
+    """cells.csv and losses.csv."""
+    from scaleproof.conclude.analysis.loss_curves import curves_of, losses_table, times_to_loss
+    from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
+    from scaleproof.ground.files import write_atomic
+
+    curves = curves_of(measured_by_cell(runs))
+    cells = cells_table(runs, all_findings, times_to_loss(curves, target_loss))
+    write_atomic(folder / "cells.csv", cells.to_csv(index=False))
+    write_atomic(folder / "losses.csv", losses_table(curves).to_csv(index=False, float_format="%.9g"))
+
+
+def look(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.scaling import scaling_report
+    from scaleproof.ground.errors import UserError
+    from scaleproof.ground.files import write_json
+    from scaleproof.ground.findings.finding import Findings
+
+    loaded, runs = _runs(args, args.repeats)
+    rule = loaded.campaign.repeat_until
+    if rule is None:
+        raise UserError(f"{args.campaign}: repeats is a number; there is nothing to decide")
+    # Rates alone decide when repeats end: what a check finds in them is for the report.
+    unchecked = Findings(campaign=loaded.name, checks=[], findings=[])
+    report = scaling_report(
+        *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
+    )
+    write_json(args.out, report["repeats"])
+    what = "goes on" if report["repeats"]["goes_on"] else f"ends: {report['repeats']['why']}"
+    print(f"{loaded.name}: {args.repeats} repeats; {what}")
+
+
+def comparison(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.ab_comparison import comparison_report, pairs_of
+    from scaleproof.conclude.report.charts import draw_comparison
+    from scaleproof.conclude.report.tables.comparison import write_comparison
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.files import write_json
+
+    loaded = LoadedCampaign(args.campaign, args.results)
+    folder = args.results / loaded.name
+    pairs = pairs_of(folder, loaded.comparisons)
+    comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
+    report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
+    write_json(folder / "comparison.json", report)
+    write_comparison(report, folder / "tables")
+    draw_comparison(report["comparisons"], folder / "charts")
+
+
+def waterfall(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.waterfall import waterfall_report
+    from scaleproof.conclude.report.charts import draw_waterfall
+    from scaleproof.conclude.report.read_results import read_inputs, read_profiles
+    from scaleproof.conclude.report.tables.waterfall import write_waterfall
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.files import write_json
+
+    loaded = LoadedCampaign(args.campaign, args.results)
+    folder = args.results / loaded.name
+    _, cells, scaling = read_inputs(folder)
+    report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
+    write_json(folder / "waterfall.json", report)
+    write_waterfall(report["cells"], folder / "tables")
+    draw_waterfall(report["cells"], folder / "charts")
+
+
+def table(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.read_results import read_inputs, reading
+    from scaleproof.conclude.report.tables.cells import write_tables
+    from scaleproof.conclude.report.tables.scaling import write_series
+
+    _, cells, report = read_inputs(args.folder)
+    with reading(args.folder / "scaling_report.json"):
+        if args.table == "scaling":
+            write_tables(cells, report, args.folder / "tables")
+        else:
+            write_series(report, args.table, args.folder / "tables")
+
+
+def chart(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.charts import CHARTS, draw
+    from scaleproof.conclude.report.read_results import read_inputs
+
+    if args.chart not in CHARTS:
+        from scaleproof.conclude.report.chart_catalog import unknown_chart  # and with it the schema of campaigns
+
+        raise unknown_chart(args.chart, CHARTS)
+    forecasts = _forecast(args.forecast)["forecasts"] if args.forecast else []
+    draw(args.chart, *read_inputs(args.folder), args.folder / "charts", forecasts)
+
+
+def loss_chart(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.charts import draw_losses
+    from scaleproof.conclude.report.read_results import read_losses
+
+    draw_losses(args.against, *read_losses(args.folder), args.folder / "charts")
+
+
+def report(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.page import write_page
+    from scaleproof.conclude.report.sentences.answer import conclude
+    from scaleproof.ground.cores import beside
+    from scaleproof.ground.files import sha256_of
+    from scaleproof.verify.manifest import hashes_of, write_manifest
+
+    loaded, planned = _planned(args)
+    folder = args.results / loaded.name
+    page = folder / "report.html"
+    n = len(planned)
+    with beside(lambda: _facts(args, loaded, planned), n) as facts, beside(lambda: hashes_of(folder), n) as hashes:
+        inputs = _page_inputs(args, loaded, facts)
+        write_page(inputs, page)
+        write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
+    print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
+
+
+def pdf(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.paper import write_paper
+
+    loaded, planned = _planned(args)
+    inputs = _page_inputs(args, loaded, lambda: _facts(args, loaded, planned))
+    write_paper(inputs, args.results / loaded.name / "report.pdf")
+
+
+def _facts(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "RunFacts":
+    from scaleproof.conclude.report.page_facts import facts_of
+    from scaleproof.measure.doctor.doctor import DOCTOR, read_report
+
+    return facts_of(_read(loaded, planned), read_report(args.results / DOCTOR))
+
+
+def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", facts: "Callable[[], RunFacts]") -> "PageInputs":
+    """`facts`: asked for once."""
+    from scaleproof.conclude.report.chart_catalog import charts_of
+    from scaleproof.conclude.report.page_inputs import PageInputs
+    from scaleproof.conclude.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
+    from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+
+    folder = args.results / loaded.name
+    runs_table, cells, scaling = read_inputs(folder)
+    drawn = charts_of(loaded)
+    return PageInputs(
+        facts=cache(facts),
+        runs_table=runs_table,
+        cells=cells,
+        report=scaling,
+        findings=_findings(folder),
+        charts=folder / "charts",
+        drawn=drawn,
+        campaign_file=str(args.campaign),
+        comparisons=read_comparisons(folder) if loaded.comparisons else [],
+        traces=read_traces(folder)[0] if loaded.traced else None,
+        profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
+        waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
+        forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
+        anonymous=args.anonymous,
+    )
+
+
+def compare(args: argparse.Namespace) -> None:
+    import json
+    from dataclasses import asdict
+
+    from scaleproof.auditor.compare_external import compare_external
+    from scaleproof.auditor.read.walk import check_root
+    from scaleproof.conclude.analysis.compare_runs import all_own, compare_results
+    from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
+
+    for place in (args.a, args.b):
+        if place.exists():  # whoever reads it has a hint for what does not
+            check_root(place)
+    if all_own(args.a, args.b):
+        compared, alone = compare_results(args.a, args.b, args.vary)
+    else:
+        compared = [compare_external(args.a, args.b, args.vary)]
+        alone = []
+    if args.json:
+        print(json.dumps({"compared": [asdict(c) for c in compared], "on_one_side": alone}, indent=2))
+    else:
+        for line in (*map(compared_sentence, compared), compared_verdict(compared), intervals_note(compared)):
+            if line:
+                print(line)
+        if alone:
+            print(f"on one side alone: {', '.join(alone)}")
+    if args.html:
+        _compare_page(args, compared, alone)
+    if all(one.why for one in compared):
+        raise SystemExit(1)
+
+
+def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
+    import shlex
+
+    from scaleproof.conclude.analysis.compare_runs import all_own, measured_runs
+    from scaleproof.conclude.report.compare_page import Side, compare_page
+    from scaleproof.ground.files import write_atomic
+
+    own = all_own(args.a, args.b)
+    a, b = (
+        Side(str(path), [run for runs in measured_runs(path).values() for run in runs] if own else [])
+        for path in (args.a, args.b)
+    )
+    vary = ["--vary", *args.vary] if args.vary else []
+    words = ["scaleproof", "compare", str(args.a), str(args.b), *vary, "--html", str(args.html)]
+    write_atomic(args.html, compare_page(compared, alone, a, b, shlex.join(words)))
+    print(f"{args.html}: the comparison as a page", file=sys.stderr)
+
+
+def _runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, list[Run]]":
+    """The campaign and all of its runs, or the first `repeats` of each cell."""
+    loaded, planned = _planned(args, repeats)
+    return loaded, _read(loaded, planned)
+
+
+def _planned(
+    args: argparse.Namespace, repeats: int | None = None
+) -> "tuple[LoadedCampaign, list[tuple[Path, Cell, int]]]":
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+    loaded = LoadedCampaign(args.campaign, args.results)
+    return loaded, loaded.planned(args.results, repeats)
+
+
+def _each(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]") -> "Iterator[Run]":
+    """The runs one by one: whoever keeps ten thousand needs 280 MB."""
+    from scaleproof.ground.records.unreadable import planned_run
+
+    return (planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned)
+
+
+def _read(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]") -> "list[Run]":
+    many = len(planned) >= MANY_RUNS
+    if many:  # records are no garbage, and the collector would go through all of them again and again
+        gc.disable()
+    runs = list(_each(loaded, planned))
+    if many:
+        gc.freeze()
+        gc.enable()
+    return runs
+
+
+def _forecast(path: Path) -> dict[str, Any]:
+    from scaleproof.conclude.report.read_results import read_json
+
+    return read_json(path, "forecasts", "what_if", "checks", "findings", "coverage")
+
+
+def _findings(folder: Path) -> "Findings":
+    from scaleproof.ground.files import read_record
+    from scaleproof.ground.findings.finding import Findings
+
+    return read_record(folder / "findings.json", Findings.model_validate_json)
+
+
+def add(commands: Group) -> None:
+    doc = "compare any two results, ours or anybody's; exit code 1 where they are not comparable"
+    example = (
+        "scaleproof compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --vary strategy\n"
+        "scaleproof compare before/metrics.json after/metrics.json --json\n"
+        "scaleproof compare results/published/demo_a results/demo --html compare.html"
+    )
+    two = command(commands, "compare", compare, doc, example)
+    two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
+    two.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
+    text = "what is meant to differ, e.g. strategy"
+    two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help=text)
+    two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
+    two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    two.add_argument(
+        "--html", type=file_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
+    )
+
+
+def add_stages(stages: Group) -> None:
+    for name, stage, doc in (
+        ("collect", collect, "gather all runs into runs.csv"),
+        ("findings", findings, "check all runs: findings.json"),
+        ("analyse", analyse, "cells.csv, losses.csv and scaling_report.json"),
+        ("comparison", comparison, "comparison.json with its table and chart"),
+        ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
+    ):
+        results_option(on_campaign(stages, name, stage, doc))
+    for name, stage, doc in (
+        ("report", report, "report.html, and manifest.json with the hashes of the campaign's files"),
+        ("pdf", pdf, "report.pdf: a short paper"),
+    ):
+        page = on_campaign(stages, name, stage, doc)
+        results_option(page)
+        page.add_argument("--anonymous", action="store_true", help="name hosts host1, host2 ...")
+    looks = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
+    results_option(looks)
+    looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
+    looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
+    tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
+    tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
+    tables.add_argument("folder", type=folder, help="results/<campaign>")
+    charts = command(stages, "chart", chart, "one chart as SVG and PNG")
+    charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
+    charts.add_argument("folder", type=folder, help="results/<campaign>")
+    charts.add_argument(
+        "--forecast", type=file_to_read, metavar="FILE", help="forecast.json: its forecasts are drawn as bands"
+    )
+    losses = command(stages, "loss_chart", loss_chart, "the training loss of all cells as SVG and PNG")
+    losses.add_argument("against", choices=("step", "seconds"), help="the horizontal axis")
+    losses.add_argument("folder", type=folder, help="results/<campaign>")

@@ -1,0 +1,217 @@
+"""How a command is declared: what it is called, what it does, an example, and the options that several share."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from scaleproof.cli.values import RESULTS, path, results_folder
+from scaleproof.ground.errors import nearest, shortened
+
+Group = argparse._SubParsersAction
+
+# What users try -> what it is called here, first to last. Other words are looked for among the commands of all groups.
+COMMAND_WORDS: dict[str, tuple[str, ...]] = {
+    "help": ("--help",),
+    "version": ("--version",),
+    "check": ("validate", "check"),
+    "lint": ("validate", "check"),
+    "test": ("validate", "check", "doctor"),
+    "verify": ("validate", "check"),
+    "show": ("show", "summary", "list"),
+    "view": ("show", "summary", "list"),
+    "print": ("show", "summary", "list"),
+    "info": ("show", "summary", "list"),
+    "describe": ("show", "summary", "list"),
+    "list": ("list", "show"),
+    "ls": ("list", "show"),
+    "diff": ("diff", "compare"),
+    "findings": ("audit", "explain"),
+    "init": ("schema",),
+    "clean": ("retry",),
+    "rerun": ("retry",),
+    "repeat": ("retry",),
+    "status": ("stale", "show"),
+    "estimate": ("plan",),
+    "cost": ("plan",),
+    "predict": ("forecast",),
+    "profile": ("trace",),
+    "export": ("publish",),
+    "release": ("publish",),
+    "share": ("publish",),
+    "regression": ("gate",),
+}
+# Words for what the workflow does.
+WORKFLOW_WORDS = (
+    "run",
+    "start",
+    "launch",
+    "execute",
+    "bench",
+    "benchmark",
+    "report",
+    "build",
+    "make",
+    "submit",
+    "html",
+    "plot",
+    "charts",
+    "graph",
+)
+
+
+class _Once(argparse._StoreAction):
+    """An option that may be given once: of two values the first would be lost without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, name: str | None = None
+    ) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if name is not None and self.dest in given:
+            hint = "; give all its values after one of them" if self.nargs == "+" else ""
+            raise argparse.ArgumentError(self, f"is given twice{hint}")
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, name)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that names the nearest command, choice or option when it does not know a word."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)  # an abbreviation would change its meaning with the next option
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **options)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            if isinstance(action, argparse._SubParsersAction):
+                strange = [word for word in sys.argv[1:2] if word.startswith("-")]
+                hint = "".join(f' "{word}" is no option before a command.' for word in strange)
+                hint += _command_hint(self.prog, action, str(value))
+            else:
+                hint = nearest(value, choices)
+            message = f'there is no "{value}".{hint} Allowed: {", ".join(choices)}'
+            raise argparse.ArgumentError(action, message)
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            what = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
+            raise argparse.ArgumentError(action, f"needs a value, {_metavar(action)}: {what}") from None
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2; what a word has of control characters is spelled out."""
+        groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        known = self._option_string_actions
+        strange = [w for w in sys.argv[1:] if re.match("--?[a-z]", w) and w.partition("=")[0] not in known]
+        if message.endswith("required: COMMAND") and groups:
+            what = f"{_not_expected(strange[0], known)} A" if strange else "a"
+            message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
+        elif "are required:" in message:
+            hints = " ".join(_not_expected(word, known) for word in strange[:3])
+            example = " ".join(" ".join((self.epilog or "").splitlines()[:2]).split())
+            message = " ".join(part for part in (hints, f"{message}.", example) if part)
+        elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):
+            message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
+        super().error(shortened(message, 1000))
+
+    def unknown(self, words: list[str]) -> NoReturn:
+        """End with exit code 2 and name the words that no option or argument of the command takes."""
+        known = self._option_string_actions
+        strange = [word for word in words if word.startswith("-") and len(word) > 1]
+        if not strange:
+            takes = " ".join(_metavar(a) for a in self._actions if not a.option_strings) or "no argument"
+            example = " ".join(" ".join((self.epilog or "").splitlines()[:2]).split())
+            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {example}')
+        listed = ", ".join(name for name in known if name.startswith("--"))
+        places = [action.dest for action in self._actions if not action.option_strings]
+        for word in strange:
+            if word.strip("-").partition("=")[0] in places:
+                usage = " ".join(self.format_usage().split())
+                self.error(f'"{word}" is no option here: give the {word.strip("-")} alone. {usage}')
+        self.error(f"{' '.join(_not_expected(word, known) for word in strange)} Options: {listed}")
+
+
+def _metavar(action: argparse.Action) -> str:
+    """What stands for the value of an argument in its help."""
+    name = action.metavar or (action.dest if not action.choices else f"one of {', '.join(map(str, action.choices))}")
+    return str(name)
+
+
+def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
+    """What to say of an option that a command does not know."""
+    name = word.partition("=")[0]
+    if name in known:
+        return f'"{name}" stands before the command; write it at the end.'
+    options = [option for option in known if option.startswith("--")]
+    beginning = [option for option in options if option[2:3] == name.strip("-")[:1]]
+    is_letter = len(name.strip("-")) == 1 and len(beginning) == 1
+    hint = f' Did you mean "{beginning[0]}"?' if is_letter else nearest(name, options)
+    return f'"{shortened(word)}" is not expected.{hint}'
+
+
+def _command_hint(prog: str, group: Group, word: str) -> str:
+    """Which command is meant, with its group: `Did you mean "scaleproof campaign validate"?`, with a leading space."""
+    meanings = (word, *COMMAND_WORDS.get(word.casefold(), ()))
+    meant = [f"{prog} {name}" for name in meanings if name in group.choices or name.startswith("--")]
+    for name, parser in group.choices.items():
+        inner = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        meant += [f"{prog} {name} {meaning}" for meaning in meanings for choices in inner if meaning in choices]
+    ours = [text for text in meant if text.split()[1] != "stage"]
+    if word.casefold() in WORKFLOW_WORDS:
+        ours = ["snakemake --cores 2 results/<campaign>/report.html"]
+    if ours or meant:
+        quoted = [f'"{text}"' for text in dict.fromkeys(ours or meant)]
+        return f" Did you mean {' or '.join(quoted[:3])}?"
+    if "/" in word or "." in word:
+        rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
+        first = "audit" if "audit" in group.choices else next(iter(group.choices))
+        return f" A command comes first: {prog} {first} {rest}."
+    return nearest(word, group.choices)
+
+
+def command(
+    group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
+) -> argparse.ArgumentParser:
+    """Add the command `name`, which calls `run` with the parsed arguments. `example`: lines for the end of its help."""
+    epilog = "Example:\n" + "\n".join(f"  {line}" for line in example.splitlines()) if example else None
+    sub: argparse.ArgumentParser = group.add_parser(name, help=doc, description=doc, epilog=epilog)
+    sub.set_defaults(run=run, parser=sub)
+    return sub
+
+
+def on_campaign(
+    group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
+) -> argparse.ArgumentParser:
+    """A command whose first argument is a campaign file."""
+    sub = command(group, name, run, doc, example)
+    sub.add_argument("campaign", type=path, metavar="CAMPAIGN", help="campaign file, e.g. config/campaigns/demo.yaml")
+    return sub
+
+
+def subcommands(group: Group, name: str, doc: str) -> Group:
+    """A group of commands with a common first word."""
+    return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
+
+
+def results_option(parser: argparse.ArgumentParser) -> None:
+    """`--results`: where the results are, if they are not in the folder of that name."""
+    parser.add_argument(
+        "--results",
+        type=results_folder,
+        default=str(RESULTS),  # as text, so that it is checked like one that is given
+        metavar="DIR",
+        help="folder of all results (default: results)",
+    )
+
+
+def fingerprints_option(parser: argparse.ArgumentParser) -> None:
+    """`--fingerprints`: the cells as they were when the workflow planned this job."""
+    parser.add_argument(
+        "--fingerprints", nargs="+", metavar="F", help="refuse to run if these are no longer the cells' fingerprints"
+    )

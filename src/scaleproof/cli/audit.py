@@ -1,0 +1,153 @@
+"""Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.values import file_to_read, file_to_write, path, url
+from scaleproof.ground.errors import UserError, nearest, path_fault
+
+if TYPE_CHECKING:
+    from scaleproof.auditor.audit_paths import Audit
+
+# Packages are imported inside the commands, as in analyse.py.
+
+STANDARD_INPUT = Path("-")
+
+
+def audit_results(args: argparse.Namespace) -> None:
+    from scaleproof.auditor.audit_paths import audit_paths
+
+    given: dict[str, dict[str, int]] = {}
+    for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
+        for text in texts:
+            name, number = _given(key, text)
+            given.setdefault(name, {})[key] = number
+    for place in args.paths:
+        if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
+            raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
+    with _standard_input(args.paths) as paths:
+        result = audit_paths(paths, given)
+    for name in filter(None, given):
+        if not any(name in run for run in result.runs):
+            hint = f"{nearest(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
+            raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
+    _show(args, result)
+    raise SystemExit(2 if not result.formats else 0 if result.clean else 1)
+
+
+def _show(args: argparse.Namespace, result: "Audit") -> None:
+    """Print the audit in the form that was asked for, and write the page."""
+    if args.html:
+        from scaleproof.auditor.audit_page import audit_page
+        from scaleproof.ground.files import write_atomic
+
+        write_atomic(args.html, audit_page(result, datetime.now().date().isoformat(), args.link or ""))
+    if args.json:
+        print(result.model_dump_json(indent=2))
+        return
+    from scaleproof.auditor.audit_text import audit_markdown, audit_text
+
+    print(audit_markdown(result) if args.markdown else audit_text(result))
+
+
+@contextmanager
+def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
+    """The paths, with "-" as a file that has what stands on standard input, and a name that does not say what it is."""
+    if STANDARD_INPUT not in paths:
+        yield paths
+        return
+    text = sys.stdin.buffer.read()
+    if not text.strip():
+        raise UserError("standard input is empty; a table, a log or a record of results is expected (docs/audit.md)")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "standard-input"
+        file.write_bytes(text)
+        yield [file if path == STANDARD_INPUT else path for path in paths]
+
+
+def explain(args: argparse.Namespace) -> None:
+    from scaleproof.auditor.audit_text import explained, index, page_text
+    from scaleproof.ground.findings.catalog import pages
+
+    if args.all:
+        print(explained(), end="")
+        return
+    code = "-".join(args.code)  # `explain machine busy` is clear as well
+    if not code:
+        print(index())
+    elif code in pages():
+        print(page_text(code))
+    else:
+        raise UserError(f'there is no finding "{code}".{nearest(code, pages())} `scaleproof explain` lists them.')
+
+
+def write_case_studies(args: argparse.Namespace) -> None:
+    from scaleproof.auditor.read.case_studies import write_case_study
+
+    write_case_study(args.source, args.folder)
+
+
+def audit_case_studies(args: argparse.Namespace) -> None:
+    from scaleproof.auditor.case_studies import case_studies_html, case_studies_markdown, read_case_study
+    from scaleproof.ground.files import write_atomic
+
+    studies = [read_case_study(source, args.folder / "files" / source.stem) for source in args.sources]
+    write_atomic(args.folder / "case-studies.html", case_studies_html(studies))
+    write_atomic(args.folder / "case-studies.md", case_studies_markdown(studies))
+
+
+def _given(key: str, text: str) -> tuple[str, int]:
+    """`8`, or `NAME=8` for runs whose name contains NAME."""
+    name, _, number = text.rpartition("=")
+    if not number.isdecimal() or not 0 < int(number) < 10**9:
+        raise UserError(f'--{key.replace("_", "-")} is "{text}"; allowed: a number above 0, or NAME=NUMBER')
+    return name, int(number)
+
+
+def add(commands: Group) -> None:
+    doc = (
+        "name what is wrong with a benchmark, ours or anybody's; "
+        "exit code 0 (nothing above note), 1 (findings) or 2 (unreadable)"
+    )
+    example = (
+        "scaleproof audit results/demo\n"
+        "scaleproof audit ~/somebody/logs --world-size 8 --html audit.html\n"
+        "scaleproof audit logs --global-batch run2=64   # for runs with run2 in their path\n"
+        "pbpaste | scaleproof audit -                   # a table from the clipboard"
+    )
+    sub = command(commands, "audit", audit_results, doc, example)
+    text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
+    sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
+    sub.add_argument("--json", action="store_true", help="print JSON instead of text")
+    sub.add_argument("--markdown", action="store_true", help="print Markdown, for an issue")
+    sub.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page as well")
+    text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
+    sub.add_argument("--link", type=url, metavar="URL", help=text)
+    for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
+        text = f"{what}, where a file does not state it; NAME: part of its path"
+        sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
+
+    doc = "what a finding means, how it is detected, how to fix it; without CODE, an index"
+    page = command(commands, "explain", explain, doc, "scaleproof explain\nscaleproof explain super-linear")
+    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding")
+    page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")
+
+
+def add_stages(stages: Group) -> None:
+    doc = "write the files of a published benchmark from its figures"
+    made = command(stages, "write_case_studies", write_case_studies, doc)
+    made.add_argument("source", type=file_to_read, help="config/case_studies/<name>.yaml")
+    made.add_argument("folder", type=path, help="where to write; emptied by the rule")
+    doc = "the page of five published benchmarks, audited"
+    page = command(stages, "audit_case_studies", audit_case_studies, doc)
+    page.add_argument("folder", type=path, help="results/case-studies, with the reconstructed files in it")
+    page.add_argument(
+        "sources", type=file_to_read, nargs="+", help="config/case_studies/*.yaml, in the order of the page"
+    )

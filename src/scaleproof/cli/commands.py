@@ -1,0 +1,52 @@
+"""All commands. People use about a dozen; `scaleproof stage` has those that only the workflow calls."""
+
+import argparse
+import re
+import sys
+
+from scaleproof import __version__
+from scaleproof.cli import analyse, audit, doctor, forecast, prepare, trace, verify
+from scaleproof.cli import run as training
+from scaleproof.cli.arguments import Parser, subcommands
+
+MODULES = (prepare, doctor, training, trace, analyse, forecast, audit, verify)
+LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
+DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
+EPILOG = """Example:
+  scaleproof campaign show config/campaigns/demo.yaml   # what would run, and how long it may take
+  snakemake --cores 2 results/demo/report.html          # run it
+  scaleproof audit results/demo                         # check its numbers
+
+Exit codes: 0 success; 1 a check failed (findings, not comparable, not ready); 2 wrong input, with one message; 130, 143
+stopped (Ctrl-C, SIGTERM).
+"""
+
+
+def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
+    """The parser of all commands, or of those that the workflow calls: it calls thousands, and they are made sooner."""
+    top = Parser(prog="scaleproof", description=DESCRIPTION, epilog=EPILOG)
+    top.add_argument("--version", action="version", version=f"scaleproof {__version__}")
+    top.set_defaults(parser=top)
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in () if stages_alone else MODULES:
+        module.add(commands)
+    stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
+    for module in MODULES:
+        module.add_stages(stages)
+    return top
+
+
+def run() -> None:
+    """Run the command that was asked for. Raises UserError for wrong input, SystemExit as argparse does."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
+            stream.reconfigure(errors="backslashreplace")
+    if sys.argv.count("--") > 1:  # argparse would take the second one for an argument
+        parser().error('"--" is allowed once')
+    if dashed := [word for word in sys.argv[1:] if LONG_DASH.fullmatch(word)]:
+        name = dashed[0].lstrip("–—")
+        parser().error(f'"{dashed[0]}" begins with a long dash; an option has two hyphens: --{name}')
+    args, unknown = parser(stages_alone=sys.argv[1:2] == ["stage"]).parse_known_args()
+    if unknown:
+        args.parser.unknown(unknown)
+    args.run(args)

@@ -1,0 +1,51 @@
+"""`scaleproof doctor`: is this machine fit to measure?"""
+
+import argparse
+
+from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.values import RESULTS, folder_to_write, record_to_write
+
+
+def doctor(args: argparse.Namespace) -> None:
+    from scaleproof.ground.cores import available_cores
+    from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
+    from scaleproof.measure.doctor.doctor import DOCTOR, Check, examine, line
+    from scaleproof.measure.doctor.doctor_steps import steps_of_strategies
+    from scaleproof.measure.launch.device_lock import device_lock, names_of
+    from scaleproof.measure.machine.gpus import cuda_devices, usable
+
+    gpus, lost = usable(cuda_devices)
+    ranks = len(gpus) or min(2, available_cores())
+    checks = doctor_cpu.checks(args.results)
+    if not args.no_ranks:
+        checks.append(Check("steps", "gpu" if gpus else "cpu", lambda: steps_of_strategies(ranks, len(gpus))))
+    # After the ranks: from here on this process uses the devices itself, which an exclusive compute mode grants to one.
+    checks += doctor_gpu.checks(gpus, lost)
+    out = args.out or args.results / DOCTOR
+    device = gpus[0].name if gpus else "cpu"
+    with device_lock(names_of(gpus), "the doctor"):  # a run beside it would be disturbed, and be mistaken for a fault
+        report = examine(checks, device, lambda entry: print(line(entry), flush=True), out)
+    failures = len(report.failed)
+    print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")
+    if failures:
+        raise SystemExit(1)
+
+
+def add(commands: Group) -> None:
+    sub = command(
+        commands,
+        "doctor",
+        doctor,
+        "is this machine fit to measure, and does scaleproof measure right on it? exit code 1 where a check fails",
+        "scaleproof doctor\nscaleproof doctor --no-ranks   # without starting ranks: ten seconds",
+    )
+    text = "folder of all results, which is made where there is none (default: results)"
+    sub.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=text)
+    sub.add_argument(
+        "--out", type=record_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
+    )
+    sub.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
+
+
+def add_stages(stages: Group) -> None:
+    """The workflow calls nothing of this."""

@@ -1,0 +1,312 @@
+"""Forecasts: sweep collectives, forecast what was not measured, plan what it takes, find the largest micro-batch."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scaleproof.cli.arguments import Group, fingerprints_option, on_campaign, results_option
+from scaleproof.cli.prepare import drawn
+from scaleproof.cli.run import as_planned, stoppable
+from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
+from scaleproof.ground.errors import UserError
+
+if TYPE_CHECKING:
+    from scaleproof.conclude.forecast.campaign_forecast import Evidence
+    from scaleproof.conclude.forecast.sweep_file import Link, Sweep
+    from scaleproof.ground.campaign.cells import Cell
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+# Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
+
+
+def sweep_groups(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from scaleproof.conclude.forecast import sweep as making
+    from scaleproof.conclude.forecast.collective import Group as Ranks
+    from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merged, pair_rows
+    from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+    loaded = LoadedCampaign(args.campaign)
+    groups = making.groups_of(loaded)
+    if args.group:
+        chosen, cell = making.group_called(loaded, args.group)
+        groups = {chosen: cell}
+    if not groups:
+        raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
+    folder = args.results / loaded.name / "sweep"
+    if args.nccl_tests:
+        if len(groups) > 1:
+            names = ", ".join(str(group) for group in groups)
+            raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
+        group: Ranks = next(iter(groups))
+        _publish_sweep(merged([from_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
+        return
+    for ranks, cell in groups.items():
+        with stoppable("the sweep will be made again"):
+            made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
+        _publish_sweep(made, folder / str(ranks))
+        draw_node_pairs([asdict(row) for row in pair_rows(made)], folder / str(ranks))
+
+
+def sweep(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.forecast import sweep as making
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+    loaded = LoadedCampaign(args.campaign)
+    group, cell = making.group_called(loaded, args.group)
+    with stoppable("the sweep will be made again"):
+        made = making.measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
+    _publish_sweep(made, args.out)
+
+
+def forecast_cells(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
+    from scaleproof.conclude.forecast.ledger import write_forecasts
+    from scaleproof.conclude.forecast.text import forecasts_text
+
+    evidence = evidence_of(args.campaign, args.results)
+    made = make_forecasts(evidence)
+    written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
+    print(forecasts_text(made))
+    print(f"\nwritten before its runs: {written}")
+    _score(evidence, args.results)
+
+
+def forecast(args: argparse.Namespace) -> None:
+    """Before the held-out cells run: the file that their runs wait for."""
+    from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
+    from scaleproof.conclude.forecast.ledger import write_forecasts
+    from scaleproof.ground.files import write_json
+
+    evidence = evidence_of(args.campaign, args.results)
+    written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
+    write_json(args.out, {"forecasts": written.name})
+
+
+def forecast_report(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.forecast.report_data import report_of
+    from scaleproof.conclude.report.charts.forecast import draw_forecast
+    from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
+    from scaleproof.conclude.report.tables.forecast import write_forecast
+    from scaleproof.ground.files import write_json
+
+    evidence = evidence_of(args.campaign, args.results)
+    _score(evidence, args.results)
+    evidence = evidence_of(args.campaign, args.results)
+    folder = args.results / evidence.loaded.name
+    report = report_of(evidence, folder / "forecasts")
+    write_json(folder / "forecast.json", report)
+    write_forecast(report["forecasts"], folder / "tables")
+    draw_forecast(report["forecasts"], folder / "charts")
+    for sweep in report["sweeps"]:
+        draw_node_pairs(sweep["node_pairs"], folder / "sweep" / sweep["group"])
+
+
+def plan(args: argparse.Namespace) -> None:
+    from datetime import date
+
+    from scaleproof.conclude.forecast.ledger import now_utc
+    from scaleproof.conclude.forecast.plan import make_plan
+    from scaleproof.conclude.forecast.planner import Price
+    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.spent import PLANS, record_plan, spent
+    from scaleproof.conclude.forecast.text import plan_text, spent_text
+    from scaleproof.driver.planned_work import planned_work
+
+    price = None
+    if args.price is not None:
+        price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
+    elif args.price_date:
+        raise UserError("--price-date is the date of a price; give --price as well")
+    evidence = evidence_of(args.campaign, args.results)
+    times = run_times(args.results, evidence.loaded.name)
+    made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
+    folder = args.results / evidence.loaded.name / PLANS
+    print(plan_text(evidence.loaded, made))
+    print(f"all of the campaign: {planned_work(evidence.loaded, args.results, drawn(evidence.loaded)).text}")
+    result = spent(folder, evidence.runs)
+    if result:
+        print(spent_text(result))
+    record_plan(folder, evidence.loaded.name, made, now_utc())
+
+
+def frontier_of_cell(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
+    from scaleproof.ground.errors import missing
+
+    loaded = LoadedCampaign(args.campaign, args.results)
+    cell = loaded.cell(args.cell)
+    tokens = tokens_dir(args.results, cell)
+    if not (tokens / "train.bin").is_file():
+        raise missing(tokens / "train.bin")
+    limit = args.limit or _limit(loaded)
+    out = frontier_file(args.results, loaded.name, cell.slug)
+    _find_frontier(loaded, cell, tokens, out, limit, args.fastest or cell.searched == "fastest")
+
+
+def frontier(args: argparse.Namespace) -> None:
+    """The micro-batch of a cell that says `largest` or `fastest`. One that cannot run here runs into its own row."""
+    from scaleproof.conclude.forecast.frontier_runs import NoTrial, limit_of, micro_batches
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.files import write_json
+    from scaleproof.measure.machine.gpus import cuda_devices
+
+    loaded = LoadedCampaign(args.campaign)
+    (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
+    limit_of(cell, cuda_devices(), _limit(loaded))
+    try:
+        _find_frontier(loaded, cell, args.tokens, args.out, _limit(loaded), cell.searched == "fastest")
+    except NoTrial as error:
+        print(f"{cell.slug}: no trial, {error}; its run will say so as well")
+        smallest = micro_batches(cell, 0)[0]
+        answer = {"micro_batch": smallest, "planned_fingerprint": cell.planned_fingerprint, "reason": str(error)}
+        write_json(args.out, answer)
+
+
+def _find_frontier(
+    loaded: "LoadedCampaign", cell: "Cell", tokens: Path, out: Path, limit: float | None, compare_speed: bool
+) -> None:
+    from dataclasses import asdict
+
+    from scaleproof.conclude.forecast.frontier_runs import find_frontier, micro_batches
+    from scaleproof.conclude.forecast.text import frontier_text
+    from scaleproof.ground.files import write_json
+
+    time_limit = loaded.campaign.resources.time_limit * 60
+    with stoppable("no trial was kept"):
+        answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, time_limit, compare_speed)
+    best = answer.fastest if cell.searched == "fastest" else answer.largest
+    chosen = best or micro_batches(cell, 1)[0]  # where nothing fits the smallest runs, and says so
+    facts = {"campaign": loaded.name, "cell": cell.slug, "planned_fingerprint": cell.planned_fingerprint}
+    write_json(out, asdict(answer) | facts | {"micro_batch": chosen})
+    print(frontier_text(cell.slug, answer))
+
+
+def _limit(loaded: "LoadedCampaign") -> float | None:
+    """Bytes of a device that the campaign allows, where it says so."""
+    given = loaded.campaign.frontier.limit_gb
+    return None if given is None else given * 1e9
+
+
+def evidence_of(campaign: Path, results: Path) -> "Evidence":
+    """All that forecasts of a campaign are made from, as much as there is; runs are checked. Raises UserError."""
+    from scaleproof.conclude.checks.all_checks import audit
+    from scaleproof.conclude.forecast.campaign_forecast import Evidence, read_measured
+    from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
+    from scaleproof.conclude.forecast.sweep_file import read_sweeps
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+    loaded = LoadedCampaign(campaign, results)
+    measured = read_measured(loaded, results)
+    findings = audit(loaded.name, [run for runs in measured.values() for run in runs])
+    ledger = read_ledger(results / "forecasts" / LEDGER)
+    return Evidence(loaded, measured, findings, read_sweeps(results / loaded.name / "sweep"), ledger)
+
+
+def _score(evidence: "Evidence", results: Path) -> None:
+    """Score what was forecast and is measured now; say how many were inside."""
+    from scaleproof.conclude.forecast.campaign_forecast import outcomes
+    from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, scored
+
+    measured, nodes = outcomes(evidence)
+    folder = results / evidence.loaded.name / "forecasts"
+    scores = [score for made in read_forecasts(folder) for score in scored(made, measured, nodes)]
+    if scores:
+        add_to_ledger(results / "forecasts" / LEDGER, scores)
+        inside = sum(score.inside for score in scores)
+        print(f"scored {len(scores)} forecasts of {evidence.loaded.name}: {inside} inside their interval")
+
+
+def _link(args: argparse.Namespace) -> "Link | None":
+    from scaleproof.conclude.forecast.sweep_file import Link
+
+    return Link(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
+
+
+def _publish_sweep(made: "Sweep", folder: Path) -> None:
+    from scaleproof.conclude.forecast.sweep_file import SWEEP, write_node_pairs
+    from scaleproof.conclude.forecast.text import sweep_text
+    from scaleproof.ground.files import write_json
+
+    write_json(folder / SWEEP, made.model_dump(mode="json"))
+    write_node_pairs(made, folder)
+    print(sweep_text(made))
+
+
+def add(commands: Group) -> None:
+    doc = "measure collectives over sizes, in the groups that the campaign's cells use"
+    example = (
+        "scaleproof sweep config/campaigns/demo.yaml\n"
+        "scaleproof sweep config/campaigns/mine.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
+        "scaleproof sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
+    )
+    made = on_campaign(commands, "sweep", sweep_groups, doc, example)
+    made.add_argument(
+        "--group", type=text, metavar="KxG", help="only this group, as a cell's geometry is written (2x8)"
+    )
+    made.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
+    made.add_argument(
+        "--link", type=Number("GB/s"), metavar="GB/s", help="what the link is said to carry, in one direction"
+    )
+    made.add_argument("--link-source", type=text, default="given by the user", metavar="TEXT", help="who says so")
+    made.add_argument(
+        "--nccl-tests",
+        type=file_to_read,
+        nargs="+",
+        metavar="FILE",
+        help="read files of `all_reduce_perf -J FILE` instead",
+    )
+    results_option(made)
+
+    doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
+    ahead = on_campaign(commands, "forecast", forecast_cells, doc, "scaleproof forecast config/campaigns/demo.yaml")
+    results_option(ahead)
+
+    doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
+    example = "scaleproof frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
+    tried = on_campaign(commands, "frontier", frontier_of_cell, doc, example)
+    tried.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
+    tried.add_argument(
+        "--limit", type=memory, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
+    )
+    tried.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
+    results_option(tried)
+
+    doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
+    example = (
+        "scaleproof plan config/campaigns/demo.yaml\n"
+        "scaleproof plan config/campaigns/h100_speed.yaml --price 2.5 --currency EUR "
+        "--price-date 2026-11-01 --budget 40"
+    )
+    planned = on_campaign(commands, "plan", plan, doc, example)
+    planned.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
+    planned.add_argument("--currency", type=currency, default="USD", metavar="CODE", help="of the price (default: USD)")
+    planned.add_argument("--price-date", type=day, metavar="DATE", help="when the price was true (default: today)")
+    words = "power of a device (default: as measured, where there is an energy counter)"
+    planned.add_argument("--watts", type=Number("W"), metavar="W", help=words)
+    words = "count memory that no run has measured by torch's trackers on fake tensors (10 s, and some for each cell)"
+    planned.add_argument("--count-memory", action="store_true", help=words)
+    planned.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
+    results_option(planned)
+
+
+def add_stages(stages: Group) -> None:
+    one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
+    one.add_argument("group", help="the group, as a cell's geometry is written")
+    one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
+
+    batch = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
+    batch.add_argument("cell", help="slug of the cell")
+    fingerprints_option(batch)
+    batch.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
+    batch.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
+
+    held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
+    held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
+    results_option(held)
+
+    doc = "forecast.json: forecasts with bands, scores, what-if rows"
+    data = on_campaign(stages, "forecast_report", forecast_report, doc)
+    results_option(data)

@@ -1,0 +1,75 @@
+"""What to say where a library cannot be imported: which one, why, and what helps."""
+
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from traceback import walk_tb
+from types import TracebackType
+
+from scaleproof.ground.errors import shortened
+
+PACKAGE = __name__.partition(".")[0]
+# The module that is imported -> the package that brings it, where their names differ.
+PACKAGES = {
+    "yaml": "PyYAML",
+    "ruamel": "ruamel.yaml",
+    "PIL": "pillow",
+    "pynvml": "nvidia-ml-py",
+    "dateutil": "python-dateutil",
+}
+
+
+def unusable_library(error: BaseException) -> str | None:
+    """Of an error that the import of a library raised, one line; None where it is no such error."""
+    while isinstance(cause := error.__cause__ or error.__context__, Exception) and _library(cause):
+        error = cause  # pandas says that it lacks numpy: numpy says why
+    name = _library(error)
+    if name is None:
+        return None
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    why = shortened(lines[0].strip() if lines else "no reason given", 200)
+    return f"{name} cannot be imported ({type(error).__name__}: {why}). {_cure(name)}"
+
+
+def _library(error: BaseException) -> str | None:
+    """The library whose import failed, as it is called in `import`."""
+    missing = isinstance(error, ImportError) and error.name and error.name.partition(".")[0]
+    if missing and missing != PACKAGE:
+        return missing
+    if missing or not isinstance(error, Exception):
+        return None
+    if isinstance(error, SyntaxError):
+        bodies = [_of_file(Path(error.filename or ""))]
+    else:
+        bodies = list(_bodies(error.__traceback__))
+    return next((name for name in reversed(bodies) if name not in {PACKAGE, *sys.stdlib_module_names}), None)
+
+
+def _bodies(trace: TracebackType | None) -> Iterator[str]:
+    """Libraries of whose modules the bodies were run, which is an import, below the last function of our own."""
+    frames = [frame for frame, _ in walk_tb(trace)]
+    names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
+    own = max((i for i, name in enumerate(names) if name == PACKAGE), default=-1)
+    for name, frame in list(zip(names, frames, strict=True))[own + 1 :]:
+        if frame.f_code.co_name == "<module>" and name != "__main__":
+            yield name
+
+
+def _of_file(path: Path) -> str:
+    """The library that a file belongs to, by the folder of libraries that it is in."""
+    below = [path.relative_to(place).parts[0] for place in sys.path if place and path.is_relative_to(place)]
+    return min(below, key=len, default=PACKAGE).partition(".")[0]
+
+
+def _cure(name: str) -> str:
+    """The package in the version that is asked for; a name that we do not ask for may be anybody's package."""
+    package = PACKAGES.get(name, name).lower()
+    try:
+        required = [line.partition(";")[0].strip() for line in metadata.requires(PACKAGE) or []]
+    except metadata.PackageNotFoundError:
+        required = []
+    pinned = [line for line in required if line.partition("==")[0].lower() == package]
+    if not pinned:
+        return "Install all libraries again: make setup"
+    return f'Install it: pip install --force-reinstall "{pinned[0]}"; or all libraries: make setup'

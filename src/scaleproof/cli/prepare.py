@@ -1,0 +1,204 @@
+"""Before anything is measured: look at a campaign, look at the corpora, make tokens."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
+from scaleproof.cli.values import count, file_to_read, folder, path
+from scaleproof.ground.errors import UserError, plural
+
+if TYPE_CHECKING:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def campaign_validate(args: argparse.Namespace) -> None:
+    from scaleproof.driver.campaign_preview import not_here
+    from scaleproof.driver.planned_work import planned_work
+    from scaleproof.ground.campaign.repeats import repeats_text
+    from scaleproof.measure.machine.gpus import cuda_devices, usable
+
+    loaded = _checked(args.campaign)
+    cells, campaign = len(loaded.cells), loaded.campaign
+    fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
+    runs = fewest + plural(cells * campaign.most_repeats, "run")
+    print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
+    print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, usable(cuda_devices)[0])}")
+
+
+def campaign_show(args: argparse.Namespace) -> None:
+    from scaleproof.driver.campaign_preview import show
+    from scaleproof.driver.planned_work import planned_work
+
+    loaded = _checked(args.campaign)
+    print(show(loaded))
+    print(f"\n{planned_work(loaded, args.results, drawn(loaded)).text}")
+
+
+def drawn(loaded: "LoadedCampaign") -> int:
+    """How many tables and charts the report has."""
+    from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
+
+    return len(charts_of(loaded)) + len(tables_of(loaded)) + 4 * bool(loaded.traced)
+
+
+def _checked(campaign: Path) -> "LoadedCampaign":
+    """The campaign with its corpora opened. Raises UserError."""
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.measure.corpus.check import check_corpus
+
+    loaded = LoadedCampaign(campaign)
+    searched = [cell.slug for cell in loaded.cells if cell.searched and cell.execution.device == "cpu"]
+    if searched and loaded.campaign.frontier.limit_gb is None:
+        raise UserError(
+            f"{campaign}: frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, "
+            "which has no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
+        )
+    for name, corpus in loaded.corpora.items():
+        check_corpus(name, corpus)
+    return loaded
+
+
+def stale(args: argparse.Namespace) -> None:
+    from scaleproof.driver.stale import stale_runs, stale_text
+    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+
+    paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
+    answers = [stale_runs(path, args.results) for path in paths]
+    print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
+    if any(answer.runs for answer in answers):
+        raise SystemExit(1)
+
+
+def keep(args: argparse.Namespace) -> None:
+    from scaleproof.driver.keep import keep
+    from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+
+    loaded = LoadedCampaign(args.campaign)
+    runs = keep(loaded, RESULTS)
+    print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
+
+
+def campaign_schema(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.config import Campaign
+    from scaleproof.ground.campaign.corpora import CorpusTable
+    from scaleproof.ground.campaign.yaml_loader import schema_text
+
+    print(schema_text(CorpusTable if args.what == "corpora" else Campaign), end="")
+
+
+def corpus_list(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.forecast.requirements import corpora_text
+    from scaleproof.ground.campaign.loaded import corpora
+
+    print(corpora_text(corpora()))
+
+
+def corpus_check(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import corpus_called
+    from scaleproof.measure.corpus.check import check_corpus
+
+    check_corpus(args.corpus, corpus_called(args.corpus))
+    print(f"{args.corpus}: valid")
+
+
+def corpus_fetch(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import corpus_called
+    from scaleproof.measure.corpus.documents import fetch
+    from scaleproof.measure.corpus.remote import Remote
+
+    description = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
+    print(f"{plural(description['documents'], 'document')}, {description['bytes']:,} bytes")
+    if description["replaced_characters"]:
+        print(
+            f"warning: {description['replaced_characters']:,} places were not UTF-8 and hold U+FFFD now",
+            file=sys.stderr,
+        )
+
+
+def corpus_tokenizer(args: argparse.Namespace) -> None:
+    from scaleproof.measure.corpus.encode import read
+    from scaleproof.measure.corpus.tokenizer import train as train_tokenizer
+
+    train_tokenizer(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)
+
+
+def gpt2_tokenizer(args: argparse.Namespace) -> None:
+    from scaleproof.measure.corpus.remote import Remote
+    from scaleproof.measure.corpus.tokenizer import from_merges
+
+    from_merges(Remote.of(os.environ, args.downloads).merges(), args.out)
+
+
+def corpus_tokenise(args: argparse.Namespace) -> None:
+    from scaleproof.measure.corpus.tokenise import tokenise
+
+    tokens = tokenise(args.corpus_dir, args.tokenizer, args.out, args.processes)
+    train, val = tokens["train"]["tokens"], tokens["val"]["tokens"]
+    print(f"{train:,} training and {val:,} validation tokens, {tokens['dtype']}")
+
+
+def add(commands: Group) -> None:
+    campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
+    example = "scaleproof campaign validate config/campaigns/demo.yaml"
+    doc = "check a campaign file and what it names; count what will run and estimate the time"
+    results_option(on_campaign(campaign, "validate", campaign_validate, doc, example))
+    doc = "list the cells of a campaign: batch arithmetic, tokens, memory, processes, what cannot run here"
+    example = "scaleproof campaign show config/campaigns/demo.yaml"
+    results_option(on_campaign(campaign, "show", campaign_show, doc, example))
+    doc = "print the JSON schema that editors complete campaign files with"
+    example = "scaleproof campaign schema > config/campaign.schema.json"
+    schema = command(campaign, "schema", campaign_schema, doc, example)
+    files = ("campaign", "corpora")
+    schema.add_argument("what", choices=files, nargs="?", default="campaign", help="of which file (default: campaign)")
+
+    corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
+    doc = "list the corpora with their sources and sizes"
+    command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
+    doc = "open the files of a corpus and check that they hold what its row says"
+    check = command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
+    check.add_argument("corpus", help="a name in config/corpora.yaml")
+    old = command(
+        commands,
+        "stale",
+        stale,
+        "what an upgrade or an edit would measure again, why, and how many device hours",
+        "scaleproof stale                                # all campaigns with results; exit code 1 if anything is "
+        "stale\n"
+        "scaleproof stale config/campaigns/demo.yaml",
+    )
+    old.add_argument(
+        "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
+    )
+    results_option(old)
+    doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
+    on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml")
+
+
+def add_stages(stages: Group) -> None:
+    fetch = command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
+    fetch.add_argument("corpus", help="a name in config/corpora.yaml")
+    fetch.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")
+    merges = command(stages, "gpt2_tokenizer", gpt2_tokenizer, "download the tokenizer of GPT-2")
+    merges.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
+    for stage in (fetch, merges):
+        stage.add_argument(
+            "--downloads",
+            type=path,
+            default=Path("results/downloads"),
+            metavar="DIR",
+            help="where downloaded files stay (default: results/downloads)",
+        )
+    tokenizer = command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
+    tokenizer.add_argument("tokenizer", help="bpe-<n> or bytes")
+    tokenizer.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
+    tokenizer.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
+    tokens = command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
+    tokens.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
+    tokens.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
+    tokens.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
+    tokens.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")

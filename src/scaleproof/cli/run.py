@@ -1,0 +1,232 @@
+"""Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from pathlib import Path
+from typing import TypeVar
+
+from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
+from scaleproof.cli.values import count, path, text
+from scaleproof.ground.errors import UserError, nearest_path, plural
+
+Planned = TypeVar("Planned")  # a cell, a shared job, a configuration
+
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def train(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.records.metrics import Failed
+    from scaleproof.ground.records.run import LOG
+    from scaleproof.measure.launch.run import run_cell
+
+    try:
+        loaded = LoadedCampaign(args.campaign)
+        (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
+        limit = loaded.campaign.resources.time_limit * 60
+        with stoppable("this run will be repeated"):
+            metrics = run_cell(cell, loaded.name, args.repeat, args.tokens, args.out, limit)
+    except UserError as error:
+        if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
+            with suppress(OSError):  # of a full disk; the console has the message
+                (args.out / LOG).write_text(f"scaleproof: {error}\n")
+        raise
+    name = f"{args.cell}/rep{args.repeat}"
+    if isinstance(metrics, Failed):
+        print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
+    else:
+        print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
+
+
+def as_planned(
+    file: Path,
+    what: str,
+    planned: Sequence[str] | None,
+    look_up: Callable[[], Sequence[Planned]],
+    fingerprint: Callable[[Planned], str] = attrgetter("planned_fingerprint"),
+) -> Sequence[Planned]:
+    """What `look_up` finds in the campaign's file, if it has the fingerprints that the workflow planned.
+
+    Without any, as by hand, whatever it finds. Raises UserError where the campaign was edited while the job waited.
+    """
+    try:
+        cells = look_up()
+    except UserError:
+        if not planned:
+            raise
+        cells = []  # it was there
+    if planned and list(planned) != [fingerprint(one) for one in cells]:
+        raise UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
+    return cells
+
+
+@contextmanager
+def stoppable(consequence: str) -> Iterator[None]:
+    """End with the signal's exit code, and say what becomes of the work, where a run was stopped."""
+    from scaleproof.measure.launch.supervise import Interrupted
+
+    try:
+        yield
+    except Interrupted as stopped:
+        print(f"scaleproof: {stopped}; {consequence}", file=sys.stderr)
+        raise SystemExit(stopped.code) from None
+
+
+def reference(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.files import write_json
+    from scaleproof.measure.launch.replay import replay_cell
+    from scaleproof.measure.reference.schema import workload_name
+
+    loaded, workload = LoadedCampaign(args.campaign), args.out.stem  # by this name runs look for their replay
+    (cell,) = as_planned(
+        args.campaign,
+        f"workload {workload}",
+        [workload],
+        lambda: [loaded.cell(args.cell)],
+        lambda cell: workload_name(cell.config),
+    )
+    replayed = replay_cell(cell, loaded.name, args.tokens, loaded.campaign.resources.time_limit * 60)
+    write_json(args.out, replayed.model_dump(mode="json"))
+    print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+    if replayed.shortened:
+        print(f"{replayed.workload}: {replayed.shortened}")
+
+
+def pairs(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.measure.launch.pairs import run_pairs
+    from scaleproof.measure.launch.run import run_one_of_several
+
+    loaded = LoadedCampaign(args.campaign)
+    name = args.comparison
+    a, b = as_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
+    comparison = loaded.comparisons[name][0]
+    limit = loaded.campaign.resources.time_limit * 60
+    with stoppable("pairs that were finished are kept"):
+        run_pairs(
+            *(comparison, a, b, args.out),
+            lambda cell, k, out: run_one_of_several(cell, loaded.name, k, args.tokens, out, limit),
+        )
+
+
+def shared_job(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_dir
+    from scaleproof.measure.launch.run import run_one_of_several
+    from scaleproof.measure.launch.shared_job import run_shared_job
+
+    loaded = LoadedCampaign(args.campaign)
+    (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
+    limit = loaded.campaign.resources.time_limit * 60
+    with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
+        made = run_shared_job(
+            job,
+            lambda cell, k: run_dir(args.results, loaded.name, cell.slug, k),
+            lambda cell, k, out: run_one_of_several(cell, loaded.name, k, tokens_dir(args.results, cell), out, limit),
+            args.out,
+        )
+    print(f"{made} of {plural(len(job.runs), 'run')} made here; the others were there")
+
+
+def retry(args: argparse.Namespace) -> None:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.records.retry import forget
+    from scaleproof.ground.snakemake_command import snakemake_command
+
+    loaded = LoadedCampaign(args.campaign)
+    for cell in args.cell:
+        loaded.cell(cell)
+    folder = args.results / loaded.name
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
+        )
+    runs = [place for place in loaded.runs(args.results) if place.parent.name in (args.cell or [place.parent.name])]
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if cell.slug in (args.cell or [cell.slug])]
+    again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
+    removed = forget(folder, runs, bool(args.cell), traces)
+    for place in removed:
+        print(f"removed {place}")
+    if removed:
+        amount = plural(len(removed), "run")  # a traced one is a run too
+        print(f"{amount} will be repeated by: {again}")
+    else:
+        print("no run failed: there is nothing to remove")
+
+
+def cluster_check(args: argparse.Namespace) -> None:
+    from scaleproof.driver.cluster_check import check
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+    checks = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
+    for one in checks:
+        print(one)
+    wrong = sum(not one.ok for one in checks)
+    if wrong:
+        print(f"\n{plural(wrong, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def add(commands: Group) -> None:
+    doc = "remove failed runs and traces, so that the next snakemake repeats them"
+    example = (
+        "scaleproof retry config/campaigns/demo.yaml                     # what failed\n"
+        "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2     # all runs of one cell\n"
+        "snakemake --cores 2 results/demo/report.html"
+    )
+    again = on_campaign(commands, "retry", retry, doc, example)
+    words = "remove all runs of this cell, measured ones too; may be given several times"
+    again.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=words)
+    results_option(again)
+
+    cluster = subcommands(commands, "cluster", "look at a Slurm cluster before a campaign is sent there")
+    doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
+    check = command(
+        cluster, "check", cluster_check, doc, "scaleproof cluster check config/campaigns/v100_two_node_buckets.yaml"
+    )
+    check.add_argument(
+        "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs Slurm is asked about"
+    )
+    check.add_argument(
+        "--profile",
+        type=path,
+        default=Path("slurm"),
+        metavar="DIR",
+        help="the profile's folder or name (default: slurm)",
+    )
+    results_option(check)
+
+
+def add_stages(stages: Group) -> None:
+    run = on_campaign(stages, "train", train, "one run of one cell")
+    run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
+    run.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
+    _tokens(run)
+    run.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
+    fingerprints_option(run)
+
+    replayed = on_campaign(stages, "reference", reference, "the first steps of a cell's workload, replayed")
+    replayed.add_argument("cell", help="slug of a cell that trains the workload")
+    _tokens(replayed)
+    replayed.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
+
+    ab = on_campaign(stages, "pairs", pairs, "all pairs of one A/B comparison")
+    ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
+    _tokens(ab)
+    ab.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the pairs")
+    fingerprints_option(ab)
+
+    several = on_campaign(stages, "shared_job", shared_job, "several runs one after the other in one job")
+    several.add_argument("job", help="name of the job: of its record in results/CAMPAIGN/together")
+    results_option(several)
+    several.add_argument("--out", type=path, required=True, metavar="FILE", help="the job's record")
+    fingerprints_option(several)
+
+
+def _tokens(stage: argparse.ArgumentParser) -> None:
+    stage.add_argument(
+        "--tokens", type=path, required=True, metavar="DIR", help="folder of train.bin, val.bin and tokens.json"
+    )

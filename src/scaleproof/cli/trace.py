@@ -1,0 +1,202 @@
+"""Traces: take one, summarise one, compare two."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
+from scaleproof.cli.run import as_planned, stoppable
+from scaleproof.cli.values import count, file_to_read, folder, folder_to_write, path
+from scaleproof.ground.errors import UserError
+
+# Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
+
+
+def trace_capture(args: argparse.Namespace) -> None:
+    """The stage: a capture that fails is published too, so that the campaign's report has its reason."""
+    _captured(args)
+
+
+def capture_alone(args: argparse.Namespace) -> None:
+    """The command: whoever asked for one trace asked for nothing else."""
+    if not _captured(args):
+        raise SystemExit(1)
+
+
+def _captured(args: argparse.Namespace) -> bool:
+    """Take the trace; whether there is one."""
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+    from scaleproof.ground.files import write_atomic
+    from scaleproof.measure.trace.capture.capture import LOG, capture
+
+    loaded = LoadedCampaign(args.campaign, args.results)
+    (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
+    chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
+    settings = loaded.campaign.trace.model_copy(update=chosen)
+    tokens = args.tokens or tokens_dir(args.results, cell)
+    out = args.out or args.results / loaded.name / "traces" / cell.slug
+    try:
+        if args.tokens and not (args.tokens / "tokens.json").is_file():
+            usual = tokens_dir(args.results, cell)
+            raise UserError(f"{args.tokens}/tokens.json: no such file; --tokens is a folder such as {usual}")
+        with stoppable("this trace will be repeated"):
+            result = capture(cell, loaded.name, tokens, out, settings, loaded.campaign.resources.time_limit * 60)
+    except UserError as error:
+        if args.fingerprints:  # Snakemake shows the log that it finds there
+            write_atomic(out / LOG, f"scaleproof: {error}\n")
+        raise
+    if result.status != "ok":
+        print(f"{cell.slug}: {result.status}: {result.reason}", file=sys.stderr)
+    else:
+        why = f" ({result.tool_reason})" if result.tool_reason else ""
+        print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{why}")
+    return result.status == "ok"
+
+
+def trace_summary(args: argparse.Namespace) -> None:
+    """The stage: of a capture that failed the summary says why."""
+    _summarised(args)
+
+
+def summary_alone(args: argparse.Namespace) -> None:
+    """The command: without a trace there is nothing to summarise."""
+    if not _summarised(args):
+        raise SystemExit(1)
+
+
+def _summarised(args: argparse.Namespace) -> bool:
+    """Print where the time went; whether there is a trace that says so."""
+    from scaleproof.conclude.report.sentences.trace import sentences
+    from scaleproof.ground.files import write_json
+    from scaleproof.ground.records.profile_schema import PROFILE
+    from scaleproof.ground.records.run import CAPTURE
+    from scaleproof.measure.trace.summarise import summarise_capture, summarise_files
+
+    if len(args.trace) == 1 and (args.trace[0] / CAPTURE).is_file():
+        profile = summarise_capture(args.trace[0])
+    else:
+        profile = summarise_files(args.trace, args.ranks, args.steps)
+        if args.out:
+            write_json(args.out / PROFILE, profile.model_dump(mode="json"))
+    for sentence in sentences(profile):
+        print(sentence)
+    return profile.status == "ok"
+
+
+def trace_interconnect(args: argparse.Namespace) -> None:
+    from scaleproof.measure.trace.readers.interconnect import read_interconnect
+
+    for file in args.files:
+        kind, evidence = read_interconnect(file)
+        print(f"{file} ({kind}): {evidence}")
+
+
+def trace_diff(args: argparse.Namespace) -> None:
+    from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+    from scaleproof.ground.records.run import CAPTURE
+    from scaleproof.measure.trace.diff import diff, summarise_diff, table
+    from scaleproof.measure.trace.readers.open_trace import traces_in
+    from scaleproof.measure.trace.summarise import summarise_files
+
+    profiles = []
+    for place in (args.a, args.b):
+        if (place / CAPTURE).is_file() or place.name == PROFILE or (place / PROFILE).is_file():
+            profiles.append(read_profile(place))
+        else:
+            files = traces_in(place) if place.is_dir() else [place]
+            profiles.append(summarise_files(files, args.ranks, args.steps))
+    rows = diff(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
+    print(table(rows))
+    print(summarise_diff(rows))
+
+
+def trace_report(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.analysis.traces import traces_report
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.files import write_json
+    from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+    from scaleproof.ground.records.unreadable import planned_run
+
+    loaded = LoadedCampaign(args.campaign, args.results)
+    folder = args.results / loaded.name
+    runs = [planned_run(place, loaded.name, cell, k) for place, cell, k in loaded.planned(args.results)]
+    files = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
+    profiles = {file: read_profile(file) for file in files}
+    write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))
+
+
+def trace_chart(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.chart_catalog import unknown_chart
+    from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
+    from scaleproof.conclude.report.read_results import read_traces
+
+    if args.chart not in CHARTS:
+        raise unknown_chart(args.chart, CHARTS)
+    draw_trace(args.chart, *read_traces(args.folder), args.folder / "charts")
+
+
+def add(commands: Group) -> None:
+    traces = subcommands(commands, "trace", "where the time of a step goes")
+    doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
+    example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
+    _capture(on_campaign(traces, "capture", capture_alone, doc, example))
+    doc = "say where the time went, in sentences and as profile_summary.json"
+    example = (
+        "scaleproof trace summary results/demo/traces/ddp-n1x2\n"
+        "scaleproof trace summary node1.sqlite node2.sqlite   # anybody's: nsys exports, torch.profiler, nsys stats"
+    )
+    _summary(command(traces, "summary", summary_alone, doc, example))
+
+    doc = "compare two traces: per step and rank, which parts moved"
+    example = "scaleproof trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
+    two = command(traces, "diff", trace_diff, doc, example)
+    for name in ("a", "b"):
+        text = "folder of a summarised capture, a profile_summary.json, or a trace file"
+        two.add_argument(name, type=path, help=text)
+    two.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
+    two.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
+
+    doc = "say over which links a run really communicated"
+    links = command(traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml")
+    text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
+    links.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=text)
+
+
+def add_stages(stages: Group) -> None:
+    doc = "a trace of one cell, in a run of its own"
+    _capture(on_campaign(stages, "trace_capture", trace_capture, doc), out=path)
+    _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"))
+    doc = "traces.json: all traces of a campaign beside its timed runs"
+    results_option(on_campaign(stages, "trace_report", trace_report, doc))
+    charts = command(stages, "trace_chart", trace_chart, "one chart of a campaign's traces as SVG and PNG")
+    charts.add_argument("chart", help="trace-timeline, trace-communication, trace-steps or trace-kernels")
+    charts.add_argument("folder", type=folder, help="results/<campaign>")
+
+
+def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_to_write) -> None:
+    """`out`: the type of --out; a stage makes the folders above it, a user may have misspelt them."""
+    sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
+    text = "folder of train.bin and tokens.json (default: the cell's own)"
+    sub.add_argument("--tokens", type=path, metavar="DIR", help=text)
+    sub.add_argument("--out", type=out, metavar="DIR", help="default: results/<campaign>/traces/<cell>")
+    results_option(sub)
+    fingerprints_option(sub)
+    sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
+    tools = ("auto", "nsys", "torch.profiler")
+    sub.add_argument("--tool", choices=tools, help="profiler (default: trace.tool of the campaign)")
+    text = "nodes to trace (default: trace.nodes of the campaign)"
+    sub.add_argument("--nodes", choices=("first", "all"), help=text)
+
+
+def _summary(sub: argparse.ArgumentParser) -> None:
+    text = (
+        "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "
+        "(one per rank), text or CSV of nsys stats"
+    )
+    sub.add_argument("trace", type=path, nargs="+", metavar="TRACE", help=text)
+    sub.add_argument("--ranks", type=count, metavar="N", help="of files: how many ranks they should hold")
+    sub.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of the run")
+    sub.add_argument(
+        "--out", type=folder_to_write, metavar="DIR", help="of files: folder to write profile_summary.json into"
+    )

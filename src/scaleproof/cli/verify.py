@@ -1,0 +1,174 @@
+"""Figures and their way back to the raw files: `scaleproof verify`, `why`, `publish`, `gate`, `index`."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.values import file_to_write, folder_to_write, path, text
+
+if TYPE_CHECKING:
+    from scaleproof.conclude.publication.history import History
+
+# Packages are imported inside the commands: others must not wait for them.
+
+SHOWN = 50  # differences
+
+
+def verify(args: argparse.Namespace) -> None:
+    from scaleproof.verify.campaign import verify
+
+    differences, runs, figures = verify(args.results)
+    for difference in differences[:SHOWN]:
+        print(difference)
+    if len(differences) > SHOWN:
+        print(f"and {len(differences) - SHOWN} more")
+    counted = f"{figures:,} figures recomputed from {runs:,} run{'s' if runs != 1 else ''}"
+    if differences:
+        print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
+        raise SystemExit(1)
+    print(f"PASS  {counted}; every file is the one that the report was made from")
+
+
+def why(args: argparse.Namespace) -> None:
+    from scaleproof.verify.campaign import why
+
+    print(why(args.results, args.figure))
+
+
+def publish(args: argparse.Namespace) -> None:
+    from scaleproof import __version__
+    from scaleproof.conclude.publication.publish import Publication, publish
+
+    request = Publication(tuple(args.author), args.licence, args.notes, args.anonymous)
+    out = publish(args.results, args.out, request, __version__)
+    print(f"{out}: verified; start with {out}/report.html")
+
+
+def gate(args: argparse.Namespace) -> None:
+    from scaleproof.ground.errors import UserError
+
+    if args.history:
+        _history(args)
+        return
+    if not args.results or not args.baseline:
+        raise UserError(
+            "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
+        )
+    if args.cell or args.chart:
+        raise UserError("--cell and --chart belong to --history")
+    from scaleproof.conclude.publication.gate import gate as compare_with_earlier
+
+    result = compare_with_earlier(args.results, args.baseline)
+    for cell in result.new:
+        print(f"new   {cell}: no earlier result has it")
+    for line in result.left_out:
+        print(f"not compared  {line}")
+    for verdict in result.verdicts:
+        print(verdict)
+    for fault in result.faults:
+        print(f"FAIL  {fault}")
+    if result.worse:
+        raise SystemExit(1)
+
+
+def _history(args: argparse.Namespace) -> None:
+    """Steps over a history, printed and drawn; exit code 1 where the latest step of a series is a loss."""
+    from scaleproof.conclude.publication.history import history
+    from scaleproof.ground.errors import UserError, plural
+
+    if args.chart and args.chart.suffix != ".svg":
+        raise UserError(f"--chart {args.chart}: the name must end in .svg; a .png is written beside it")
+    if args.results or args.baseline:
+        raise UserError("--history takes all results, the newest too; RESULTS and --baseline are for one new result")
+    series = history(args.history, args.cell)
+    for line in series.left_out:
+        print(f"left out  {line}")
+    for step in series.steps:
+        word = "FAIL" if step in series.alarms else "step"
+        since = series.sessions[step.session]
+        interval = f"95 % CI {100 * step.low:+.2f} to {100 * step.high:+.2f} %"
+        print(f"{word}  {step.series}: {100 * step.change:+.2f} % ({interval}) since {since.folder}, {since.date[:10]}")
+    for cell in series.gone:
+        print(
+            f"FAIL  {cell}: the newest result, {series.sessions[-1].folder}, has no numbers of it; the one before has"
+        )
+    for cell, keys in series.changed.items():
+        print(f"FAIL  {cell}: its configuration is not that of the result before the newest: {keys}")
+    cells, steps = plural(len(series.cells), "cell"), plural(len(series.steps), "step")
+    worse = series.alarms or series.gone or series.changed
+    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
+    if args.chart:
+        _draw_history(series, args.chart)
+    if worse:
+        raise SystemExit(1)
+
+
+def _draw_history(series: "History", out: Path) -> None:
+    from scaleproof.conclude.report.charts.history import draw_history
+
+    tracks = {
+        cell: {i: session.rates[cell] for i, session in enumerate(series.sessions) if cell in session.rates}
+        for cell in series.cells
+    }
+    labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
+    places = {step.series: [s.session for s in series.steps if s.series == step.series] for step in series.steps}
+    draw_history(tracks, labels, places, out.with_suffix(""))
+    print(f"{out}: tokens/s over commits")
+
+
+def index(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.report.index_page import write_index
+    from scaleproof.ground.errors import UserError, nearest_path, path_fault
+
+    if not args.results.is_dir():
+        gone = not os.path.lexists(args.results)
+        what = ": no such folder" if gone else path_fault(args.results) or ": is not a folder"
+        hint = nearest_path(args.results) if gone else ""
+        raise UserError(f"{args.results}{what}; give the folder of all results.{hint}")
+    if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
+        raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
+    entries = write_index(args.results)
+    print(f"{args.results}/index.html: {len(entries)} campaign{'s' if len(entries) != 1 else ''}")
+
+
+def add(commands: Group) -> None:
+    doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
+    checked = command(commands, "verify", verify, doc, "scaleproof verify results/demo")
+    checked.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
+    example = "scaleproof why results/demo cells/ddp-n1x2/speedup"
+    one = command(
+        commands, "why", why, "where a figure of the report comes from: value, formula, files, hashes", example
+    )
+    one.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
+    one.add_argument("figure", metavar="FIGURE", help="the figure's id, as a click on it shows: cells/<cell>/<column>")
+    doc = "pack a verified campaign as a folder that can be cited: figures, series, tables, page, licence, RO-Crate"
+    example = 'scaleproof publish results/demo --author "Jane Doe"'
+    made = command(commands, "publish", publish, doc, example)
+    made.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+    made.add_argument("--author", type=text, action="append", required=True, help="who measured; repeat it for several")
+    made.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
+    made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
+    made.add_argument("--anonymous", action="store_true", help="without host names")
+    made.add_argument(
+        "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"
+    )
+    doc = "has throughput become worse than in earlier results, or at some step of their history? exit code 1 if so"
+    example = (
+        "scaleproof gate results/demo --baseline results/published/demo_*\n"
+        "scaleproof gate --history results/published/demo_* --chart history.svg"
+    )
+    guard = command(commands, "gate", gate, doc, example)
+    guard.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
+    guard.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
+    guard.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
+    guard.add_argument("--cell", type=text, metavar="CELL", help="of a history: this cell alone")
+    guard.add_argument("--chart", type=file_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
+    doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
+    listed = command(commands, "index", index, doc, "scaleproof index")
+    listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")
+
+
+def add_stages(stages: Group) -> None:
+    """None: the stage of the report writes the manifest."""

@@ -1,0 +1,1 @@
+"""From runs to conclusions: checks of own runs, analysis, forecast, report, publication."""

@@ -1,0 +1,159 @@
+"""comparison.json: every A/B comparison of a campaign, from its pairs of runs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.analysis.paired_test import compare
+from scaleproof.conclude.analysis.run_tables import throughput
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import Comparison
+from scaleproof.ground.confidence import CONFIDENCE, estimate_dict
+from scaleproof.ground.files import read_record
+from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, read_run
+from scaleproof.ground.records.unreadable import is_readable, unreadable_run
+
+SCHEMA_VERSION = "1.2"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs side by side: A and B, or A twice (`null`), whose difference is noise."""
+
+    null: bool
+    a: Run
+    b: Run
+
+    @property
+    def ratio(self) -> float | None:
+        """Tokens/s of the second over the first; None where a run has no numbers."""
+        if isinstance(self.a, MeasuredRun) and isinstance(self.b, MeasuredRun):
+            return self.b.metrics.window.tokens_per_s / self.a.metrics.window.tokens_per_s
+        return None
+
+
+def pairs_of(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
+    """The pairs of each comparison of a campaign. `folder`: its results. Raises as `read_pairs`."""
+    return {name: read_pairs(folder / "compare" / name / "pairs.json", a, b) for name, (_, a, b) in comparisons.items()}
+
+
+def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
+    """The pairs of `a` and `b` that a pairs.json lists. Raises UserError where it is damaged.
+
+    An arm whose metrics are damaged is a run without numbers.
+    """
+
+    def arm(entry: dict[str, Any], name: str) -> Run:
+        cell = b if name == "b" and not entry["null"] else a
+        return _labelled(Path(entry[name]), cell, int(entry["pair"]))
+
+    def pairs(data: bytes) -> list[Pair]:
+        entries = json.loads(data)["pairs"]
+        return [Pair(entry["null"], arm(entry, "a"), arm(entry, "b")) for entry in entries]
+
+    return read_record(path, pairs)
+
+
+def runs_of(pairs: list[Pair]) -> list[Run]:
+    """The runs of the pairs in which both have numbers: those that a ratio is made of."""
+    return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
+
+
+def damaged_of(pairs: list[Pair]) -> list[Run]:
+    """The arms whose metrics cannot be read."""
+    return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
+
+
+def _labelled(folder: Path, cell: Cell, pair: int) -> Run:
+    label = "/".join(folder.parts[-3:])
+    try:
+        run = read_run(folder)
+    except DamagedMetrics as error:
+        run = unreadable_run(folder, "", cell, pair, str(error))
+    return replace(run, label=label)
+
+
+def comparison_report(
+    campaign: str,
+    comparisons: dict[str, tuple[Cell, Cell, list[Pair]]],
+    findings: Findings,
+    cells: Sequence[Cell] = (),
+) -> dict[str, Any]:
+    """`comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
+
+    `arms`: tokens/s of A and of B over all of their runs, those of A/A pairs included, and the cells of the campaign
+    that do the same work: what the machine does differently between the pairs and these is seen there.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": campaign,
+        "confidence": CONFIDENCE,
+        "comparisons": [_describe(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()],
+    }
+
+
+def _describe(
+    name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
+) -> dict[str, Any]:
+    """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
+    ratios = {null: [p.ratio for p in pairs if p.null == null and p.ratio is not None] for null in (False, True)}
+    own = findings.of_comparison(name)
+    status, why = _status(ratios, pairs, findings, name)
+    return {
+        "name": name,
+        "a": a.slug,
+        "b": b.slug,
+        "declared": differences(a.config, b.config),
+        "status": status,
+        "why": why,
+        "pairs": len(pairs),
+        "estimate": asdict(compare(ratios[False], ratios[True])) if status == "ok" else None,
+        "arms": {"a": _arm(a, pairs, cells), "b": _arm(b, pairs, cells)} if status == "ok" else None,
+        "findings": [code for code in codes_above_note(own) if code != "provenance-differs"],
+        "metrics_paths": [str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
+    }
+
+
+def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> dict[str, Any]:
+    runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
+    return {"tokens_per_s": estimate_dict(throughput(runs)), "same_work": [o.slug for o in cells if same(cell, o)]}
+
+
+def same(a: Cell, b: Cell) -> bool:
+    """Whether two cells do the same work in the same way; on one device their strategies may differ, because nothing
+    is spread there."""
+    differing = set(differences(a.config, b.config))
+    return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
+
+
+def _status(
+    ratios: dict[bool, list[float]], pairs: list[Pair], findings: Findings, name: str
+) -> tuple[str, str | None]:
+    own = findings.of_comparison(name)
+    if min(len(values) for values in ratios.values()) < 2:
+        failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]
+        reasons = dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)
+        return "incomplete", "; ".join(reasons) or "fewer than two pairs"
+    invalid = sorted({f.code for f in own if f.severity == "invalid"})
+    if invalid:
+        return "invalid", ", ".join(invalid)
+    unintended = [f.evidence for f in own if f.code == "provenance-differs"]
+    return ("incomparable", "; ".join(unintended)) if unintended else ("ok", None)
+
+
+def differences(a: dict, b: dict, at: str = "") -> dict[str, list]:
+    """Keys of two effective configurations that differ, with both values.
+
+    None stands for a key that one side lacks: records of an older version do not say what it was.
+    """
+    differing: dict[str, list] = {}
+    for name in dict.fromkeys((*a, *b)):
+        of_a, of_b = a.get(name), b.get(name)
+        if isinstance(of_a, dict) and isinstance(of_b, dict):
+            differing |= differences(of_a, of_b, f"{at}{name}.")
+        elif of_a != of_b:
+            differing[f"{at}{name}"] = [of_a, of_b]
+    return differing

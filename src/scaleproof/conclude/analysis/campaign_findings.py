@@ -1,0 +1,54 @@
+"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_of, runs_of
+from scaleproof.conclude.analysis.measured_cells import measured_cells
+from scaleproof.conclude.analysis.scaling import scaling_series
+from scaleproof.conclude.checks.all_checks import audit, audit_campaign
+from scaleproof.conclude.checks.arms import Arms
+from scaleproof.conclude.checks.traces import traced_cells
+from scaleproof.ground.cores import beside
+from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.findings.registry import by_severity
+from scaleproof.ground.records.excluded_nodes import ExcludedNode
+from scaleproof.ground.records.profile_schema import Profile
+from scaleproof.ground.records.run import Run, measured
+
+
+def campaign_findings(
+    campaign: str,
+    runs: Sequence[Run],
+    profiles: Iterable[Profile] = (),
+    comparisons: dict[str, list[Pair]] | None = None,
+    excluded: Sequence[ExcludedNode] = (),
+) -> Findings:
+    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
+    with beside(lambda: scaling_series(measured_cells(runs)), len(runs)) as series:
+        pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
+        traced = traced_cells(profiles, measured(runs))
+        arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
+        own = audit(campaign, runs)
+        return audit_campaign(own, series(), traced, pairs, arms, excluded)
+
+
+def _arms(name: str, pairs: list[Pair]) -> Arms:
+    """The pairs of a comparison as the checks see them; those without numbers make no ratio."""
+    of_kind = {
+        null: tuple((pair.a, pair.b) for pair in pairs if pair.null == null and pair.ratio is not None)
+        for null in (False, True)
+    }
+    return Arms(name, of_kind[False], of_kind[True])
+
+
+def with_forecasts(findings: Findings, forecast: dict[str, Any]) -> Findings:
+    """The findings with those about forecasts and sweeps, from forecast.json."""
+    own = [Finding.model_validate(finding) for finding in forecast["findings"]]
+    checks = [*findings.checks, *forecast["checks"]]
+    return Findings(
+        campaign=findings.campaign,
+        rules_version=findings.rules_version,
+        checks=checks,
+        findings=by_severity([*findings.findings, *own]),
+    )

@@ -1,0 +1,43 @@
+"""Unintended differences between two cells: a ratio of their rates would measure these as well."""
+
+from collections.abc import Sequence
+
+from scaleproof.conclude.checks.comparability import provenance
+from scaleproof.ground.errors import damaged, first_fault
+from scaleproof.ground.records.run import METRICS, MeasuredRun
+
+PROGRAM = "dtype of "
+# The reduced dtype is none on one device, so it may differ between sizes.
+DTYPES = ("parameters", "products", "gradients", "optimizer_state", "float32_matmul")
+
+Provenance = dict[str, frozenset[str]]
+
+
+def cell_provenance(runs: Sequence[MeasuredRun]) -> Provenance:
+    """Provenance of the runs of a cell, and what followed from their configuration: field -> all its values.
+
+    Code, versions, environment variables, hardware, operating system, launcher; then the number of parameters and the
+    dtypes that ran.
+    """
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        try:
+            fields = dict(provenance(run))
+        except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
+            raise damaged(run.folder / METRICS, first_fault(error)) from None
+        fields["parameters"] = run.metrics.model.parameters
+        fields |= {f"{PROGRAM}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
+        for field, value in fields.items():
+            values.setdefault(field, set()).add(str(value))
+    return {field: frozenset(of_field) for field, of_field in values.items()}
+
+
+def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> list[str]:
+    """Names of fields that differ between two cells with the same model; sorted, empty where they may be compared.
+
+    `same_program`: the cells differ in nothing but their devices, so their dtypes must be equal too.
+    """
+    if a is b or a == b:  # nearly always, and this is asked of each pair of cells
+        return []
+    fields = {f for f in a | b if same_program or not f.startswith(PROGRAM)}
+    return sorted(f for f in fields if a.get(f) != b.get(f))

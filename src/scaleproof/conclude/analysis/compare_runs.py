@@ -1,0 +1,120 @@
+"""Any two results compared by the rules of a campaign: `scaleproof compare A B`."""
+
+from pathlib import Path
+
+from scaleproof.conclude.analysis.ab_comparison import differences
+from scaleproof.conclude.analysis.comparability import cell_provenance, unintended_differences
+from scaleproof.conclude.analysis.run_tables import by_cell, throughput
+from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.ground.comparison import Compared, at_once, field_error, incomparable
+from scaleproof.ground.confidence import ratio
+from scaleproof.ground.errors import UserError, path_fault, shortened
+from scaleproof.ground.records.run import METRICS, MeasuredRun, read_run
+
+
+def all_own(*paths: Path) -> bool:
+    """Whether every path that exists holds runs of schema 3; what does not exist is reported by whoever reads it."""
+    return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
+
+
+def _is_own(path: Path) -> bool:
+    with path.open(errors="replace") as file:
+        return '"schema_version": "3.' in file.read(200)
+
+
+def _metrics_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
+
+
+def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
+    """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
+
+    Raises UserError where there are none.
+    """
+    if not path.exists():
+        places = [Path("results"), *Path("results").glob("*/runs")]
+        runs_of_cell = [folder for folder in places if (folder / path.name).is_dir()]
+        near = [folder for folder in runs_of_cell if folder.parent in path.parents] or runs_of_cell
+        hint = f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
+        raise UserError(f"{path}{hint or path_fault(path)}")
+    # Pairs of a comparison are arms of their own, and runs made together lie under runs/ as well.
+    files = [f for f in _metrics_files(path) if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
+    runs = [run for f in files if isinstance(run := read_run(f.parent), MeasuredRun)]
+    if not runs:
+        raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
+    return by_cell(runs)
+
+
+def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], list[str]]:
+    """Cells of B against those of A with the same name; one cell against one, whatever their names.
+
+    `vary`: fields that are meant to differ, e.g. strategy. Returns also the cells that are on one side alone.
+    """
+    runs_a = measured_runs(a)
+    runs_b = measured_runs(b)
+    if a.resolve() == b.resolve():
+        raise UserError(f"{a} and {b} are the same results")
+    alone: list[str] = []
+    if len(runs_a) == len(runs_b) == 1:
+        pairs = [(*runs_a.values(), *runs_b.values())]
+    else:
+        pairs = [(runs_a[cell], runs_b[cell]) for cell in runs_a if cell in runs_b]
+        alone = sorted(set(runs_a) ^ set(runs_b))
+    if not pairs:
+        raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
+    _check_fields(vary, [run for group in (*runs_a.values(), *runs_b.values()) for run in group])
+    return at_once([_compare(str(a), str(b), x, y, set(vary)) for x, y in pairs]), alone
+
+
+def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: set[str]) -> Compared:
+    configured = list(differences(x[0].metrics.config, y[0].metrics.config))
+    provenance = unintended_differences(cell_provenance(x), cell_provenance(y), same_program=not configured)
+    differing = [*configured, *provenance]
+    unexpected = [f for f in differing if not vary & {f, f.rpartition(".")[2]}]
+    findings = audit("compare", [*x, *y]).findings
+    expected = _expected_codes(configured)
+    invalid = {f.code: f.evidence for f in findings if f.severity == "invalid" and f.code not in expected}
+    why = None
+    if unexpected:
+        why = incomparable(unexpected, sorted(vary))
+    elif invalid:
+        evidence = shortened(next(iter(invalid.values())), 300)
+        why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
+    rate_a = throughput(x)
+    rate_b = throughput(y)
+    b_over_a = ratio(rate_b, rate_a)
+    return Compared(
+        a=_name(a, x[0].metrics.cell),
+        b=_name(b, y[0].metrics.cell),
+        runs=(len(x), len(y)),
+        rates=(rate_a.value, rate_b.value),
+        intended=sorted(set(differing) - set(unexpected)),
+        why=why,
+        ratio=None if why else b_over_a.value,
+        low=None if why else b_over_a.low,
+        high=None if why else b_over_a.high,
+        suspect=sorted({f.code for f in findings if f.severity == "suspect"} - expected),
+        freedom=b_over_a.freedom,
+    )
+
+
+def _name(path: str, cell: str) -> str:
+    return path if cell in Path(path).parts else f"{path} {cell}"
+
+
+def _expected_codes(configured: list[str]) -> set[str]:
+    """What the comparison says itself; and where workload or updates differ on purpose, losses do as well.
+
+    Two campaigns may call one configuration by two names, after the keys that differ in each.
+    """
+    learning = any(not f.startswith("execution.") for f in configured)
+    return {"provenance-differs", "cells-alike"} | ({"losses-differ", "learns-differently"} if learning else set())
+
+
+def _check_fields(vary: list[str], runs: list[MeasuredRun]) -> None:
+    config = runs[0].metrics.config
+    keys = {f"{section}.{key}" for section, keys in config.items() if isinstance(keys, dict) for key in keys}
+    known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))
+    for name in vary:
+        if name not in known and not any(key.startswith(f"{name}.") for key in keys):
+            raise field_error(name, known, runs[0].folder / METRICS)

@@ -1,0 +1,171 @@
+"""Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api.indexers import BaseIndexer
+
+from scaleproof.ground.confidence import Estimate, mean_time
+from scaleproof.ground.records.run import MeasuredRun
+
+SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
+LEAST = 5  # of them
+# A derived target lies this part (of a nat, below 1) above what the slowest learner reaches, so that rounding does not
+# decide.
+SLACK = 1e-3
+# A run that has learnt less than this part of what the median run has (of the fall of its smoothed loss) has no say in
+# a derived target: a diverged one would move everybody's target to the first steps.
+LEARNT = 0.5
+POINTS = 1000  # of a cell in losses.csv; longer series are thinned
+MEANS = ("seconds", "loss", "smoothed")  # over the runs of a cell
+COLUMNS = ("cell", "n", "phase", "step", *MEANS)
+# Losses of different tokens, or of different choices among them, are different quantities.
+SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size")
+
+
+@dataclass(frozen=True)
+class TimeToLoss:
+    """Seconds in the window until the smoothed training loss of a cell reaches `target`, or why there are none."""
+
+    target: float | None
+    seconds: Estimate | None
+    why: str | None
+    steps: float | None = None  # of the window, mean over runs
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Every step of a run, as arrays of one length. Losses of one `kind` are one quantity."""
+
+    kind: tuple
+    step: np.ndarray
+    timed: np.ndarray  # whether the step is of the window
+    loss: np.ndarray
+    smoothed: np.ndarray  # mean of the last steps, of as many as there are at the beginning
+    seconds: np.ndarray  # since the window began; NaN before it
+
+
+def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
+    """The curves of each cell's measured runs."""
+    runs = [run for of_cell in groups.values() for run in of_cell]
+    losses, ends = [run.losses for run in runs], [run.elapsed for run in runs]
+    cells = [of_cell for of_cell in groups.values() if of_cell]
+    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])
+    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), ends)
+    return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
+
+
+def _smoothing(runs: list[MeasuredRun]) -> int:
+    """Steps that a smoothed loss is the mean of: one number for a cell, even where a run of it lacks steps."""
+    return max(LEAST, round(SMOOTHED * max(len(run.elapsed) for run in runs)))
+
+
+class _LastSteps(BaseIndexer):
+    """Windows of pandas that begin at `begins`, and end with their own step."""
+
+    begins: np.ndarray
+
+    def get_window_bounds(  # pandas asks for all of these names
+        self,
+        num_values: int = 0,
+        min_periods: int | None = None,
+        center: bool | None = None,
+        closed: str | None = None,
+        step: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.begins, np.arange(1, num_values + 1)
+
+
+def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
+    """Means of the last `steps` of each series, all in one go: pandas takes as long for a single one."""
+    lengths = [len(values) for values in series]
+    bounds = np.cumsum([0, *lengths])
+    place = np.arange(bounds[-1])
+    begins = np.maximum(np.repeat(bounds[:-1], lengths), place - np.repeat(steps, lengths) + 1)
+    values = pd.Series(np.concatenate([np.empty(0), *series]))
+    means = values.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
+    return [means[start:end] for start, end in pairwise(bounds)]
+
+
+def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:
+    """`ends`: seconds at the end of each step of the window, which comes last."""
+    step = np.arange(len(loss))
+    timed = step >= len(step) - len(ends)
+    seconds = np.full(len(step), np.nan)
+    seconds[timed] = ends
+    return Curve(kind, step, timed, loss, smoothed, seconds)
+
+
+def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
+    """losses.csv: of each cell means over runs, one row a step, thinned evenly where there are many."""
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
+    for cell, runs in curves.items():
+        if not runs:
+            continue
+        # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end. A
+        # series that lacks steps is a finding; it must not end the report.
+        first = runs[0]
+        steps = min(len(run.step) for run in runs)
+        rows = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
+        columns["cell"].append(np.full(len(rows), cell, dtype=object))
+        columns["n"].append(np.full(len(rows), len(runs)))
+        columns["phase"].append(np.where(first.timed[rows], "window", "warmup").astype(object))
+        columns["step"].append(first.step[rows])
+        for name in MEANS:
+            columns[name].append(np.mean([getattr(run, name)[rows] for run in runs], axis=0))
+    return pd.DataFrame({name: np.concatenate(parts) if parts else parts for name, parts in columns.items()})
+
+
+def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:
+    """The time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
+
+    Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more;
+    runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps of the warm-up
+    train as well, but their time is not comparable, so a target that is met in them has no time.
+    """
+    lowest = {cell: [_lowest(c) for c in runs] for cell, runs in curves.items()}
+    slowest = _reached_by_all([run for runs in curves.values() for run in runs])
+    times: dict[str, TimeToLoss] = {}
+    for cell, runs in curves.items():
+        if not runs:
+            times[cell] = TimeToLoss(None, None, "no run has numbers")
+            continue
+        reached = slowest[runs[0].kind]
+        target = reached + SLACK * max(reached, 1.0) if target_loss == "derive" else target_loss
+        missed = [x for x in lowest[cell] if x > target]
+        if missed:
+            why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
+            times[cell] = TimeToLoss(target, None, why)
+        elif early := sum(bool(np.any(~c.timed & (c.smoothed <= target))) for c in runs):
+            times[cell] = TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
+        else:
+            first = [int(np.argmax(c.timed & (c.smoothed <= target))) for c in runs]
+            seconds = [float(c.seconds[step]) for c, step in zip(runs, first, strict=True)]
+            steps = [step - int(np.argmax(c.timed)) + 1 for c, step in zip(runs, first, strict=True)]
+            times[cell] = TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
+    return times
+
+
+def _lowest(curve: Curve) -> float:
+    """Of the smoothed losses of the window; infinite where the loss is no number any more."""
+    lowest = float(curve.smoothed[curve.timed].min())
+    return lowest if np.isfinite(lowest) else np.inf
+
+
+def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
+    """Kind of loss -> the lowest smoothed loss that all of its runs reach which have learnt."""
+    reached: dict[tuple, float] = {}
+    for kind in dict.fromkeys(run.kind for run in runs):
+        same = [run for run in runs if run.kind == kind]
+        learnt = np.array([float(run.smoothed[0]) - _lowest(run) for run in same])
+        typical = float(np.median(learnt))
+        counts = learnt >= min(LEARNT * typical, typical)
+        reached[kind] = max(_lowest(run) for run, counted in zip(same, counts, strict=True) if counted)
+    return reached
+
+
+def _kind(run: MeasuredRun) -> tuple:
+    return tuple(run.metrics.config["workload"].get(name) for name in SAME_LOSS)

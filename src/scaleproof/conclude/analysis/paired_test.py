@@ -1,0 +1,110 @@
+"""A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import stdtrit
+
+from scaleproof.conclude.analysis.simultaneous import sd_interval
+from scaleproof.ground.confidence import CONFIDENCE
+
+POWER = 0.8  # probability with which the smallest detectable effect is detected
+RESOLVE = 0.02  # the effect for which the pairs needed are stated
+FEWEST_PAIRS = 6  # below, an estimate of the spread says nothing about the pairs needed
+MOST_PAIRS = 1000
+DRAWS = 20_000  # of the Monte Carlo behind a power
+
+
+@dataclass(frozen=True)
+class Paired:
+    """B relative to A. Ratios of tokens/s; 1.05 is 5 % faster."""
+
+    n: int
+    ratio: float
+    low: float
+    high: float
+    floor: float  # ratio - 1 that the mean of n A/A pairs stays below by itself, with 95 %
+    null_ratios: list[float]
+    ratios: list[float]
+    detectable_low: float  # ratio - 1 that this many pairs detect with a probability of 80 %: lower and upper bound
+    detectable_high: float
+    pairs_low: int | None  # pairs that detect RESOLVE with that probability; None: more than MOST_PAIRS
+    pairs_high: int | None
+    claim: str | None  # "faster" or "slower"; None where the pairs do not support it
+    overstated: bool  # claimed, though an effect of this size is claimed less than four times out of five
+
+
+def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
+    """Estimate from B/A ratios of pairs (two or more) and from A/A ratios (two or more).
+
+    Each ratio comes from two runs side by side, so that drift and the choice of the node cancel in it; the interval is
+    Student's t over the logarithms. A claim needs an interval without 1 and a mean above the noise floor: what the
+    mean of as many A/A pairs stays below, by the scatter of all pairs about their means. Both shrink with the number
+    of pairs. What is detectable is computed under this very rule; its range is that of the standard deviation
+    (chi-square).
+    """
+    logs = np.log(ratios)
+    null = np.log(null_ratios)
+    n = len(logs)
+    mean = float(np.mean(logs))
+    sd = float(np.std(logs, ddof=1))
+    freedom = n - 1 + len(null)  # the mean of A/A pairs is known: 0
+    pooled = math.sqrt((sd**2 * (n - 1) + float((null**2).sum())) / freedom)
+    half = _quantile(n - 1) * sd / math.sqrt(n)
+    floor = _quantile(freedom) * pooled / math.sqrt(n)
+    claimed = abs(mean) > max(half, floor)
+    smallest, largest = sd_interval(pooled, freedom) if pooled > 0 else (0.0, 0.0)
+    unit = detectable(n, len(null))
+    return Paired(
+        n=n,
+        ratio=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        floor=math.expm1(floor),
+        null_ratios=[float(r) for r in null_ratios],
+        ratios=[float(r) for r in ratios],
+        detectable_low=math.expm1(unit * smallest),
+        detectable_high=math.expm1(unit * largest),
+        pairs_low=pairs_needed(smallest, len(null)),
+        pairs_high=pairs_needed(largest, len(null)),
+        claim=("faster" if mean > 0 else "slower") if claimed else None,
+        overstated=claimed and abs(mean) < unit * pooled,
+    )
+
+
+def _quantile(freedom: float) -> float:
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+@lru_cache(maxsize=4096)
+def detectable(n: int, nulls: int) -> float:
+    """Log effect, in units of the sd of a pair, that n pairs beside `nulls` A/A pairs claim with probability POWER.
+
+    With z the error of the mean and t the threshold that a draw has, the claim is made from an effect of t - z on; its
+    POWER quantile is the answer.
+    """
+    random = np.random.default_rng(20_260_101)
+    own = random.chisquare(n - 1, DRAWS)
+    of_null = random.chisquare(nulls, DRAWS)
+    z = random.standard_normal(DRAWS)
+    interval = _quantile(n - 1) * np.sqrt(own / (n - 1))
+    floor = _quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
+    return float(np.quantile(np.maximum(interval, floor) - z, POWER)) / math.sqrt(n)
+
+
+def pairs_needed(sd: float, nulls: int, effect: float = RESOLVE) -> int | None:
+    """The smallest even number of pairs, from FEWEST_PAIRS on, that detects `effect`; None above MOST_PAIRS."""
+    log_effect = math.log1p(effect)
+    if detectable(MOST_PAIRS, nulls) * sd > log_effect:
+        return None
+    below = FEWEST_PAIRS // 2 - 1
+    enough = MOST_PAIRS // 2
+    while enough - below > 1:  # in units of two pairs
+        middle = (below + enough) // 2
+        if detectable(2 * middle, nulls) * sd > log_effect:
+            below = middle
+        else:
+            enough = middle
+    return 2 * enough

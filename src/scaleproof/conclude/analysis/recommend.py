@@ -1,0 +1,79 @@
+"""Which cell to use: the simplest that is shown to lose little, never one that merely was not shown to be slower."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from scaleproof.conclude.analysis.measured_cells import MeasuredCell
+from scaleproof.conclude.analysis.simultaneous import Family
+from scaleproof.ground.findings.finding import Findings, codes_above_note
+
+# From simple to involved: what must be understood, configured and debugged before it runs.
+SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
+# Findings about what disturbed a run: its rate is not that of the cell.
+DISTURBED = {
+    "run-stands-out",
+    "device-throttled",
+    "cores-shared",
+    "two-clock-states",
+    "drift-over-repeats",
+    "repeats-correlated",
+}
+
+
+def recommend(
+    cells: Sequence[MeasuredCell],
+    family: Family | None,
+    findings: Findings,
+    beats_single: Mapping[str, bool | None],
+    margin: float,
+) -> dict[str, Any] | None:
+    """The recommendation among comparable cells of one size, fastest first; None for a single cell.
+
+    A cell qualifies if the lower bounds of its ratios to all others are at least 1 - `margin` (non-inferiority, with
+    simultaneous intervals), it is shown to beat one device where there is one, and nothing disturbed its runs. The
+    simplest of these is recommended; of equally simple ones the faster. `cell` is None where none qualifies: then
+    `candidate` is the simplest that still may, `worst` the part by which it may be slower than another.
+    """
+    if len(cells) < 2:
+        return None
+    undecided: dict[str, Any] = {
+        "cell": None,
+        "fastest": cells[0].cell,
+        "margin": margin,
+        "why": None,
+        "candidate": None,
+    }
+    undecided |= {"worst": None, "simpler": None, "disturbed": []}
+    if family is None:
+        return undecided | {"why": "too-few-repeats"}
+    disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
+    sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
+    lows = np.exp((family.log_ratio - family.half).min(axis=1))
+    highs = np.exp((family.log_ratio + family.half).min(axis=1))
+    simplest_first = sorted(range(len(cells)), key=lambda i: (_simplicity(cells[i]), i))
+    qualified = [i for i in simplest_first if sound[i] and lows[i] >= 1 - margin]
+    possible = [i for i in simplest_first if sound[i] and highs[i] >= 1 - margin]
+    if not qualified:
+        if not possible:
+            promising = [c.cell for c in cells if beats_single.get(c.cell) is not False]
+            why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
+            return undecided | {"why": why, "disturbed": disturbed}
+        candidate = possible[0]
+        worst = 1 - float(lows[candidate])
+        undecided |= {"why": "undecided", "candidate": cells[candidate].cell, "worst": worst}
+        return undecided | {"disturbed": disturbed}
+    chosen = qualified[0]
+    simpler = [i for i in possible if i != chosen and _simplicity(cells[i]) < _simplicity(cells[chosen])]
+    return undecided | {
+        "cell": cells[chosen].cell,
+        "worst": 1 - min(float(lows[chosen]), 1.0),
+        "simpler": cells[simpler[0]].cell if simpler else None,
+        "disturbed": disturbed,
+    }
+
+
+def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
+    strategy = cell.values["strategy"]
+    return SIMPLICITY.index(strategy.removesuffix("-offload")), strategy.endswith("-offload")

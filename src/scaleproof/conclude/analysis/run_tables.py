@@ -1,0 +1,256 @@
+"""runs.csv and cells.csv: one row a run, one row a cell."""
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
+from scaleproof.ground.confidence import Estimate, rate
+from scaleproof.ground.files import sha256_of
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.metrics import Measured
+from scaleproof.ground.records.run import METRICS, MeasuredRun, Run, measured
+
+# What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
+CONFIGURATION = {
+    "task": ("workload", "task"),
+    "strategy": ("execution", "strategy"),
+    "precision": ("execution", "precision"),
+    "geometry": ("execution", "geometry"),
+    "threads_per_device": ("execution", "threads_per_device"),
+    "attention": ("execution", "attention"),
+    "compile": ("execution", "compile"),
+    "activation_checkpointing": ("execution", "activation_checkpointing"),
+    "fused_optimizer": ("execution", "fused_optimizer"),
+    "bucket_elements": ("execution", "bucket_elements"),
+    "model": ("workload", "model"),
+    "vocab_size": ("workload", "vocab_size"),
+    "corpus": ("workload", "corpus"),
+    "tokenizer": ("workload", "tokenizer"),
+    "seq_len": ("workload", "seq_len"),
+    "micro_batch": ("work", "micro_batch"),
+    "accumulation": ("work", "accumulation"),
+    "global_batch": ("work", "global_batch"),
+    "seed": ("work", "seed"),
+}
+
+
+# What a measured run adds: column -> how it is read from the metrics.
+MEASURED: dict[str, Callable[[Measured], Any]] = {
+    "tokens": lambda m: m.window.tokens,
+    "wall_time_s": lambda m: m.window.wall_time_s,
+    "tokens_per_s": lambda m: m.window.tokens_per_s,
+    "samples_per_s": lambda m: m.ledger.samples_consumed / m.window.wall_time_s,
+    "tokens_per_s_per_device": lambda m: m.window.tokens_per_s_per_device,
+    "step_time_mean_s": lambda m: m.window.step_time_mean_s,
+    "step_time_p50_s": lambda m: m.window.step_time_p50_s,
+    "step_time_p95_s": lambda m: m.window.step_time_p95_s,
+    "steps": lambda m: m.window.step_time_n,
+    "data_wait_share": lambda m: m.window.data_wait_mean_s / m.window.step_time_mean_s,
+    "loss_first": lambda m: m.window.train_loss_first,
+    "loss_last": lambda m: m.window.train_loss_last,
+    "validation_loss": lambda m: m.validation and m.validation.loss,
+    "perplexity": lambda m: m.validation and m.validation.perplexity,
+    "accuracy": lambda m: m.validation and m.validation.accuracy,
+    "mfu": lambda m: m.utilization.mfu,
+    "device_load": lambda m: _load(m),
+    "joules_per_token": lambda m: m.energy.joules_per_token,
+    "skipped_steps": lambda m: m.window.skipped_optimizer_steps,
+    "state_bytes": lambda m: m.memory.state_bytes,
+    "state_bytes_predicted": lambda m: m.memory.state_bytes_predicted,
+    "max_rss_bytes": lambda m: m.memory.max_rss_bytes,
+    "max_cuda_mem_allocated_bytes": lambda m: m.memory.max_cuda_allocated_bytes,
+    "max_cuda_mem_reserved_bytes": lambda m: m.memory.max_cuda_reserved_bytes,
+    "startup_s": lambda m: m.startup.launch_s + m.startup.setup_s,
+    "warmup_s": lambda m: m.startup.warmup_s,
+    "first_step_s": lambda m: m.startup.first_step_s,
+}
+
+
+# What is the largest of a cell's runs.
+LARGEST = ("state_bytes", "state_bytes_predicted", "max_rss_bytes", "max_cuda_mem_allocated_bytes")
+
+
+def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row a run, failed ones included; each row names the file that it came from and the file's sha256."""
+    rows = []
+    for run in runs:
+        m = run.metrics
+        source = run.folder / METRICS
+        rows.append(
+            {
+                "cell": m.cell,
+                "repeat": m.repeat,
+                "status": m.status,
+                "failure": m.failure.failure_class if m.failure else None,
+                "reason": m.failure.reason if m.failure else None,
+                **configuration(run),
+                **{name: read(m) if isinstance(m, Measured) else None for name, read in MEASURED.items()},
+                "total_wall_time_s": m.total_wall_time_s,
+                "timestamp_utc": m.timestamp_utc,
+                "git_commit": m.git_commit,
+                "fingerprint": m.fingerprint,
+                "metrics": str(source),
+                "sha256": sha256_of(source),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def configuration(run: Run) -> dict:
+    """The columns that say what was run; `devices` is the world size."""
+    config = run.metrics.config
+    values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
+    if isinstance(values["model"], dict):
+        shape = values["model"]
+        width = shape.get("width", shape.get("d_model"))
+        values["model"] = f"{shape['layers']} layers, {width} wide, {shape['heads']} heads"
+    if values["vocab_size"] == "derive":
+        values["vocab_size"] = run.metrics.data["vocab_size"]
+    nodes, per_node = (int(n) for n in values["geometry"].split("x"))
+    return values | {"nodes": nodes, "devices": nodes * per_node}
+
+
+def throughput(runs: Sequence[MeasuredRun]) -> Estimate:
+    """tokens/s of one cell from its measured runs."""
+    windows = [run.metrics.window for run in runs]
+    return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
+
+
+def samples_per_second(runs: Sequence[MeasuredRun]) -> float:
+    """All samples over all time."""
+    seconds = sum(run.metrics.window.wall_time_s for run in runs)
+    return sum(run.metrics.ledger.samples_consumed for run in runs) / seconds
+
+
+def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
+    """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs.
+
+    `times`: of each cell, to the campaign's target; to the derived one where they are not given.
+    """
+    measured_runs = measured_by_cell(runs)
+    times = times or times_to_loss(curves_of(measured_runs), "derive")
+    rows = [_cell_row(cell, group, measured_runs[cell], times[cell], findings) for cell, group in by_cell(runs).items()]
+    return pd.DataFrame(rows)
+
+
+def _cell_row(
+    cell: str, group: Sequence[Run], repeats: Sequence[MeasuredRun], reached: TimeToLoss, findings: Findings
+) -> dict[str, Any]:
+    """`group`: all runs of the cell; `repeats`: those with numbers."""
+    config = configuration(group[0])
+    rate = throughput(repeats) if repeats else None
+    failures = [run.metrics.failure for run in group if run.metrics.failure]
+    loads = [load for run in repeats if (load := _load(run.metrics)) is not None]
+    return {
+        "cell": cell,
+        **config,
+        "runs": len(group),
+        "n": len(repeats),
+        "tokens_per_s": rate and rate.value,
+        "tokens_per_s_low": rate and rate.low,
+        "tokens_per_s_high": rate and rate.high,
+        "tokens_per_s_median": _median(repeats, "tokens_per_s"),
+        "samples_per_s": rate and samples_per_second(repeats),
+        "tokens_per_s_per_device": rate and rate.value / config["devices"],
+        **_step_quantiles(repeats),
+        "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
+        **{name: _mean(repeats, name) for name in ("validation_loss", "perplexity", "accuracy")},
+        "target_loss": reached.target,
+        "time_to_loss_s": reached.seconds and reached.seconds.value,
+        "time_to_loss_s_low": reached.seconds and reached.seconds.low,
+        "time_to_loss_s_high": reached.seconds and reached.seconds.high,
+        "time_to_loss_why": reached.why,
+        "steps_to_loss": reached.steps,
+        **{name: _largest(repeats, name) for name in LARGEST},
+        "mfu": _scaled_mfu(repeats, rate),
+        "joules_per_token": _joules_per_token(repeats),
+        "startup_s": _median(repeats, "startup_s"),
+        "warmup_s": _median(repeats, "warmup_s"),
+        "window_s": _median(repeats, "wall_time_s"),
+        "total_wall_time_s": _median_of([run.metrics.total_wall_time_s for run in repeats]),
+        "device_load": _median_of(loads),
+        "data_wait_share": _median(repeats, "data_wait_share"),
+        "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
+        "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
+    }
+
+
+def _step_quantiles(repeats: Sequence[MeasuredRun]) -> dict[str, float | None]:
+    """Quantiles over all steps of all runs; p95 needs 20."""
+    steps = np.concatenate([run.step_times for run in repeats]) if repeats else np.empty(0)
+    percents = (5, 25, 50, 75, 95)
+    quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
+    return {
+        **{f"step_time_p{p:02}_s": value for p, value in zip(percents, quantiles, strict=True)},
+        **({"step_time_p95_s": None} if len(steps) < 20 else {}),
+        "step_time_max_s": steps.max() if len(steps) else None,
+        "steps": len(steps),
+    }
+
+
+def _largest(runs: Sequence[MeasuredRun], name: str) -> float | None:
+    return max((v for run in runs if (v := MEASURED[name](run.metrics)) is not None), default=None)
+
+
+def _mean(runs: Sequence[MeasuredRun], name: str) -> float | None:
+    """Mean over runs; None where a run has none."""
+    values = [MEASURED[name](run.metrics) for run in runs]
+    return None if not values or None in values else statistics.fmean(values)
+
+
+def _median(runs: Sequence[MeasuredRun], name: str) -> float | None:
+    return _median_of([MEASURED[name](run.metrics) for run in runs])
+
+
+def _median_of(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _load(metrics: Measured) -> float | None:
+    """Fraction of the window in which devices were busy, None if unknown.
+
+    By NVML; on a CPU, cores used of cores given.
+    """
+    gpus = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
+    if gpus:
+        return None if None in gpus else sum(gpus) / len(gpus)
+    if metrics.ranks[0]["device_name"] != "cpu" or "cpu_load" not in metrics.ranks[0]:
+        return None
+    return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
+
+
+def _scaled_mfu(runs: Sequence[MeasuredRun], rate: Estimate | None) -> float | None:
+    """MFU at the cell's rate: all tokens over all time, as everywhere; never a mean of ratios."""
+    if not runs or rate is None:
+        return None
+    first = runs[0].metrics
+    mfu = first.utilization.mfu
+    return None if mfu is None else mfu * rate.value / first.window.tokens_per_s
+
+
+def _joules_per_token(runs: Sequence[MeasuredRun]) -> float | None:
+    """All energy over all tokens; None where a run has none."""
+    joules = [run.metrics.energy.joules for run in runs if run.metrics.energy.joules is not None]
+    if not runs or len(joules) < len(runs):
+        return None
+    return sum(joules) / sum(run.metrics.window.tokens for run in runs)
+
+
+def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[MeasuredRun]]:
+    """Runs with numbers of each cell; an empty list for a cell without any."""
+    return {cell: measured(group) for cell, group in by_cell(runs).items()}
+
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:
+    """Runs of each cell, cells in the order in which they were given."""
+    grouped: dict[str, list[AnyRun]] = {}
+    for run in runs:
+        grouped.setdefault(run.metrics.cell, []).append(run)
+    return grouped

@@ -1,0 +1,274 @@
+"""Speed-up, efficiency and ranking: scaling_report.json."""
+
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from scaleproof.conclude.analysis.comparability import unintended_differences
+from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells
+from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, ranking
+from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
+from scaleproof.conclude.analysis.simultaneous import compare_all, resolution
+from scaleproof.conclude.analysis.stopping import confidence_at, take_look
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.confidence import (
+    CONFIDENCE,
+    Estimate,
+    estimate_dict,
+    paired_ratio,
+    ratio,
+    scaled,
+    times_per_second,
+)
+from scaleproof.ground.facts.memory import SHARDING
+from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.run import METRICS, Run
+from scaleproof.ground.snakemake_command import HERE, options_of_runs
+
+SCHEMA_VERSION = "5.0"
+GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
+
+
+def scaling_report(
+    campaign: str,
+    title: str,
+    runs: Sequence[Run],
+    findings: Findings,
+    margin: float = MARGIN,
+    question: dict[str, Any] | None = None,
+    repeat_until: RepeatUntil | None = None,
+    snakemake: str | None = None,
+) -> dict[str, Any]:
+    """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
+
+    The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest
+    measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
+    `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
+    `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
+    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together, and so do those against
+    the best single device of cells of one size. `seconds_per_repeat`: of the runs of one repeat of all cells, one after
+    the other. `snakemake`: the options by which the campaign goes on; if not given, by what its runs record. `margin`,
+    `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when
+    repeats end, so intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all
+    the same.
+    """
+    last = max((run.metrics.repeat for run in runs), default=0)
+    confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
+    cells = measured_cells(runs, confidence)
+    resolve = repeat_until.resolve if repeat_until else None
+    series = scaling_series(cells, resolve or margin)
+    _compare_with_best_single(series, cells, confidence)
+    for one in series:
+        for point in one["runs"].values():
+            point["findings"] = codes_above_note(findings.of(point["cell"]))
+    numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
+    invalid = sorted({f.code for f in numbers if f.severity == "invalid"})
+    report: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": campaign,
+        "title": title,
+        "clock": "window",
+        "confidence": CONFIDENCE,
+        "status": "invalid_comparison" if invalid else "ok",
+        "mismatches": invalid,
+        "seconds_per_repeat": _seconds_per_repeat(runs),
+        "snakemake": snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
+        "series": series,
+        "question": answer_question(question, cells, resolve),
+        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence, resolve),
+    }
+    return report | {"repeats": take_look(report, runs, repeat_until) if repeat_until else None}
+
+
+def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
+    """Wall time of whole jobs, start-up with it: the mean of each cell, added up. None where no run recorded one."""
+    seconds: dict[str, list[float]] = {}
+    for run in runs:
+        if run.metrics.total_wall_time_s is not None:
+            seconds.setdefault(run.metrics.cell, []).append(run.metrics.total_wall_time_s)
+    return sum(map(statistics.fmean, seconds.values())) if seconds else None
+
+
+def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
+    """Cell -> whether it is shown to be faster than the best single device; None: it is one, or none was measured."""
+    beats: dict[str, bool | None] = {}
+    for one in series:
+        for point in one["runs"].values():
+            against = point["speedup_vs_best_single"]
+            comparable = point["devices"] > 1 and against is not None
+            beats[point["cell"]] = bool(against["low"] and against["low"] > 1) if comparable else None
+    return beats
+
+
+def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[dict[str, Any]]:
+    """The series of a campaign with their figures; findings are made from these (conclude/checks/scaling.py).
+
+    Intervals against the best single device are single ones. `effect`: the difference that further repeats are planned
+    for.
+    """
+    singles: dict[tuple, list[MeasuredCell]] = {}
+    for cell in cells.values():
+        if cell.values["devices"] == 1:
+            singles.setdefault(_work(cell.values, cell.values["global_batch"]), []).append(cell)
+    return [_describe(name, members, singles, effect) for name, members in _series(cells).items()]
+
+
+def _compare_with_best_single(
+    series: Sequence[dict[str, Any]], cells: dict[str, MeasuredCell], confidence: float
+) -> None:
+    """Intervals that hold together where several cells of one size are compared with the same single device.
+
+    Else the one that is picked because it looks best would beat the device too often by chance. Two repeats have none.
+    """
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for one in series:
+        for point in one["runs"].values():
+            if point["speedup_vs_best_single"] and point["devices"] > 1:
+                batch = cells[point["cell"]].values["global_batch"]
+                groups.setdefault((point["best_single"], point["devices"], batch), []).append(point)
+    for (single, *_), points in groups.items():
+        if len(points) < 2:
+            continue
+        members = [single, *(point["cell"] for point in points)]
+        family = compare_all(
+            {c: cells[c].rates for c in members}, {c: cells[c].rate.value for c in members}, confidence
+        )
+        for place, point in enumerate(points, start=1):
+            bounds = (
+                {"low": family.low(place, 0), "high": family.high(place, 0)} if family else {"low": None, "high": None}
+            )
+            point["speedup_vs_best_single"] |= bounds
+
+
+def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
+    """Cells by what their slug says beside the geometry: what a campaign varies otherwise makes another series."""
+    grouped: dict[str, list[MeasuredCell]] = {}
+    for cell in cells.values():
+        grouped.setdefault(GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"), []).append(cell)
+    return {
+        name: sorted(members, key=lambda c: (c.values["devices"], c.values["nodes"]))
+        for name, members in grouped.items()
+    }
+
+
+def scaling_kind(cells: list[dict]) -> str | None:
+    """strong: one global batch for all sizes. weak: one batch per device. None: neither, or a single size."""
+    if len({c["devices"] for c in cells}) < 2:
+        return None
+    if len({c["global_batch"] for c in cells}) == 1:
+        return "strong"
+    return "weak" if len({c["global_batch"] / c["devices"] for c in cells}) == 1 else None
+
+
+def _work(values: dict[str, Any], batch: float) -> tuple:
+    """What a cell has in common with those that do the same work. `batch`: samples of a step."""
+    return batch, *(values[name] for name in SAME_WORK)
+
+
+def _describe(
+    name: str, members: list[MeasuredCell], singles: dict[tuple, list[MeasuredCell]], effect: float
+) -> dict[str, Any]:
+    """`singles`: the cells with one device, by their work."""
+    kind = scaling_kind([c.values for c in members])
+    base = members[0]
+    protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
+    points = {c.values["geometry"]: _point(c, base, kind, singles) for c in members}
+    comparable = [c for c in members if not points[c.values["geometry"]]["incomparable"]]
+    ends = {c.cell: c.rates for c in (comparable[0], comparable[-1])}
+    family = compare_all(ends, confidence=base.confidence)
+    return {
+        "name": name,
+        "strategy": base.values["strategy"],
+        "kind": kind,
+        "protocol": protocol,
+        "baseline": base.cell,
+        "baseline_devices": base.values["devices"],
+        "resolve": resolution(family, effect) if family else None,  # of the largest size and the smallest
+        "law": fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
+        "runs": points,
+    }
+
+
+def _point(
+    cell: MeasuredCell, base: MeasuredCell, kind: str | None, singles: dict[tuple, list[MeasuredCell]]
+) -> dict[str, Any]:
+    devices = cell.values["devices"]
+    incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
+    related = kind and cell is not base and not incomparable
+    speedup = cell.relative_to(base) if related else None
+    efficiency = speedup and scaled(speedup, base.values["devices"] / devices)
+    # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
+    by_job = _job_ratio(cell, base) if related and kind == "strong" else None
+    from_one = kind == "strong" and base.values["devices"] == 1
+    single, single_incomparable = _best_single(cell, kind, singles)
+    return {
+        "cell": cell.cell,
+        "devices": devices,
+        "repeats": [run.metrics.repeat for run in cell.runs],
+        "metrics_paths": [str(run.folder / METRICS) for run in cell.runs],
+        "n": len(cell.runs),
+        "tokens_per_sec_global": estimate_dict(cell.rate),
+        "tokens_per_sec_median": statistics.median(cell.rates.values()),
+        "window_wall_time_sec": sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
+        "speedup": estimate_dict(speedup),
+        "scaling_efficiency": estimate_dict(efficiency),
+        "speedup_by_job_wall_time": estimate_dict(by_job),
+        "verdict": verdict(estimate_dict(efficiency), estimate_dict(speedup)),
+        "karp_flatt": karp_flatt(estimate_dict(speedup), devices) if from_one else None,
+        "incomparable": incomparable,
+        "best_single": single and single.cell,
+        "speedup_vs_best_single": estimate_dict(cell.relative_to(single) if single and single is not cell else None),
+        "best_single_incomparable": single_incomparable,
+        "overhead_only": devices == 1
+        and cell.values["strategy"].removesuffix("-offload") in SHARDING,  # with one device there is nothing to shard
+    }
+
+
+def _rates(cell: MeasuredCell) -> list[float]:
+    return [run.metrics.window.tokens_per_s for run in sorted(cell.runs, key=lambda r: r.metrics.repeat)]
+
+
+def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
+    """Jobs per second of a cell over those of its baseline."""
+    seconds, base_seconds = ({r.metrics.repeat: r.metrics.total_wall_time_s for r in c.runs} for c in (cell, base))
+    jobs = times_per_second(list(seconds.values()))
+    base_jobs = times_per_second(list(base_seconds.values()))
+    paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value, cell.confidence)
+    return paired or ratio(jobs, base_jobs, cell.confidence)
+
+
+def _best_single(
+    cell: MeasuredCell, kind: str | None, singles: dict[tuple, list[MeasuredCell]]
+) -> tuple[MeasuredCell | None, list[str]]:
+    """The fastest comparable cell with one device that does the same work, and what made others incomparable.
+
+    The same work: the same global batch, or in weak scaling one device's part of it.
+    """
+    values = cell.values
+    batch = values["global_batch"] / (values["devices"] if kind == "weak" else 1)
+    comparable: list[MeasuredCell] = []
+    fields: set[str] = set()
+    for one in singles.get(_work(values, batch), ()):
+        differing = unintended_differences(one.provenance, cell.provenance, same_program=False)
+        fields |= set(differing)
+        comparable += [] if differing else [one]
+    best = max(comparable, key=lambda one: one.rate.value, default=None)
+    return best, [] if comparable else sorted(fields)
+
+
+def verdict(efficiency: dict[str, Any] | None, speedup: dict[str, Any] | None) -> str | None:
+    """The usual words for an efficiency, where its whole interval supports them: below 0.7 low, from 0.85 excellent.
+
+    A speed-up below 1 is "slower than the baseline". None without an interval; "undecided" where it spans a mark.
+    """
+    if not efficiency or not speedup or efficiency["low"] is None:
+        return None
+    if speedup["high"] < 1:
+        return "slower than the baseline"
+    low, high = (_word(efficiency[bound]) for bound in ("low", "high"))
+    return low if low == high else f"undecided, {low} to {high}"
+
+
+def _word(efficiency: float) -> str:
+    return "low" if efficiency < 0.7 else "good" if efficiency < 0.85 else "excellent"

@@ -1,0 +1,91 @@
+"""When repeats end (`repeats.resolve` of a campaign): looks at the results after rounds of repeats.
+
+Looking often and stopping when the result pleases makes intervals of 95 % hold less often. Therefore each look has a
+level of its own. With n_1 < ... < n_K repeats at the looks, look k spends 5 % x (n_k - n_(k-1)) / n_K: an alpha
+spending function that is linear in the repeats (Lan and DeMets, Biometrika 70, 1983). The parts add up to 5 %, so by
+Bonferroni's inequality all intervals of all looks hold together with 95 %, whatever rule ends the campaign. The report
+prints the intervals of the look at which it ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
+from scaleproof.conclude.analysis.run_tables import configuration
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.records.run import Run
+
+Ratio = Mapping[str, Any]  # value, low, high, n
+
+
+def confidence_at(rule: RepeatUntil, repeats: int) -> float:
+    """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none)."""
+    looks = [0, *rule.looks()]
+    before, after = next((pair for pair in pairwise(looks) if pair[1] >= repeats), (looks[-2], looks[-1]))
+    return 1 - (1 - CONFIDENCE) * (after - before) / looks[-1]
+
+
+def resolved(ratio: Ratio | None, resolve: float) -> bool:
+    """Whether its interval tells it from 1, or shows that it differs by less than `resolve`."""
+    if not ratio or ratio["low"] is None or ratio["high"] is None:
+        return False
+    low, high = ratio["low"], ratio["high"]
+    return bool(low > 1 or high < 1 or (low > 1 / (1 + resolve) and high < 1 + resolve))
+
+
+def take_look(report: Mapping[str, Any], runs: Sequence[Run], rule: RepeatUntil) -> dict[str, Any]:
+    """Whether the comparison is decided and whether repeats go on. `report`: as scaling_report.json, of `runs`.
+
+    The comparison: the campaign's `question`; without one, the fastest cell of the largest size with all others and
+    with one device; without several cells of one size, each series at its largest size with its smallest. `why`:
+    decided, at_most, minutes, device_hours, nothing-to-compare.
+    """
+    repeats = max((run.metrics.repeat for run in runs), default=0)
+    decided = _decided(report, rule.resolve)
+    durations_s = [run.metrics.total_wall_time_s or 0.0 for run in runs]
+    seconds = sum(durations_s)
+    device_seconds = sum(s * configuration(run)["devices"] for s, run in zip(durations_s, runs, strict=True))
+    following = next((n for n in rule.looks() if n > repeats), None)
+    why = None
+    if decided is None:
+        why = "nothing-to-compare"
+    elif decided:
+        why = "decided"
+    elif following is None:
+        why = "at_most"
+    else:
+        growth = following / repeats
+        if rule.minutes is not None and seconds * growth > 60 * rule.minutes:
+            why = "minutes"
+        elif rule.device_hours is not None and device_seconds * growth > 3600 * rule.device_hours:
+            why = "device_hours"
+    return {
+        "repeats": repeats,
+        **rule.model_dump(),
+        "looks": list(rule.looks()),
+        "confidence": confidence_at(rule, repeats),
+        "decided": bool(decided),
+        "goes_on": why is None,
+        "why": why,
+        "spent_minutes": seconds / 60,
+        "spent_device_hours": device_seconds / 3600,
+    }
+
+
+def _decided(report: Mapping[str, Any], resolve: float) -> bool | None:
+    """None: there is nothing that repeats could decide."""
+    if report["question"]:
+        status = report["question"]["status"]
+        return None if status in ("incomparable", "unmeasured") else status != "undecided"
+    group = largest_group(report["ranking"])
+    if group:
+        entries = [entry for entry in group["cells"] if not entry["incomparable"]]
+        ratios = [entry["relative_to_fastest"] for entry in entries[1:]]
+        single = single_device_ratio(report, entries[0]["cell"])
+        ratios += [single] if single else []
+    else:
+        points = [list(series["runs"].values()) for series in report["series"] if len(series["runs"]) > 1]
+        ratios = [sizes[-1]["speedup"] for sizes in points if sizes[-1]["speedup"]]
+    return all(resolved(ratio, resolve) for ratio in ratios) if ratios else None

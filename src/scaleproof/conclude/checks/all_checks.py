@@ -1,0 +1,255 @@
+"""All checks on our own runs, and running them. Importing a module of checks registers them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from scaleproof.conclude.checks import (  # noqa: F401
+    census,
+    clock,
+    comparability,
+    convergence,
+    cpu_time,
+    energy,
+    execution,
+    knobs,
+    memory,
+    published,
+    repeats,
+    replayed,
+    replicas,
+    step_series,
+    strategy_settings,
+    timing,
+    window,
+    work,
+)
+from scaleproof.conclude.checks.arms import Arms, of_arms
+from scaleproof.conclude.checks.copies import of_all_runs
+from scaleproof.conclude.checks.nodes import of_excluded_node
+from scaleproof.conclude.checks.scaling import Series, of_series
+from scaleproof.conclude.checks.traces import TracedCell, of_trace
+from scaleproof.ground.cores import beside, halves
+from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.findings.registry import (
+    AT_A_TIME,
+    FILE_UNREADABLE,
+    Check,
+    Code,
+    by_severity,
+    check_failed,
+    codes_of,
+    of_run,
+    of_runs,
+    rules_version,
+)
+from scaleproof.ground.records.excluded_nodes import ExcludedNode
+from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.rank_fields import field_fault
+from scaleproof.ground.records.run import COMPARED, STEPS, MeasuredRun, Run, measured
+from scaleproof.ground.records.series import read_series
+from scaleproof.ground.records.unreadable import UNREADABLE
+
+CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+UNUSABLE = Code(
+    "record-unusable",
+    "invalid",
+    what="The record of a run lacks something that every run has, so that it cannot be checked as the others are.",
+    detected="A series that is missing or another one than the metrics describe; fields of a wrong kind.",
+    seen="Files copied by hand; disks that were full.",
+    repair="Restore the files of this run, or run the cell again (scaleproof retry).",
+)
+CODES |= {code.name: code for code in (UNUSABLE, FILE_UNREADABLE)}
+# What reading a series raises where the files are damaged.
+ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+
+
+def check_names(*registers: Iterable) -> list[str]:
+    """Names of the checks of some registers: all where none are named."""
+    return [check.name for register in registers or REGISTERS for check in register]
+
+
+def audit(campaign: str, runs: Sequence[Run]) -> Findings:
+    """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
+    with_numbers, findings = _of_each(measured(runs))
+    findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
+    if with_numbers:
+        findings += _of_many(with_numbers)
+        findings += of_all_runs.noting([runs])
+    return Findings(
+        campaign=campaign,
+        rules_version=rules_version(CODES),
+        checks=check_names(of_run, of_runs, of_all_runs) if with_numbers else [],
+        findings=by_severity(_once(findings)),
+    )
+
+
+def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
+    """The runs whose series can be read, and what is found in single runs: many are shared with a second process."""
+    first, second = halves(runs)
+    with beside(lambda: _look_at_for_another(second), len(runs)) as other:
+        own = _look_at(first)
+        rest, compared = other()
+    for run, series in zip(second, compared, strict=True):
+        run.take_series(series)
+    alone = own.joined_by(rest)
+    sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
+    odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
+    return sound, odd + [finding for findings in alone.findings for finding in findings]
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """What several checks say of a damaged record in the same words stands once."""
+    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
+    return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check."""
+
+    problems: list[str]
+    findings: list[list[Finding]]
+
+    def joined_by(self, others: "_Alone") -> "_Alone":
+        """With what other runs show, check by check."""
+        findings = [own + more for own, more in zip(self.findings, others.findings, strict=True)]
+        return _Alone(self.problems + others.problems, findings)
+
+
+def _look_at_for_another(runs: Sequence[MeasuredRun]) -> tuple[_Alone, list[dict[str, Any]]]:
+    """As `_look_at`, with what another process compares with its own runs; nothing of runs that cannot be read."""
+    alone = _look_at(runs)
+    sound = zip(runs, alone.problems, strict=True)
+    return alone, [{} if problem else run.series(COMPARED) for run, problem in sound]
+
+
+def _look_at(runs: Sequence[MeasuredRun]) -> _Alone:
+    """What the runs show one by one: an odd record silences no other.
+
+    Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
+    stays with one check for a while, which takes half of the time of run by run.
+    """
+    read_series(runs)
+    problems = [_problem(run) for run in runs]
+    sound = [run for run, problem in zip(runs, problems, strict=True) if not problem]
+    checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
+    for first in range(0, len(sound), AT_A_TIME):
+        for check, findings in checks:
+            for run in sound[first : first + AT_A_TIME]:
+                findings += _alone(check, run)
+    return _Alone(problems, [findings for _, findings in checks])
+
+
+def _problem(run: MeasuredRun) -> str:
+    """Why the series of a run cannot be used; "" if it can."""
+    try:
+        return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
+    except UserError as error:
+        return str(error)
+    except ODD as error:
+        return first_fault(error)
+
+
+def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
+    return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
+
+
+def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
+    """Findings of a check on one run, or who is at fault that there are none."""
+    try:
+        return check(run)
+    except Exception as error:
+        return [_blamed(check.name, run, error)]
+
+
+def _blamed(check: str, run: MeasuredRun, error: Exception) -> Finding:
+    """Where a check breaks on a run: a file or a field of the run that is not what was written, or else the check."""
+    fault = str(error) if isinstance(error, UserError) else field_fault(run.metrics)
+    return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
+
+
+def _of_many(runs: list[MeasuredRun]) -> list[Finding]:
+    """What is found in runs together; the checks on many are shared with a second process."""
+    first, second = halves(list(of_runs))
+    with beside(lambda: [finding for check in second for finding in _together(check, runs)], len(runs)) as other:
+        own = [finding for check in first for finding in _together(check, runs)]
+        return own + other()
+
+
+def _together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:
+    """Findings of a check on all runs, without those on which it breaks by themselves."""
+    findings, error = _made(check, runs)
+    if error is None:
+        return findings
+    odd = {run.name: _blamed(check.name, run, own) for run in runs if (own := _made(check, [run])[1])}
+    rest = [run for run in runs if run.name not in odd]
+    if odd and rest:
+        findings, error = _made(check, rest)
+    if error and rest:
+        findings = [check_failed(check.name, error, [run.name for run in rest])]
+    return [*findings, *odd.values()]
+
+
+def _made(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[list[Finding], Exception | None]:
+    try:
+        return check(runs), None
+    except Exception as error:
+        return [], error
+
+
+def _unusable(run: Run, problem: str) -> Finding:
+    return Finding(
+        code=UNUSABLE.name,
+        severity=UNUSABLE.severity,
+        cells=[run.metrics.cell],
+        runs=[run.name],
+        evidence=f"{run.name}: {problem}",
+        advice=UNUSABLE.repair,
+    )
+
+
+def audit_campaign(
+    own: Findings,
+    series: Sequence[Series] = (),
+    traces: Sequence[TracedCell] = (),
+    pairs: dict[str, list[Run]] | None = None,
+    arms: Sequence[Arms] = (),
+    excluded: Sequence[ExcludedNode] = (),
+) -> Findings:
+    """All findings of a campaign: findings.json.
+
+    `own`: those about its runs (`audit`); `pairs`: the runs of each A/B comparison by its name; `arms`: which of them
+    are its pairs; `excluded`: nodes that the driver left out.
+
+    `checks` names those that had something to look at.
+    """
+    of_pairs = [
+        finding.model_copy(update={"concerns": "comparison", "cells": [name]})
+        for name, pair_runs in (pairs or {}).items()
+        for finding in audit(own.campaign, pair_runs).findings
+        if finding.code != "single-run"  # both arms of a pair run once by design
+    ]
+    return own.model_copy(
+        update={
+            "checks": [
+                *own.checks,
+                *(check_names(of_series) if series else ()),
+                *(check_names(of_trace) if traces else ()),
+                *(check_names(of_arms) if arms else ()),
+                *(check_names(of_excluded_node) if excluded else ()),
+            ],
+            "findings": by_severity(
+                [
+                    *own.findings,
+                    *of_series.noting(series),
+                    *of_trace.noting(traces),
+                    *of_arms.noting(arms),
+                    *of_pairs,
+                    *of_excluded_node.noting(excluded),
+                ]
+            ),
+        }
+    )

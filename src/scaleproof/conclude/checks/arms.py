@@ -1,0 +1,47 @@
+"""Did both arms of an A/B comparison run?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.records.run import Run
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The runs of a comparison: pairs of A and B, and pairs of A and A."""
+
+    name: str
+    pairs: tuple[tuple[Run, Run], ...]
+    null_pairs: tuple[tuple[Run, Run], ...] = ()
+
+
+of_arms: Register[Arms] = Register(lambda arms: [arms.name], lambda arms: [arms.name], concerns="comparison")
+
+
+@of_arms.check(
+    Code(
+        "arms-mixed-up",
+        "invalid",
+        what="Both runs of a pair have one configuration where they should differ, or two where they should not: the "
+        "ratio is not that of the two arms.",
+        detected="Fingerprints of the configurations of both runs of each pair.",
+        seen="A/B scripts that pass the same option to both arms.",
+        repair="Remove the runs of this comparison and run it again.",
+    )
+)
+def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
+    """A and B differ in every pair, A and A in none, and the arms are the same in all pairs."""
+    alike = [pair for pair in arms.pairs if len(_configurations([pair])) == 1]
+    apart = [pair for pair in arms.null_pairs if len(_configurations([pair])) > 1]
+    wrong = [*alike, *apart]
+    if wrong:
+        parts = [f"{len(alike)} of {len(arms.pairs)} pairs have one configuration"] if alike else []
+        parts += [f"{len(apart)} of {len(arms.null_pairs)} pairs of A and A have two"] if apart else []
+        yield Flag("; ".join(parts), about=[run for pair in wrong for run in pair], cells=[arms.name])
+    elif len(_configurations([*arms.pairs, *arms.null_pairs])) > 2:
+        yield Flag("its runs have more than two configurations")
+
+
+def _configurations(pairs: list[tuple[Run, Run]]) -> set[str]:
+    return {run.metrics.fingerprint for pair in pairs for run in pair}

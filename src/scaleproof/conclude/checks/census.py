@@ -1,0 +1,344 @@
+"""Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
+from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+from scaleproof.ground.errors import plural
+from scaleproof.ground.facts.counts import Counts, count, count_encoder
+from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
+from scaleproof.ground.records.census import Census, ProbedStep
+from scaleproof.ground.records.run import MeasuredRun
+
+FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
+STATE = 1.3  # measured state over the ZeRO paper's formula
+LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
+
+
+def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
+    """The shape of a run's model."""
+    shape = config["workload"]["model_shape"]
+    return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
+
+
+@lru_cache(maxsize=AT_A_TIME)
+def counts_of(run: MeasuredRun) -> Counts:
+    """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
+    workload = run.metrics.config["workload"]
+    shape = shape_from(run.metrics.config)
+    if isinstance(shape, EncoderShape):
+        ledger = run.metrics.ledger
+        length = ledger.tokens_consumed / ledger.samples_consumed
+        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), length)
+    return count(shape, workload["vocab_size"], workload["seq_len"])
+
+
+def parameters_of(run: MeasuredRun) -> int:
+    """Parameters of the configured model, by the formula."""
+    return counts_of(run).parameters
+
+
+@of_run.check(
+    Code(
+        "model-differs",
+        "invalid",
+        what="The model that was trained is not the configured one: other layers, tables that are not tied, "
+        "frozen parts.",
+        detected="Parameters and trainable parameters, counted on every rank, against the formula of the shape.",
+        seen="Benchmarks whose model is one layer short of its name.",
+        repair="Quote the figures of no run of this model; correct what builds it.",
+    )
+)
+def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
+    """Every rank has as many parameters as the shape, and trains all of them."""
+    expected = parameters_of(run)
+    counted = {"the trained model": run.metrics.model.parameters}
+    for rank, census in enumerate(run.metrics.census or []):
+        counted[f"the model of rank {rank}"] = census.parameters
+        if census.trainable != census.parameters:
+            frozen = census.parameters - census.trainable
+            yield Flag(f"on rank {rank} {frozen:,} of {census.parameters:,} parameters are not trained")
+            return
+    for what, parameters in counted.items():
+        if parameters != expected:
+            yield Flag(f"{what} has {parameters:,} parameters; the configured shape has {expected:,}")
+            return
+
+
+@of_run.check(
+    Code(
+        "operations-differ",
+        "invalid",
+        what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
+        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed step of "
+        "every rank, "
+        "before and after the window, against the formula; autograd nodes made in the window, against the probed "
+        "steps; profilers, tracers and checks that were on in the window.",
+        seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
+        "strategy turned on.",
+        repair="The rate is that of another program. Look at what the strategy changes in the model or in a "
+        "micro-step.",
+    )
+)
+def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
+    """Every rank makes the products of its micro-batches, forward, backward and, where configured, once more."""
+    if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
+        return
+    for rank, census in enumerate(run.metrics.census or []):
+        for when, step in (("before", census.before), ("after", census.after)):
+            if step is None:
+                continue
+            problem = _flops_problem(run, step) or _kernel_problem(run, step)
+            if problem:
+                yield Flag(f"rank {rank}, step {step.step}, {when} the window: {problem}")
+                return
+        if census.modes_in_window:
+            yield Flag(
+                f"on rank {rank} {plural(census.modes_in_window, 'dispatch mode')} watched all operations of the window"
+            )
+            return
+        if census.slowed_by:
+            yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
+            return
+        problem = _window_problem(run, census)
+        if problem:
+            yield Flag(f"rank {rank}: {problem}", severity=None if _on_cpu(run) else "suspect")
+            return
+    yield from _ranks_differ(run)
+
+
+def _on_cpu(run: MeasuredRun) -> bool:
+    return run.metrics.ranks[0]["device_name"] == "cpu"
+
+
+def _window_problem(run: MeasuredRun, census: Census) -> str | None:
+    """Whether a step of the window built another graph than a probed one; of compiled cells it does.
+
+    Never seen in a sound run on a CPU; nobody has looked on a GPU.
+    """
+    steps, made = run.metrics.window.step_time_n, census.nodes_in_window
+    if made is None or run.metrics.config["execution"]["compile"]:
+        return None
+    for when, step in (("before", census.before), ("after", census.after)):
+        if step and step.nodes is not None and made != steps * step.nodes:
+            return (
+                f"{made:,} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a step, and "
+                f"{step.nodes:,} in the probed step {when} it"
+            )
+    return None
+
+
+def linear_flops(run: MeasuredRun) -> tuple[float, float]:
+    """Least and most FLOPs of products with weights in one step of one rank.
+
+    Forward and backward make 6 a weight and position. With activation checkpointing the blocks' forward pass is made
+    again, less what nothing needs: at least half of it. A loss in chunks makes the head's forward pass twice.
+    """
+    config, training = run.metrics.config, run.metrics.training_config
+    samples = training.micro_batch * training.accumulation
+    positions = samples * training.seq_len
+    shape = shape_from(config)
+    if isinstance(shape, EncoderShape):
+        blocks = shape.layers * (4 * shape.d_model**2 + 2 * shape.d_model * shape.feed_forward) * positions
+        head = shape.d_model * len(run.metrics.data.get("classes", [])) * samples
+    else:
+        blocks = 12 * shape.layers * shape.width**2 * positions
+        head = config["workload"]["vocab_size"] * shape.width * positions
+    least = most = 6.0 * (blocks + head)
+    if config["execution"]["activation_checkpointing"]:
+        least, most = least + blocks, most + 2.0 * blocks
+    if config["execution"].get("loss", "plain") != "plain":
+        most += 2.0 * head
+    return least, most
+
+
+def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
+    least, most = linear_flops(run)
+    if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
+        return None
+    expected = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+    return f"{step.linear_flops:.4g} FLOPs of products with weights, {expected} by the formula"
+
+
+def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
+    execution = run.metrics.config["execution"]
+    if isinstance(shape_from(run.metrics.config), EncoderShape):
+        return None  # its attention is that of torch's layer
+    forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
+    backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
+    if execution["attention"] == "eager" and forward:
+        return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
+    if execution["attention"] == "sdpa" and not forward and step.batched_flops and run.metrics.ranks[0]["cores"]:
+        return "attention ran in plain products, but sdpa is configured"
+    if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
+        state = "on" if execution["activation_checkpointing"] else "off"
+        return f"{forward} forward and {backward} backward passes of attention with activation checkpointing {state}"
+    return None
+
+
+# What the ranks of a sound run have in common. Not the gradients after the window: FSDP2 with accumulation may or may
+# not have cast a shard when the hook looks at it.
+OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
+
+
+def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
+    censuses = run.metrics.census or []
+    for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
+        steps = [getattr(census, when) for census in censuses]
+        for rank, step in enumerate(steps[1:], start=1):
+            for name in names if step and steps[0] else ():
+                own, first = getattr(step, name), getattr(steps[0], name)
+                if own != first:
+                    yield Flag(
+                        f"{name} differ between ranks {when} the window: {first} on rank 0, {own} on rank {rank}"
+                    )
+                    return
+    for rank, census in enumerate(censuses):
+        for name in OF_STEP if census.after else ():
+            before, after = getattr(census.before, name), getattr(census.after, name)
+            if before != after:
+                yield Flag(
+                    f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it"
+                )
+                return
+
+
+SETTINGS_DIFFER = Code(
+    "settings-differ",
+    "invalid",
+    what="A setting that was read back is not the configured one: the run answers another question than "
+    "its cell's name.",
+    detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
+    "clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first "
+    "moment; elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, "
+    "offload, prefetch, backend.",
+    seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
+    repair="Find out who overrides the setting; run the cell again.",
+)
+
+
+@of_run.check(SETTINGS_DIFFER)
+def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
+    """What objects, engine and operating system say of themselves is what the cell says."""
+    for rank, census in enumerate(run.metrics.census or []):
+        problems = [
+            *_host_problems(run, rank, census),
+            *_optimizer_problems(run, census.before),
+            *(_optimizer_problems(run, census.after) if census.after else ()),
+            *_engine_problems(run, census),
+            *clipping_problems(run, rank),
+            *update_problems(run, census),
+        ]
+        if problems:
+            yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")
+            return
+
+
+def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
+    execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
+    if record["device_name"] == "cpu":
+        threads = execution["threads_per_device"]
+        if census.threads != threads:
+            yield f"torch uses {census.threads} threads, {threads} are configured"
+        if record["cores"] and sorted(record["cores"]) != sorted(census.cores):
+            yield f"the process may use cores {census.cores}, recorded are {record['cores']}"
+        if record["cores"] and len(census.cores) > threads:
+            yield f"the process may use {len(census.cores)} cores, {threads} are configured"
+    if execution["compile"] and not census.compiled_graphs:
+        yield "nothing was compiled, though execution.compile is true"
+    if not execution["compile"] and census.compiled_graphs:
+        yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
+
+
+def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
+    work, execution = run.metrics.config["work"], run.metrics.config["execution"]
+    optimizer = work["optimizer"]
+    expected = learning_rate(work, step.step)
+    for group in step.groups:
+        if group.kind.lower() != optimizer["name"]:
+            yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
+        if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
+            yield f"the learning rate of step {step.step} is {group.learning_rate:g}, by the schedule {expected:g}"
+        if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
+            yield f"betas and eps are {group.betas} and {group.eps:g}"
+        if group.variants:
+            yield f"AdamW runs with another {', '.join(group.variants)}"
+    decays = {group.weight_decay for group in step.groups}
+    if decays != {optimizer["weight_decay"], 0.0}:
+        yield f"weight decays are {sorted(decays)}, {optimizer['weight_decay']:g} for matrices and 0 are configured"
+    offload = execution["strategy"].endswith("-offload")
+    if not offload and bool(step.updates) != execution["fused_optimizer"]:
+        kernels = ", ".join(step.updates) or "none"
+        yield (
+            f"fused kernels of the update: {kernels}, though execution.fused_optimizer is "
+            f"{execution['fused_optimizer']}"
+        )
+
+
+def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
+    training, work = run.metrics.training_config, run.metrics.config["work"]
+    if training.strategy.startswith("zero") != (census.engine is not None):
+        yield f"strategy {training.strategy} ran {'with' if census.engine else 'without'} an engine"
+    if not census.engine:
+        return
+    expected = {
+        "zero_stage": int(training.strategy[4]) if training.strategy.startswith("zero") else None,
+        "gradient_clipping": work["optimizer"]["max_grad_norm"],
+        "micro_batch": training.micro_batch,
+        "accumulation": training.accumulation,
+    }
+    for name, value in expected.items():
+        if census.engine.get(name) != value:
+            yield f"the engine's {name} is {census.engine.get(name)}, {value} is configured"
+
+
+@of_run.check(
+    Code(
+        "state-differs",
+        "note",
+        what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
+        "they can.",
+        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.7, where nothing is "
+        "offloaded.",
+        seen="Buckets and buffers of an engine, which are large beside a small model.",
+        repair="Plan memory by the measured figure; smaller buckets help.",
+    )
+)
+def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
+    """The state in memory is that of the formula, or larger for a reason that is given."""
+    memory = run.metrics.memory
+    ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
+    offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
+    if 0 < ratio < LEAST_STATE and not offload:
+        yield Flag(
+            f"{memory.state_bytes / 1e6:.1f} MB were counted, {memory.state_bytes_predicted / 1e6:.1f} MB by the "
+            f"formula ({ratio:.2f}x)",
+            severity="suspect",
+            advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
+        )
+    if ratio > STATE:
+        yield Flag(
+            f"{memory.state_bytes / 1e6:.1f} MB are kept, {memory.state_bytes_predicted / 1e6:.1f} MB by the formula "
+            f"({ratio:.2f}x): {_kept_beside_state(run)}"
+        )
+
+
+def _kept_beside_state(run: MeasuredRun) -> str:
+    """What a strategy keeps that the formula of the ZeRO paper does not have."""
+    training = run.metrics.training_config
+    if not training.strategy.startswith("zero"):
+        return "buckets and buffers"
+    if training.strategy.endswith("-offload") and _on_cpu(run):
+        return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
+    zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
+    bucket, whole = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")
+    if zero.get("stage") != 3 or bucket is None or whole is None:
+        return "buckets of the engine"
+    full = training.precision in ("fp32", "tf32")
+    copy = ", and a second copy of the device's part of the weights" if full else ""
+    return (
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({bucket * (4 if full else 2) / 1e6:.1f} MB), on every "
+        f"device all parameters of fewer than {whole:,} elements{copy}"
+    )

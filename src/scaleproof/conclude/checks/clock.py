@@ -1,0 +1,155 @@
+"""Do clocks that know nothing of each other agree on the window?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+
+# Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
+# machines as busy as they were; two readings around the window differ by far less.
+BUDGET_SHARE, BUDGET_S = 0.10, 0.1
+MOST_SLOWED = 10.0
+WRITING_S = 2e-5  # a row of steps.csv
+AROUND_SHARE, AROUND_S = 0.02, 0.05
+# Ranks on a CPU: of 119 windows, none differed by more than 0.002 s. Beside a GPU the readings enclose a little more.
+AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
+LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
+APART_SHARE, APART_S = 0.02, 0.02
+
+
+@of_run.check(
+    Code(
+        "clock-differs",
+        "invalid",
+        what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
+        detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
+        "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
+        "to the end of the validation less the validation (10 % + 0.1 s, longer by as much as the mean step is longer "
+        "than the shortest, or the window than what the ranks did not wait for cores), and against the launcher, "
+        "another process, which sees the window begin and end (10 % + 1.5 s).",
+        seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
+        repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
+    )
+)
+def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
+    """The window by the step timer, by the ranks' own clock, by what is left for it, and by the launcher."""
+    metrics = run.metrics
+    wall = metrics.window.wall_time_s
+    around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
+    if around and not abs(max(around) - wall) <= _around_tolerance(run):
+        yield Flag(f"the window took {wall:.3f} s by its step timer and {max(around):.3f} s by the clock around it")
+        return
+    left = window_of_budget(run)
+    tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
+    if left is not None and not abs(left - wall) <= tolerance:
+        yield Flag(
+            f"start-up, validation and closing leave {left:.3f} s of the total of {metrics.total_wall_time_s:.3f} s "
+            f"for the window, which took {wall:.3f} s by its step timer"
+        )
+        return
+    second = metrics.second_clock
+    if second and second.window_s is not None:
+        tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
+        if not abs(second.window_s - wall) <= tolerance:
+            yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its step timer it took {wall:.3f} s")
+
+
+def _slowed(run: MeasuredRun) -> float:
+    """How many times longer the window took than on a machine that takes no cores away, by two signs of it.
+
+    The mean step beside the shortest, and, where all steps are slowed alike, what the ranks waited for cores: such a
+    machine takes them away between the end of the window and the validation as well.
+    """
+    times, wall = run.step_times, run.metrics.window.wall_time_s
+    waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
+    return float(min(MOST_SLOWED, max(times.mean() / max(times.min(), 1e-9), wall / max(wall - waited, 1e-9))))
+
+
+def _around_tolerance(run: MeasuredRun) -> float:
+    """Seconds by which the step timer and the clock around the window may differ.
+
+    A rank may lose its core between the two readings, for no longer than all that it lost in the window.
+    """
+    wall, ranks = run.metrics.window.wall_time_s, run.metrics.ranks
+    largest = AROUND_SHARE * wall + AROUND_S
+    known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
+    if run.metrics.window.clock != "monotonic" or not known:
+        return largest
+    lost = max(rank["run_delay_s"] + rank["machine_steal_s"] for rank in ranks)
+    return float(min(largest, AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost))
+
+
+def window_length(rank: dict[str, Any]) -> float | None:
+    """Seconds of the window by the clock that nobody sets, or in older records by the time of day.
+
+    None where a record has neither.
+    """
+    for clock in ("monotonic", "epoch"):
+        if f"window_start_{clock}_s" in rank:
+            return float(rank[f"window_end_{clock}_s"] - rank[f"window_start_{clock}_s"])
+    return None
+
+
+def window_of_budget(run: MeasuredRun) -> float | None:
+    """Seconds between the start of the window and the end of the validation that the validation does not account for.
+
+    In records of before both clocks: seconds of the total that no other phase accounts for. None on several hosts,
+    whose clocks differ.
+    """
+    metrics = run.metrics
+    if len({rank["host"] for rank in metrics.ranks}) > 1:
+        return None
+    validation = metrics.validation.wall_time_s if metrics.validation else 0.0
+    if all("closing_monotonic_s" in rank for rank in metrics.ranks):
+        closing = max(rank["closing_monotonic_s"] for rank in metrics.ranks)
+        # A rank that the operating system stops between the barrier and its first step has not begun the window.
+        return closing - max(rank["window_start_monotonic_s"] for rank in metrics.ranks) - validation
+    startup = metrics.startup
+    others = startup.launch_s + startup.setup_s + startup.warmup_s + (metrics.closing_s or 0.0)
+    return metrics.total_wall_time_s - others - validation
+
+
+@of_run.check(
+    Code(
+        "clock-stepped",
+        "suspect",
+        what="The time of day was set during the window, or one of the machine's clocks runs wrong.",
+        detected="Length of the window by the time of day and by the monotonic clock of each rank (2 % + 0.05 s).",
+        seen="Machines that come up without a network and set their clock later; virtual machines that were moved.",
+        repair="Let the clock be adjusted slowly (chrony without makestep), and run the cell again.",
+    )
+)
+def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
+    """By both clocks of a rank the window is equally long."""
+    for rank in run.metrics.ranks:
+        if "window_start_monotonic_s" in rank:
+            length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
+            step = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - length
+            if abs(step) > AROUND_SHARE * length + AROUND_S:
+                yield Flag(f"the time of day of {rank['host']} moved by {step:+.3f} s against its monotonic clock")
+                return
+
+
+@of_run.check(
+    Code(
+        "ranks-start-apart",
+        "suspect",
+        what="A rank began the window later than another: what it did meanwhile is in the time of those that waited.",
+        detected="Time of day at the first timed step of each rank of a node, 2 % of the window + 0.02 s.",
+        seen="A barrier that is missing; monitors that take different times to start.",
+        repair="Let all ranks meet right before the window; run the cell again on a quiet machine.",
+    )
+)
+def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks of a node begin the window at the same time."""
+    starts: dict[str, list[float]] = defaultdict(list)
+    for rank in run.metrics.ranks:
+        if "window_start_epoch_s" in rank:
+            starts[rank["host"]].append(rank["window_start_epoch_s"])
+    wall = run.metrics.window.wall_time_s
+    for host, times in starts.items():
+        spread = max(times) - min(times)
+        if spread > APART_SHARE * wall + APART_S:
+            yield Flag(f"on {host} the ranks began the window {spread:.3f} s apart ({spread / wall:.1%} of it)")

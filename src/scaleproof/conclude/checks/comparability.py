@@ -1,0 +1,168 @@
+"""May these runs be compared: did they train alike, with the same code, versions and hardware, often enough?"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from scaleproof.conclude.checks.replayed import reference_for
+from scaleproof.conclude.checks.rounding import SMALL_LOSS, amplification, comparable
+from scaleproof.ground.findings.registry import Code, Flag, of_runs
+from scaleproof.ground.findings.shared_codes import SINGLE_RUN
+from scaleproof.ground.records.run import MeasuredRun
+
+# Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
+TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
+# A classifier's loss is the mean of a few samples, not of thousands of tokens: the rounding of low precision is not
+# averaged away.
+CLASSIFIER_TOLERANCE = {"fp32": 2e-4, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
+# What the launcher, Snakemake or Slurm sets for itself; the census has what the ranks saw.
+OF_THE_LAUNCHER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+APART = 1.25  # ratio of a run's rate and the median of its cell
+EXACT, EXACT_STEPS = 1e-5, 30  # fp32: seen are 1.5e-7 over 29 steps, for every strategy
+COMPARED_STEPS = 100  # later, rounding has been amplified by training itself
+GPU_SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # as nvidia-smi prints them
+# Keys of `work` that leave samples and updates as they are.
+CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
+
+
+@of_runs.check(
+    Code(
+        "losses-differ",
+        "invalid",
+        what="Runs that must do the same work have different losses, so they did not do it.",
+        detected="The loss of every step of runs with one workload, global batch and seed, within the tolerance of "
+        "their precision; more where replays show that training amplifies rounding.",
+        seen="Ranks that do not exchange gradients; a sampler that differs.",
+        repair="The same samples must make the same step. Do not compare the times of these runs.",
+    )
+)
+def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
+    for group in same_training(runs):
+        reference = group[0]
+        expected = reference.losses[:COMPARED_STEPS]
+        scale = np.maximum(np.abs(expected), SMALL_LOSS)
+        for run in group[1:]:
+            losses = run.losses[:COMPARED_STEPS]
+            n = min(len(losses), len(expected))
+            amplified = amplification(reference_for(reference)).of(n)
+            tolerance = tolerances(max(loss_tolerance(r) for r in (reference, run)), n) * amplified
+            tolerance[comparable(tolerance) :] = np.inf
+            difference = np.abs(losses[:n] - expected[:n]) / scale[:n]  # NaN, after a loss that is no number, is none
+            if len(losses) != len(expected) or (difference > tolerance).any():
+                step = int(np.nan_to_num(difference / tolerance).argmax())
+                yield Flag(
+                    f"at step {step} the loss is {losses[step]:.6g} in {run.name} and {expected[step]:.6g} in "
+                    f"{reference.name}, {difference[step]:.1e} apart; {tolerance[step]:.0e} is allowed",
+                    about=[reference, run],
+                )
+
+
+@of_runs.check(
+    Code(
+        "provenance-differs",
+        "suspect",
+        what="Code, versions, environment or hardware changed between runs that are compared.",
+        detected="Fields of provenance that are not equal in all runs.",
+        seen="One commit for one GPU, another for four.",
+        repair="Something other than the compared keys changed; run all cells again in one environment.",
+    )
+)
+def provenance_agrees(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """All runs of a campaign have the same code, versions, environment variables and hardware."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for field, value in provenance(run):
+            seen[field].add(str(value))
+    different = {field: sorted(values) for field, values in seen.items() if len(values) > 1}
+    if different:
+        yield Flag("; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()))
+
+
+@of_runs.check(
+    Code(
+        "run-stands-out",
+        "suspect",
+        what="One run of a cell is much faster or slower than its repeats: something disturbed it, or them.",
+        detected=f"Its rate is more than {APART} times from the median.",
+        seen="Shared machines.",
+        repair="Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); "
+        "nothing is dropped silently.",
+    )
+)
+def runs_stay_together(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Repeats of a cell have nearly the same rate: one that was starved, or not, is shown, never dropped silently."""
+    for repeats in _groups(runs, lambda r: r.metrics.cell):
+        rates = [run.metrics.window.tokens_per_s for run in repeats]
+        middle = median(rates)
+        for run, rate in zip(repeats, rates, strict=True):
+            if max(rate / middle, middle / rate) > APART:
+                loads = ", ".join(f"{rank['cpu_load']:.2f}" for rank in run.metrics.ranks if "cpu_load" in rank)
+                used = f"; its processes used {loads} cores" if loads else ""
+                yield Flag(
+                    f"{rate:,.0f} tokens/s, where the median of {len(repeats)} runs of this cell "
+                    f"is {middle:,.0f}{used}",
+                    about=[run],
+                )
+
+
+@of_runs.check(SINGLE_RUN)
+def repeated_enough(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """An interval needs two runs; one run says nothing about its own spread."""
+    alone = [repeats[0] for repeats in _groups(runs, lambda r: r.metrics.cell) if len(repeats) == 1]
+    if alone:
+        advice = "Raise `repeats`; 5 or more make intervals useful."
+        yield Flag("n=1: there is no interval", about=alone, advice=advice)
+
+
+@lru_cache(maxsize=64)  # of all runs of a campaign a few are different
+def tolerances(loosest: float, steps: int) -> np.ndarray:
+    """Allowed relative difference of each step: that of the replay for as long as one takes, growing to `loosest`."""
+    growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
+    return np.minimum(loosest, EXACT * growth) if loosest <= TOLERANCE["fp32"] else np.full(steps, loosest)
+
+
+def loss_tolerance(run: MeasuredRun) -> float:
+    """Relative difference of losses that order of summation alone can explain."""
+    classifies = run.metrics.config["workload"]["task"] == "classification"
+    return (CLASSIFIER_TOLERANCE if classifies else TOLERANCE)[run.metrics.training_config.precision]
+
+
+def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
+    """Groups of runs that should make the same steps; first in each the smallest world, which is the reference."""
+    for group in _groups(runs, _training_identity):
+        yield sorted(group, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
+
+
+def _groups(runs: list[MeasuredRun], key: Callable[[MeasuredRun], str]) -> list[list[MeasuredRun]]:
+    grouped: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        grouped[key(run)].append(run)
+    return list(grouped.values())
+
+
+def _training_identity(run: MeasuredRun) -> str:
+    config = run.metrics.config
+    work = {k: v for k, v in config["work"].items() if k not in CHANGES_NO_SAMPLE}
+    return repr((config["workload"], work, run.metrics.data["train_sha256"]))
+
+
+def provenance(run: MeasuredRun) -> Iterator[tuple[str, Any]]:
+    """Code, versions, environment and hardware of a run, which a campaign never compares: field and value."""
+    metrics = run.metrics
+    hardware = metrics.hardware
+    gpus = hardware.get("gpus", [])
+    yield "code", metrics.code_sha256
+    yield from ((name, value) for name, value in metrics.env.items() if name not in OF_THE_LAUNCHER)
+    yield "cpu_model", hardware["cpu_model"]
+    yield "cpu_count", hardware["cpu_count"]
+    yield "memory_gib", round(hardware["memory_bytes"] / 2**30)  # nodes of one kind differ by some pages
+    yield from ((name, hardware[name]) for name in ("cuda_driver", "container", "modules") if name in hardware)
+    yield from ((f"gpu {name}", sorted({gpu[name] for gpu in gpus})) for name in GPU_SETTINGS if gpus)
+    yield "device", sorted({r["device_name"] for r in metrics.ranks})
+    yield "os", metrics.host["os"]
+    yield "launcher", (metrics.scheduler or {}).get("type", "local")

@@ -1,0 +1,327 @@
+"""Is each run a run of its own, alone on its devices, and left as it was written?"""
+
+import hashlib
+import json
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaleproof.ground.campaign.batch import SEARCHED
+from scaleproof.ground.files import read_record
+from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
+from scaleproof.ground.findings.shared_codes import RUN_COPIED
+from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
+
+SLACK_S = 2.0  # start and total are rounded to seconds
+HOURS_APART = 2.0
+DISTINCT = 10  # values that tell a series from another
+OWN_NOISE, ONE_RATIO = 1e-4, 1e-6  # standard deviations of logarithms of step times: of a run, of two runs' ratio
+REPEAT_FOLDER = re.compile(r"rep(\d+)")
+
+Timed = tuple[MeasuredRun, np.ndarray]  # with the logarithms of its step times
+
+# Checks that look at failed runs as well.
+of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
+
+
+@of_runs.check(RUN_COPIED)
+def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """No two runs have one id, one series or one time."""
+    identities: dict[str, Callable[[MeasuredRun], Any]] = {
+        "run id": lambda run: run.metrics.run_id,
+        "series of steps": lambda run: run.metrics.files.get(STEPS),
+        "time of the window": lambda run: run.metrics.window.wall_time_s,
+        "waits for data": _waits,
+    }
+    reported: set[frozenset[str]] = set()
+    for what, identity in identities.items():
+        groups: dict[Any, list[MeasuredRun]] = defaultdict(list)
+        for run in runs:
+            if (own := identity(run)) is not None:
+                groups[own].append(run)
+        for value, group in groups.items():
+            if len(group) < 2:
+                continue
+            names = frozenset(str(run.folder) for run in group)
+            if names not in reported:
+                reported.add(names)
+                yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
+    yield from _scaled_copies(runs, reported)
+
+
+def _waits(run: MeasuredRun) -> str | None:
+    """Digest of all waits for data; None where they are too alike to tell runs apart."""
+    if len(np.unique(run.waits)) < DISTINCT:
+        return None
+    return hashlib.sha256(run.waits.tobytes()).hexdigest()
+
+
+def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
+    """Repeats of a cell whose step times have one ratio, from the first to the last: one of them was made of the other.
+
+    No two runs come near: each step of each run has a noise of its own.
+    """
+    cells: dict[str, list[Timed]] = defaultdict(list)
+    for run in runs:
+        times = run.step_times
+        if len(times) >= DISTINCT and (times > 0).all() and (logs := np.log(times)).std() > OWN_NOISE:
+            cells[run.metrics.cell].append((run, logs))
+    for repeats in cells.values():
+        for (first, a), (second, b) in _of_one_ratio(repeats):
+            if frozenset((str(first.folder), str(second.folder))) not in reported:
+                ratio = float(np.exp((b - a).mean()))
+                yield Flag(
+                    f"all {len(a)} steps of {second.name} took {ratio:.6f} times as long as those of {first.name}",
+                    about=[first, second],
+                )
+
+
+def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
+    """Pairs of repeats whose logarithms of step times differ by one constant."""
+    for length in dict.fromkeys(len(logs) for _, logs in repeats):
+        alike = [timed for timed in repeats if len(timed[1]) == length]
+        table = np.array([logs for _, logs in alike])
+        for place, first in enumerate(alike):
+            spread = (table[place + 1 :] - table[place]).std(axis=1)
+            yield from ((first, alike[place + 1 + k]) for k in np.flatnonzero(spread < ONE_RATIO))
+
+
+@of_runs.check(
+    Code(
+        "runs-overlap",
+        "invalid",
+        what="Two runs used the same devices at the same time: each measured the other.",
+        detected="Time of day, and time since the machine's start, of both windows (in older files start and total) on "
+        "the same host and devices.",
+        seen="Two Snakemakes, two folders, one machine.",
+        repair="Run them again, one after the other; a lock now keeps runs of one machine apart.",
+    )
+)
+def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """On one device one run at a time."""
+    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])
+    for place, (start, end, first) in enumerate(spans):
+        for later, _, second in islice(spans, place + 1, None):
+            if later >= end:  # as do all that follow
+                break
+            if first.metrics.run_id == second.metrics.run_id or not _devices(first) & _devices(second):
+                continue
+            if _apart_since_boot(first, second):
+                continue
+            yield Flag(
+                f"{second.name} began {later - start:.1f} s after {first.name}, which took {end - start:.1f} "
+                "s, on the same "
+                "devices",
+                about=[first, second],
+            )
+
+
+def _span(run: MeasuredRun) -> tuple[float, float]:
+    """Epoch seconds in which the run surely used its devices."""
+    ranks = run.metrics.ranks
+    if all("window_start_epoch_s" in rank for rank in ranks):
+        return min(rank["window_start_epoch_s"] for rank in ranks), max(rank["window_end_epoch_s"] for rank in ranks)
+    began = started(run)
+    return began, began + run.metrics.total_wall_time_s - SLACK_S
+
+
+def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
+    """Whether a host's monotonic clock says that one run was over before the other; the time of day can be set."""
+    names = ("window_start_monotonic_s", "window_end_monotonic_s")
+    spans = [
+        (a[names[0]], a[names[1]], b[names[0]], b[names[1]])
+        for a, b in product(first.metrics.ranks, second.metrics.ranks)
+        if a["host"] == b["host"] and names[0] in a.keys() & b.keys()
+    ]
+    return bool(spans) and all(end <= later or later_end <= start for start, end, later, later_end in spans)
+
+
+def started(run: MeasuredRun) -> float:
+    """Epoch seconds of the launcher's start."""
+    return datetime.fromisoformat(run.metrics.timestamp_utc.replace("Z", "+00:00")).timestamp()
+
+
+def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
+    """(host, device): GPUs by their names; all of a host's cores are one."""
+    return {(rank["host"], device) for rank in run.metrics.ranks for device in rank["devices"]}
+
+
+@of_runs.check(
+    Code(
+        "cells-alike",
+        "suspect",
+        what="Two cells have different names and one configuration: what differs between their figures is noise, and "
+        "the key that their names differ in was not tried.",
+        detected="Fingerprints of the configurations of all cells; cells whose micro-batch was searched are left out.",
+        seen="Options that a launcher drops on the way to the program.",
+        repair="Find out where the key is lost; run the cells again.",
+    ),
+    Code(
+        "cell-misnamed",
+        "invalid",
+        what="A record stands under the name of another cell: its figures are those of another strategy or size.",
+        detected="Strategy and geometry in the cell's name against its configuration.",
+        seen="Folders that were renamed or exchanged by hand.",
+        repair="Run the cell again.",
+    ),
+)
+def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Each cell has a configuration of its own, of the strategy and geometry in its name."""
+    by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
+    for run in runs:
+        execution, cell = run.metrics.config["execution"], run.metrics.cell
+        strategy, geometry = execution["strategy"], f"n{execution['geometry']}"
+        if not cell.startswith(strategy) or geometry not in cell.split("-"):
+            evidence = f"{run.name} is configured as {strategy} on {execution['geometry']}"
+            yield Flag(evidence, about=[run], code="cell-misnamed")
+        elif not any(word in cell for word in SEARCHED):
+            by_fingerprint[run.metrics.fingerprint].setdefault(cell, run)
+    for alike in by_fingerprint.values():
+        if len(alike) > 1:
+            evidence = f"{' and '.join(sorted(alike))} have one configuration"
+            yield Flag(evidence, about=list(alike.values()), code="cells-alike")
+
+
+@of_runs.check(
+    Code(
+        "measured-apart",
+        "note",
+        what="Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in "
+        "the comparison.",
+        detected="Two hours between the last run of one cell and the first of another.",
+        seen="Baselines of another day.",
+        repair="Run all cells again in one session, repeat by repeat.",
+    )
+)
+def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """All cells were measured in one session, in turns."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        times[run.metrics.cell].append(started(run))
+    cells = sorted(times, key=lambda cell: min(times[cell]))
+    starts = [min(times[cell]) for cell in cells]
+    for cell in cells:
+        ended = max(times[cell])
+        place = bisect_right(starts, ended + 3600 * HOURS_APART)
+        if place < len(cells):
+            hours = (starts[place] - ended) / 3600
+            about = [cell, cells[place]]
+            yield Flag(f"{about[1]} was measured {hours:.1f} h after {about[0]}", cells=about, about=about)
+            return
+
+
+@of_run.check(
+    Code(
+        "record-edited",
+        "invalid",
+        what="The record was changed after the run: nothing in it can be relied on.",
+        detected="sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number "
+        "of the repeat, and the figures that RUN_COMPLETE.txt repeats.",
+        seen="Figures corrected by hand.",
+        repair="Restore the file, or run the cell again.",
+    )
+)
+def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
+    """Metrics, launcher's record and RUN_COMPLETE.txt belong together."""
+    metrics, problems = run.metrics, []
+    launcher = run.folder / LAUNCHER
+    seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL)) if launcher.is_file() else None
+    if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
+        problems.append(f"{METRICS} is not the file whose sha256 {LAUNCHER} has")
+    config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
+    if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
+        problems.append("`fingerprint` is not that of `config`")
+    place = REPEAT_FOLDER.fullmatch(run.folder.name)
+    if place and int(place[1]) != metrics.repeat:
+        problems.append(f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}")
+    complete = run.folder / COMPLETE
+    if complete.is_file():
+        words = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
+        for name, value in (
+            ("tokens_per_sec", metrics.window.tokens_per_s),
+            ("total_wall_time_sec", metrics.total_wall_time_s),
+        ):
+            if name in words and words[name] != f"{value:.2f}":
+                problems.append(f"{name} is {words[name]} in {COMPLETE} and {value:.2f} in {METRICS}")
+    if problems:
+        yield Flag("; ".join(problems))
+
+
+@of_all_runs.check(
+    Code(
+        "repeat-failed",
+        "note",
+        what="Some repeats of a cell failed: its figures are of those that did not, which may be the faster ones.",
+        detected="Failed runs beside measured ones of the same cell.",
+        seen="Out-of-memory errors in every third run.",
+        repair="Run them again (scaleproof retry), and state how many failed.",
+    ),
+    Code(
+        "repeat-missing",
+        "note",
+        what="A repeat of a cell is not there, though later ones are, or other cells have it: the figures are of the "
+        "others, which may be the faster ones.",
+        detected="Numbers of the repeats of each cell, failed ones included, against the largest of the campaign.",
+        seen="Slow runs that were removed by hand.",
+        repair="Run it again: snakemake makes what is missing.",
+    ),
+    Code(
+        "code-uncommitted",
+        "note",
+        what="The runs were made from code that is in no commit: nobody else can make them again.",
+        detected="`git status` at the launcher's start.",
+        seen="Everywhere.",
+        repair="Commit and run again before publishing.",
+    ),
+    Code(
+        "hosts-differ",
+        "note",
+        what="Runs of one campaign were made on different machines.",
+        detected="Hosts of rank 0.",
+        seen="Cluster partitions with several kinds of nodes.",
+        repair="Ask for one node, or same_allocation, where differences between machines matter.",
+    ),
+)
+def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
+    """What a reader of the figures should know of how they came about."""
+    sound = {run.metrics.cell for run in measured(runs)}
+    failures: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if not run.ok:
+            failures[run.metrics.cell].append(run)
+    for cell in sorted(sound):
+        failed = failures[cell]
+        if failed:
+            reasons = ", ".join(
+                f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure
+            )
+            yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
+    yield from _missing_repeats(runs, sound)
+    dirty = [run for run in measured(runs) if run.metrics.git_dirty]
+    if dirty:
+        yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
+    hosts = sorted({run.metrics.host["hostname"] for run in measured(runs)})
+    if len(hosts) > 1 and not any(run.metrics.scheduler for run in runs):
+        yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured(runs))
+
+
+def _missing_repeats(runs: Sequence[Run], sound: set[str]) -> Iterator[Flag]:
+    """Repeats of measured cells that have no folder, though the campaign has runs of that number."""
+    folders: dict[str, dict[int, Path]] = defaultdict(dict)
+    for run in runs:
+        if run.folder.name == f"rep{run.metrics.repeat}":  # an arm of a pair is no repeat: pairs of A and A have no B
+            folders[run.metrics.cell][run.metrics.repeat] = run.folder
+    most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
+    for cell in sorted(sound & folders.keys()):
+        beside = next(iter(folders[cell].values())).parent
+        missing = [k for k in range(1, most + 1) if k not in folders[cell] and not (beside / f"rep{k}").exists()]
+        if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at
+            repeats = f"repeat{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            yield Flag(f"{cell} has no {repeats} of {most}", cells=[cell], about=[cell], code="repeat-missing")

@@ -1,0 +1,240 @@
+"""Who used the cores during the window: the ranks, evenly, or other programs, or nobody?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from scaleproof.conclude.checks.clock import window_length
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+
+BUSY = 0.25  # part of the machine's CPU time that others may take
+STARVED = 0.15  # part of a rank's cores that others may take while the rank waits for them
+ROUNDED_S = 0.03  # the kernel's counts are in hundredths of a second
+TICK_S = 0.01  # ... and sampled: a core counts as busy for the whole tick if it was at its end
+IDLE = 0.4  # part of the ranks' cores that may stay unused; 0.19 was the most of sound runs of two
+IDLE_ALONE = 0.3  # ... of one rank with one thread, which waits for nobody; 0.01 was the most
+LONG_ENOUGH_S = 1.0  # of a window, for counts in clock ticks
+IDLE_STEP, IDLE_STEP_S = 0.20, 0.005  # of a mean step, and seconds: sleep in a step
+UNEVEN = 1.25  # times the processor time of the other ranks
+UNEVEN_SHARE = 0.05  # of the window
+
+
+def sampling_error(cpu_s: float) -> float:
+    """Seconds by which the kernel's count of busy time may be off, of `cpu_s` seconds of one core or several.
+
+    Rounding, and the standard deviation of sampling a core that is busy half of the time. On a quiet machine the count
+    of 18 ranks was within 3.5 % of theirs in windows of 1.6 to 3.2 s, where this is 4 to 6 %.
+    """
+    return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
+
+
+@of_run.check(
+    Code(
+        "machine-busy",
+        "suspect",
+        what="Other programs took CPU time during the window, and so from the run.",
+        detected="CPU time of the whole machine during the window, less that of the ranks: more than a quarter; a "
+        "`note` where the ranks are bound to cores that nobody else used. In files without that count: just before "
+        "the run.",
+        seen="Laptops; pollers of earlier runs; two runs at once.",
+        repair="Close them and run the cell again: they take time from some runs and not from others.",
+    )
+)
+def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
+    """Others took little CPU time while the window was open."""
+    if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
+        busy = run.metrics.host["cpu_busy_before"]
+        if busy > BUSY:
+            yield Flag(f"other programs used {busy:.0%} of the CPU time just before the run")
+        return
+    ranks_by_host: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for rank in run.metrics.ranks:
+        ranks_by_host[rank["host"]].append(rank)
+    for host, ranks in ranks_by_host.items():
+        capacity = ranks[0]["machine_cpus"] * _length(ranks[0])
+        others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
+        if capacity and others - sampling_error(capacity) > BUSY * capacity:
+            beside = bool(_on_cores(run)) and not any(
+                _taken(rank) > sampling_error(_available(rank)) for rank in _on_cores(run)
+            )
+            where = ", on other cores than those of the ranks" if beside else ""
+            yield Flag(
+                f"other programs used {others / capacity:.0%} of the CPU time of {host} during the window, "
+                f"{others:.2f} s of processor time{where}",
+                severity="note" if beside else None,
+            )
+
+
+@of_run.check(
+    Code(
+        "process-starved",
+        "suspect",
+        what="A rank had to share its cores with other programs, or the host of a virtual machine took them away.",
+        detected="CPU time of others on the cores that a rank is bound to, but no more than the rank's threads "
+        "waited for a core, and stolen time: 15 % of the window beyond what the kernel's sampling can be off.",
+        seen="Two runs on the same cores; oversold virtual machines.",
+        repair="Keep other programs off these cores and run the cell again.",
+    )
+)
+def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
+    """On CPU devices, no other program took a rank's cores while the rank wanted them."""
+    ranks = _on_cores(run)
+    for rank in () if _shared(ranks) else ranks:
+        available, lost = _available(rank), _taken(rank)
+        if lost - sampling_error(available) > STARVED * available:
+            yield Flag(
+                f"others used {lost / available:.0%} of the cores of rank {rank['rank']}: {lost:.2f} s of the window "
+                "lost"
+            )
+            return
+
+
+@of_run.check(
+    Code(
+        "process-idle",
+        "suspect",
+        what="Nobody used the ranks' cores for much of the window: what was timed is largely waiting.",
+        detected="Time in which the cores of every rank, all on one machine, did nothing and nobody stole them: 40 %, "
+        "of one rank with one thread 30 %, in windows of 1 s or more.",
+        seen="A sleep in one rank's step that all others wait for; slow disks.",
+        repair="Take a trace: it shows what the ranks wait for.",
+    )
+)
+def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
+    """On CPU devices, the cores of at least one rank were busy."""
+    ranks = _on_cores(run)
+    one_host = len({rank["host"] for rank in ranks}) == 1
+    if not one_host or len(ranks) < len(run.metrics.ranks) or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
+        return
+    idle = [
+        1 - (rank["cores_busy_s"] + _stolen(rank) + sampling_error(_available(rank))) / _available(rank)
+        for rank in ranks
+    ]
+    alone = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
+    if min(idle) > (IDLE_ALONE if alone else IDLE):
+        shares = ", ".join(f"{share:.0%}" for share in idle)
+        yield Flag(f"the cores of the ranks stood idle for {shares} of the window")
+
+
+@of_run.check(
+    Code(
+        "step-idle",
+        "suspect",
+        what="A rank sleeps in its steps: it neither computes, nor communicates, nor waits for a core. The other ranks "
+        "wait for it.",
+        detected="Time of a rank's thread outside of collectives, less processor time and time without a core, in the "
+        "probed steps before and after the window: 20 % of a mean step in both, and more than the host of a virtual "
+        "machine took from a step. On CPU devices with one thread.",
+        seen="A sleep or a retry left in one strategy's step; files read in the step.",
+        repair="Take a trace of this rank, remove what it waits for, and run the cell again.",
+    )
+)
+def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
+    """In the probed steps no rank slept for a noticeable part of a step."""
+    if run.metrics.config["execution"]["threads_per_device"] > 1:  # the first thread waits for the others
+        return
+    window = run.metrics.window
+    for rank in range(len(run.metrics.census or [])):
+        idle = _in_both_probes(run, rank, "idle_s")
+        # Time that the host of a virtual machine takes looks like sleep: the guest sees neither use nor waiting.
+        stolen = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
+        if idle is not None and idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
+            lost = idle * window.step_time_n
+            yield Flag(
+                f"rank {rank} slept for {idle * 1e3:.1f} ms or more in the probed steps; the mean step takes "
+                f"{window.step_time_mean_s * 1e3:.1f} ms: about {lost:.2f} s of {window.wall_time_s:.2f} s lost"
+            )
+            return
+
+
+@of_run.check(
+    Code(
+        "ranks-uneven",
+        "suspect",
+        what="One rank needs more processor time than the others for an equal share of the work, and they wait for it.",
+        detected="Processor time of a rank over the median of the others: 1.25 in the window, and in both probed "
+        "steps, for 5 % of the window or more.",
+        seen="Work that one rank does beside its steps; cores of two kinds in one machine.",
+        repair="Take a trace of the slow rank and of another, and compare them.",
+    )
+)
+def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
+    """On CPU devices, equal work takes equal processor time."""
+    ranks, window = run.metrics.ranks, run.metrics.window
+    if len(ranks) < 2 or len(_on_cores(run)) < len(ranks) or window.wall_time_s < LONG_ENOUGH_S:
+        return
+    used = [float(rank["cpu_s"]) for rank in ranks]
+    slowest = max(range(len(used)), key=used.__getitem__)
+    for when in ("before", "after"):
+        probed = [getattr(census, when) for census in run.metrics.census or []]
+        busy = [step.busy_s if step else None for step in probed]
+        if len(busy) < len(ranks) or any(value is None for value in busy) or _excess(busy, slowest)[0] < UNEVEN:
+            return
+    ratio, extra = _excess(used, slowest)
+    if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:
+        yield Flag(
+            f"rank {slowest} used {used[slowest]:.2f} s of processor time in the window, {ratio:.2f} times as much as "
+            f"the others: {extra:.2f} s of {window.wall_time_s:.2f} s lost"
+        )
+
+
+def _excess(values: list[Any], place: int) -> tuple[float, float]:
+    """Ratio and difference of one value and the median of the others."""
+    others = median(value for i, value in enumerate(values) if i != place)
+    return (values[place] / others if others else 0.0), values[place] - others
+
+
+def _in_both_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
+    """The smaller of a census field's values before and after the window; None unless both are known."""
+    census = (run.metrics.census or [])[rank]
+    values = [getattr(step, name) for step in (census.before, census.after) if step]
+    return min(values) if len(values) == 2 and None not in values else None
+
+
+def cores_used(run: MeasuredRun) -> float | None:
+    """Part of their cores that the ranks used in the window, the least of all; None where nobody counted it."""
+    ranks = _on_cores(run)
+    if not ranks or len(ranks) < len(run.metrics.ranks) or not all(_available(rank) for rank in ranks):
+        return None
+    return min(float(rank["cpu_s"]) / _available(rank) for rank in ranks)
+
+
+def computing_s(run: MeasuredRun) -> float | None:
+    """Seconds of a step in which a rank computes if all its cores do, the least of all ranks; None if not counted."""
+    used = cores_used(run)
+    return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
+
+
+def _on_cores(run: MeasuredRun) -> list[dict[str, Any]]:
+    """The ranks that are bound to cores of a CPU and whose cores were watched."""
+    ranks = [rank for rank in run.metrics.ranks if rank["device_name"] == "cpu" and rank["cores"]]
+    return [rank for rank in ranks if rank.get("cores_busy_s") is not None]
+
+
+def _taken(rank: dict[str, Any]) -> float:
+    """Seconds that others, or the host of a virtual machine, took from a rank's cores while it wanted them."""
+    others = rank["cores_busy_s"] - rank["cpu_s"]
+    # Threads of a rank also wait for each other: neither count alone is time that others took from it.
+    waited = rank.get("run_delay_s")
+    return float(max(0.0, others if waited is None else min(others, waited)) + _stolen(rank))
+
+
+def _stolen(rank: dict[str, Any]) -> float:
+    """Seconds that the host of a virtual machine took from a rank's cores, if it took as much from each."""
+    return float(rank["machine_steal_s"] * len(rank["cores"]) / rank["machine_cpus"])
+
+
+def _shared(ranks: list[dict[str, Any]]) -> bool:
+    cores = [(rank["host"], core) for rank in ranks for core in rank["cores"]]
+    return len(set(cores)) < len(cores)
+
+
+def _length(rank: dict[str, Any]) -> float:
+    return window_length(rank) or 0.0
+
+
+def _available(rank: dict[str, Any]) -> float:
+    """Processor seconds of the rank's cores in the window."""
+    return len(rank["cores"]) * _length(rank)

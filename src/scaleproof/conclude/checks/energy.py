@@ -1,0 +1,45 @@
+"""Is the energy of a run that of its window?"""
+
+from collections.abc import Iterator
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+
+AGREEMENT = 0.1  # part by which counter and integral may differ: beyond, the figure is to be withheld
+OF_MEAN_POWER = 0.25  # part by which energy and mean power x time may differ: the samples are 0.1 s apart
+LONG_ENOUGH_S, SAMPLES = 2.0, 10  # of a window
+
+
+@of_run.check(
+    Code(
+        "energy-differs",
+        "invalid",
+        what="The energy is not that of the window: joules per token are those of a longer or a shorter time.",
+        detected="The energy of each GPU against its mean power x the window's time (25 %, in windows of 2 s or "
+        "more), and its counter against the integral of its power (10 %).",
+        seen="Counters that are read before the warm-up.",
+        repair="Quote no energy of this run. Look at when the counters are read.",
+    )
+)
+def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
+    """Joules are watts x seconds, by both ways in which they are measured."""
+    wall = run.metrics.window.wall_time_s
+    for rank in run.metrics.ranks:
+        for gpu in rank.get("gpus") or []:
+            joules = gpu.get("energy_j")
+            power = gpu.get("power_w_mean")
+            integral = gpu.get("energy_integral_j")
+            if joules is None or power is None or integral is None:
+                continue
+            if abs(joules - integral) > AGREEMENT * max(joules, integral):
+                yield Flag(
+                    f"a device of rank {rank['rank']}: {joules:.0f} J by its counter, {integral:.0f} J by its power"
+                )
+                return
+            expected = power * wall
+            if wall < LONG_ENOUGH_S or gpu.get("samples", 0) < SAMPLES:
+                continue
+            if abs(joules - expected) > OF_MEAN_POWER * expected:
+                product = f"{power:.0f} W x {wall:.2f} s are {expected:.0f} J"
+                yield Flag(f"a device of rank {rank['rank']}: {joules:.0f} J; {product}")
+                return

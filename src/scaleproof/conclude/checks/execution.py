@@ -1,0 +1,136 @@
+"""Did the strategy that was asked for run: its collectives, its precision, its updates?"""
+
+from collections.abc import Iterator
+
+from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+from scaleproof.ground.facts import traffic
+from scaleproof.ground.facts.counts import block_parameters
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+
+LOW = {"bf16": "bfloat16", "fp16": "float16"}
+
+
+@of_run.check(
+    Code(
+        "traffic-differs",
+        "invalid",
+        what="A step moved more or fewer bytes between ranks than its strategy must: gradients are "
+        "exchanged too often, or not at all. The throughput is that of another program.",
+        detected="Bytes of collectives in a probed step, against the strategy's formula (docs/reference.md).",
+        seen="All-reduce in each micro-batch, a forgotten no_sync.",
+        repair="Look at what wraps the model, and at which micro-step gradients are exchanged.",
+    )
+)
+def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
+    """Logical bytes per optimizer step, counted in a probe, against the formula of the strategy."""
+    config = run.metrics.training_config
+    if run.n_devices < 2 or config.strategy in ("single", "dp"):
+        return  # one device talks to nobody; nn.DataParallel copies inside of one process
+    moved = moved_bytes(run)
+    for kind, (low, high) in expected_bytes(run).items():
+        if not traffic.fits(moved[kind], (low, high)):
+            expected = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+            yield Flag(
+                f"{moved[kind]:,} bytes per step are {kind}, where {config.strategy} with "
+                f"{config.accumulation} micro-batches has {expected}"
+            )
+
+
+def moved_bytes(run: MeasuredRun) -> dict[str, int]:
+    """Logical bytes of one step by kind of collective: the full size of what is reduced, gathered or scattered."""
+    return traffic.moved_bytes(run.metrics.collectives or {})
+
+
+def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
+    """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
+    metrics = run.metrics
+    config = metrics.training_config
+    shape = metrics.config["workload"]["model_shape"]
+    kind = EncoderShape if "d_model" in shape else ModelShape
+    blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
+    return traffic.step_traffic(
+        config.strategy, config.precision, config.accumulation, metrics.model.parameters, blocks
+    )
+
+
+@of_run.check(
+    Code(
+        "precision-differs",
+        "invalid",
+        what="Matrix products ran, or weights and optimizer state are stored, in another precision than the cell's "
+        "name says.",
+        detected="Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights "
+        "and optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the "
+        "weights are not, but its optimizer has an fp32 copy).",
+        seen="bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).",
+        repair="Fix the precision; do not compare this cell with any other.",
+    )
+)
+def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
+    """Matrix products were made in the precision that the cell names."""
+    precision = run.metrics.training_config.precision
+    dtypes = run.metrics.dtypes
+    expected = LOW.get(precision, "float32")
+    products = dtypes["products"].split("+")
+    tf32 = dtypes["float32_matmul"] == "high"
+    mixed = expected == "float32" and len(products) > 1
+    if expected not in products or mixed or tf32 != (precision == "tf32"):
+        yield Flag(
+            f"{precision} was asked for; matrix products ran in {dtypes['products']}{' with TF32' if tf32 else ''}"
+        )
+    for name, stored in _stored_dtypes(run).items():
+        actual = dtypes.get(name)
+        if actual and actual != stored:
+            yield Flag(f"{name.replace('_', ' ')} are stored in {actual}; {precision} of this strategy has {stored}")
+
+
+def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
+    """Dtypes of weights and optimizer state: fp32 masters, wherever the strategy keeps them."""
+    training = run.metrics.training_config
+    stage = training.strategy.removesuffix("-offload")
+    cast = stage in ("zero1", "zero2", "zero3") and training.precision in LOW
+    return {"parameters": LOW[training.precision] if cast else "float32", "optimizer_state": "float32"}
+
+
+@of_run.check(
+    Code(
+        "updates-differ-from-steps",
+        "invalid",
+        what="The weights were updated more or less often than once a step.",
+        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect` in fp16, "
+        "whose loss scale may overflow, and `invalid` otherwise.",
+        seen="fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.",
+        repair="Warm up until the loss scale is stable; check accumulation.",
+    )
+)
+def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
+    """The optimizer updated the weights once in each step of the window."""
+    window = run.metrics.window
+    missing = window.skipped_optimizer_steps
+    evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
+    if missing < 0:
+        yield Flag(evidence, advice="Weights were updated inside of a step: the accumulation was ignored.")
+    elif missing and run.metrics.training_config.precision != "fp16":
+        yield Flag(f"{evidence}; only fp16 can overflow", advice="Look at what the strategy's update leaves out.")
+    elif missing:
+        advice = "Skipped updates (fp16 overflow) cost less time than real ones; warm up for longer."
+        yield Flag(evidence, severity="suspect", advice=advice)
+
+
+@of_run.check(
+    Code(
+        "utilization-impossible",
+        "invalid",
+        what="More arithmetic per second than the device can do.",
+        detected="Model FLOPs utilization above 100 % of the published dense peak.",
+        seen="nanoGPT pull request 464, flame issue 7.",
+        repair="Check time, work and peak; the peak may be that of another device or precision.",
+    )
+)
+def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
+    """No device exceeds its peak."""
+    utilization = run.metrics.utilization
+    if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
+        tera = utilization.peak_flops_per_s / 1e12
+        yield Flag(f"MFU is {utilization.mfu:.0%} of {tera:g} TFLOP/s ({utilization.peak_source})")

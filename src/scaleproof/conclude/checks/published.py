@@ -1,0 +1,279 @@
+"""Everything that is published, computed again from what it was computed from, by code of its own."""
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from scaleproof.conclude.checks.census import counts_of, parameters_of
+from scaleproof.conclude.checks.clock import window_length
+from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+
+SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
+RECOMPUTED = 4 / 3  # FLOPs with full activation checkpointing over those without: the forward pass is made twice
+Figures = Iterator[tuple[str, float | None, float | None]]
+
+
+@of_run.check(
+    Code(
+        "figure-not-reproduced",
+        "invalid",
+        what="A published figure is not what its inputs give: it was computed wrongly, or changed.",
+        detected="Rates, step statistics, losses, ledger, start-up, memory, model, utilization, load, energy and "
+        "batch, each computed again from steps.csv, the configuration and the records of the ranks, within 1e-6.",
+        seen="Tables retyped by hand; a percentile of the wrong series.",
+        repair="Quote none of the figures of this run until it is known which of them is right.",
+    )
+)
+def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
+    """Each figure is what its inputs give."""
+    wrong = [
+        f"{name} is {_printed(recorded)}, computed again {_printed(computed)}"
+        for name, recorded, computed in figures(run)
+        if not same(recorded, computed)
+    ]
+    wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _settings(run)]
+    if wrong:
+        evidence = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+        yield Flag(evidence)
+
+
+def _printed(figure: float | None) -> str:
+    return "null" if figure is None else f"{figure:.9g}"
+
+
+def same(recorded: float | None, computed: float | None) -> bool:
+    """Whether both are one figure, or both are missing."""
+    if recorded is None or computed is None:
+        return recorded is computed
+    return abs(recorded - computed) <= SAME * max(abs(computed), 1e-12)
+
+
+def figures(run: MeasuredRun) -> Figures:
+    """Name, recorded value and value computed again of everything that can be."""
+    rows = run.steps[run.steps["phase"] == "window"]
+    parts = (_of_configuration, _of_validation, _of_model, _of_devices, _of_ranks, _of_census, _of_startup)
+    return chain(_of_window(run, rows), _of_work(run, rows), *(part(run) for part in parts))
+
+
+def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
+    """Settings that the record states twice, and differently: name, value, where it stands otherwise, and how."""
+    metrics = run.metrics
+    training, config = metrics.training_config, metrics.config
+    execution, work = config["execution"], config["work"]
+    pairs: list[tuple[str, Any, str, Any]] = [
+        ("training_config.strategy", training.strategy, "config", execution["strategy"]),
+        ("training_config.precision", training.precision, "config", execution["precision"]),
+        ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),
+        ("training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in execution["strategy"]),
+    ]
+    workload = config["workload"]
+    pairs.append(
+        ("data.tokenizer", metrics.data.get("tokenizer", workload["tokenizer"]), "config", workload["tokenizer"])
+    )
+    for census in (metrics.census or [])[:1]:
+        for name in ("products", "gradients", "reduced"):
+            pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
+    engine = (metrics.engine_config or {}) if execution["strategy"].startswith("zero") else {}
+    expected = {
+        "train_batch_size": work["global_batch"],
+        "train_micro_batch_size_per_gpu": work["micro_batch"],
+        "gradient_accumulation_steps": work["accumulation"],
+        "gradient_clipping": work["optimizer"]["max_grad_norm"],
+    }
+    for name, value in expected.items() if engine else ():
+        pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
+    if engine:
+        stage = engine.get("zero_optimization", {}).get("stage")
+        pairs.append(("engine_config.zero_optimization.stage", stage, "config", int(execution["strategy"][4])))
+    yield from (pair for pair in pairs if pair[1] != pair[3])
+
+
+def _of_window(run: MeasuredRun, rows: np.ndarray) -> Figures:
+    window = run.metrics.window
+    step = rows["step"]
+    if (step[1:] < step[:-1]).any():
+        rows = rows[np.argsort(step, kind="stable")]
+        step = rows["step"]
+    first = np.append(0, np.flatnonzero(step[1:] != step[:-1]) + 1)  # row of each step
+    n, n_devices = len(first), run.n_devices
+    times = np.maximum.reduceat(rows["step_time_s"], first)
+    waits = np.maximum.reduceat(rows["data_wait_s"], first)
+    losses = np.add.reduceat(rows["loss"] * rows["samples"], first) / np.add.reduceat(rows["samples"], first)
+    ordered = np.sort(times).tolist()  # Python's numbers are compared in a fraction of the time of numpy's
+    losses = losses.tolist()
+    yield "window.step_time_mean_s", window.step_time_mean_s, float(times.sum()) / n
+    yield "window.step_time_min_s", window.step_time_min_s, ordered[0]
+    yield "window.step_time_max_s", window.step_time_max_s, ordered[-1]
+    yield "window.step_time_p50_s", window.step_time_p50_s, _quantile(ordered, 0.50)
+    yield "window.step_time_p95_s", window.step_time_p95_s, _quantile(ordered, 0.95) if n >= 20 else None
+    yield "window.step_time_p99_s", window.step_time_p99_s, _quantile(ordered, 0.99) if n >= 100 else None
+    yield "window.data_wait_mean_s", window.data_wait_mean_s, float(waits.sum()) / n
+    yield "window.train_loss_mean", window.train_loss_mean, sum(losses) / n
+    yield "window.train_loss_first", window.train_loss_first, losses[0]
+    yield "window.train_loss_last", window.train_loss_last, losses[-1]
+    tokens = int(rows["tokens"].sum())
+    yield "window.step_time_n", window.step_time_n, n
+    yield "window.tokens", window.tokens, tokens
+    yield "window.tokens_per_s", window.tokens_per_s, tokens / window.wall_time_s
+    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, tokens / window.wall_time_s / n_devices
+    yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, n
+    yield "window.micro_steps", window.micro_steps, n * run.metrics.training_config.accumulation
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    """Linear interpolation between the two nearest ranks, as numpy's default and R's type 7."""
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def _of_work(run: MeasuredRun, rows: np.ndarray) -> Figures:
+    ledger = run.metrics.ledger
+    work = run.metrics.config["work"]
+    yield "ledger.samples_consumed", ledger.samples_consumed, int(rows["samples"].sum())
+    yield "ledger.samples_planned", ledger.samples_planned, work["global_batch"] * work["steps"]
+    yield "ledger.tokens_consumed", ledger.tokens_consumed, int(rows["tokens"].sum())
+    if run.metrics.config["workload"]["task"] != "classification":
+        planned = work["global_batch"] * work["steps"] * run.metrics.config["workload"]["seq_len"]
+        yield "ledger.tokens_planned", ledger.tokens_planned, planned
+    by_rank = np.bincount(rows["rank"], rows["samples"], minlength=len(ledger.samples_by_rank))
+    for rank, samples in enumerate(ledger.samples_by_rank):
+        yield f"ledger.samples_by_rank[{rank}]", samples, int(by_rank[rank])
+
+
+def _of_configuration(run: MeasuredRun) -> Figures:
+    training, config = run.metrics.training_config, run.metrics.config
+    work = config["work"]
+    yield "training_config.seq_len", training.seq_len, config["workload"]["seq_len"]
+    yield "training_config.micro_batch", training.micro_batch, work["micro_batch"]
+    yield "training_config.accumulation", training.accumulation, work["accumulation"]
+    yield "training_config.global_batch", training.global_batch, work["global_batch"]
+    yield "training_config.lr", training.lr, work["optimizer"]["learning_rate"]
+    sizes = training.dataset_subset_sizes
+    if run.metrics.ledger.equal:
+        yield "ledger.samples_shared", run.metrics.ledger.samples_shared, 0
+    if training.zero_stage is not None:
+        yield "training_config.zero_stage", training.zero_stage, int(config["execution"]["strategy"][4])
+    validation = run.metrics.validation
+    if validation:
+        yield "validation.samples", validation.samples, min(sizes["val"], work["validation_samples"])
+
+
+def _of_validation(run: MeasuredRun) -> Figures:
+    validation = run.metrics.validation
+    if validation is None:
+        return
+    if validation.perplexity is not None:
+        yield "validation.perplexity", validation.perplexity, math.exp(validation.loss)
+    if validation.accuracy is not None:  # a number of correct ones over a number of targets
+        yield "validation.accuracy", validation.accuracy, _whole(validation.accuracy, validation.targets)
+    if validation.rank_losses is not None:
+        yield "validation.loss", validation.loss, math.fsum(validation.rank_losses) / validation.targets
+    workload = run.metrics.config["workload"]
+    per_sample = 1 if workload["task"] == "classification" else workload["seq_len"]
+    yield "validation.targets", validation.targets, validation.samples * per_sample
+
+
+def _whole(share: float, total: float) -> float:
+    """The share of a whole number of `total` that is nearest to `share`."""
+    return round(share * total) / total
+
+
+def _of_model(run: MeasuredRun) -> Figures:
+    model, counts = run.metrics.model, counts_of(run)
+    yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
+    yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
+    yield "model.flops_per_token_causal", model.flops_per_token_causal, counts.flops_per_token_causal
+
+
+def _of_devices(run: MeasuredRun) -> Figures:
+    metrics = run.metrics
+    training, use = metrics.training_config, metrics.utilization
+    per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices
+    predicted = state_bytes(training.strategy, training.precision, parameters_of(run), run.n_devices)
+    yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
+    yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * per_device
+    known = peak(metrics.ranks[0]["device_name"], training.precision)
+    if known and use.peak_source == known.source:  # else: of a table before or after this one
+        yield "utilization.peak_flops_per_s", use.peak_flops_per_s, known.flops
+    if use.peak_flops_per_s:
+        share = per_device / use.peak_flops_per_s
+        causal = metrics.model.flops_per_token_causal
+        again = RECOMPUTED if metrics.config["execution"]["activation_checkpointing"] else None
+        yield "utilization.mfu", use.mfu, metrics.model.flops_per_token * share
+        yield "utilization.mfu_causal", use.mfu_causal, causal * share if causal else None
+        yield "utilization.hfu", use.hfu, metrics.model.flops_per_token * share * again if again else None
+    joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
+    if metrics.energy.joules is not None:
+        yield "energy.joules", metrics.energy.joules, sum(j for j in joules if j is not None)
+        yield "energy.joules_per_token", metrics.energy.joules_per_token, metrics.energy.joules / metrics.window.tokens
+
+
+def _of_ranks(run: MeasuredRun) -> Figures:
+    """Load, memory and devices: what stands in the summary is of the ranks' own records."""
+    memory, ranks = run.metrics.memory, run.metrics.ranks
+    for number, rank in enumerate(ranks):
+        length = window_length(rank)
+        if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and length is not None:
+            yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
+        for gpu in rank.get("gpus") or []:
+            if gpu.get("utilization_mean") is not None:  # NVML counts whole parts of a hundred
+                recomputed = _whole(gpu["utilization_mean"], 100 * gpu["samples"])
+                yield f"ranks.{number}.gpus.utilization_mean", gpu["utilization_mean"], recomputed
+            if gpu.get("energy_j") is not None:
+                yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
+        yield f"ranks.{number}.rank", rank["rank"], number
+    if any("max_rss_bytes" not in rank for rank in ranks):  # files from before these fields
+        return
+    yield "memory.max_rss_bytes", memory.max_rss_bytes, max(rank["max_rss_bytes"] for rank in ranks)
+    yield "memory.state_bytes", memory.state_bytes, max(rank["state_bytes"] for rank in ranks)
+    cuda = [rank["cuda_memory"] for rank in ranks if rank["cuda_memory"]]
+    for name, recorded in (
+        ("allocated", memory.max_cuda_allocated_bytes),
+        ("reserved", memory.max_cuda_reserved_bytes),
+        ("retries", memory.cuda_alloc_retries),
+    ):
+        yield f"memory: {name}", recorded, max(part[name] for part in cuda) if cuda else None
+
+
+def _of_census(run: MeasuredRun) -> Figures:
+    """The probed steps are those before and after the window; the collectives in the summary are those of rank 0."""
+    censuses, work = run.metrics.census or [], run.metrics.config["work"]
+    for number, census in enumerate(censuses):
+        yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2
+        if census.after:
+            yield f"census.{number}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
+        if "threads" in run.metrics.ranks[number]:
+            yield f"ranks.{number}.threads", run.metrics.ranks[number]["threads"], census.threads
+    for name, entry in run.metrics.collectives.items() if censuses else ():
+        counted = censuses[0].before.collectives.get(name, {})
+        yield f"collectives.{name}.calls", entry["calls"], counted.get("calls")
+        yield f"collectives.{name}.bytes", entry["bytes"], counted.get("bytes")
+
+
+def _of_startup(run: MeasuredRun) -> Figures:
+    """Times outside the window, from the times of day at which they began and ended."""
+    startup, ranks = run.metrics.startup, run.metrics.ranks
+    began, program = startup.launcher_epoch_s, startup.program_epoch_s
+    if began is None or program is None or any("ready_epoch_s" not in rank for rank in ranks):
+        return
+    ready = max(rank["ready_epoch_s"] for rank in ranks)
+    warm = max(rank["warm_epoch_s"] for rank in ranks)
+    yield "startup.launch_s", startup.launch_s, program - began
+    yield "startup.setup_s", startup.setup_s, ready - program
+    yield "startup.warmup_s", startup.warmup_s, warm - ready
+    first = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]
+    yield "startup.first_step_s", startup.first_step_s, float(first.max())
+    if all("closing_epoch_s" in rank for rank in ranks):
+        closing = max(rank["closing_epoch_s"] for rank in ranks)
+        before = None if run.metrics.closing_s is None else run.metrics.total_wall_time_s - run.metrics.closing_s
+        yield "total_wall_time_sec less closing_s", before, closing - began
+    else:  # older records give the time of each rank
+        yield "closing_s", run.metrics.closing_s, max((rank["closing_s"] for rank in ranks), default=None)

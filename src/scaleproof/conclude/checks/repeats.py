@@ -1,0 +1,165 @@
+"""Do the repeats behave like a sample: one state, no drift, independent of each other?
+
+A cell has few repeats, so all cells speak together: the logarithm of each rate relative to the mean of its cell.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import stdtrit
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.records.run import MeasuredRun
+
+FEWEST_REPEATS = 3
+FEWEST_RUNS = 12  # of all cells together, below which a pattern is chance
+GAP = 0.04  # between two states, of the rate; closer ones make no difference
+CLEAR = 5.0  # times the scatter within the states
+DRIFT = 0.03  # of the rate, from the first round to the last
+CONFIDENT = 4.0  # standard errors: these are looked for in every campaign
+CHANCE = 6e-5  # of as much where there is nothing
+CORRELATED = 0.5  # of a repeat, or of a step, with the one before it
+FEWEST_ROUNDS = 12  # below, a correlation between repeats cannot be told from chance
+CORRELATED_ERRORS = 3.0  # standard errors of a correlation between repeats
+FEWEST_STEPS = 100  # of a window
+
+
+def lag_one(values: np.ndarray) -> float:
+    """Correlation of each value with the one before it, a straight line through all of them taken out; 0 if there is
+    no variation. Source: Box and Jenkins, Time Series Analysis, chapter 2."""
+    places = np.arange(len(values), dtype=float)
+    places -= places.mean()
+    residual = values - values.mean()
+    residual = residual - places * float((places * residual).sum() / (places**2).sum())
+    total = float((residual**2).sum())
+    return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
+
+
+def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
+    """Repeat -> logarithms of the rates relative to their cell's mean, of cells with several repeats."""
+    cells: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        cells[run.metrics.cell].append(run)
+    deviations: dict[int, list[float]] = defaultdict(list)
+    for repeats in cells.values():
+        if len(repeats) >= FEWEST_REPEATS:
+            logs = np.log([run.metrics.window.tokens_per_s for run in repeats])
+            for run, value in zip(repeats, logs - logs.mean(), strict=True):
+                deviations[run.metrics.repeat].append(float(value))
+    return deviations
+
+
+@of_runs.check(
+    Code(
+        "drift-over-repeats",
+        "suspect",
+        what="Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile. "
+        "Ratios paired by repeat cancel it, rates and their intervals do not.",
+        detected=f"A line through all rates relative to their cell's mean, by repeat: {DRIFT:.0%} or more from "
+        f"first to last, which chance gives in 6 of 100,000 campaigns without one.",
+        seen="Laptops that warm up; nodes whose neighbours start work.",
+        repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
+    )
+)
+def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Rates relative to their cell's mean do not change from round to round."""
+    deviations = _deviations(runs)
+    repeats = np.array([k for k, values in deviations.items() for _ in values], dtype=float)
+    values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
+    if len(values) < FEWEST_RUNS or len(deviations) < FEWEST_REPEATS:
+        return
+    centred = repeats - repeats.mean()
+    slope = float((centred * values).sum() / (centred**2).sum())
+    residual = values - slope * centred
+    cells = len({run.metrics.cell for run in runs})  # each has a mean of its own, at most so many
+    freedom = max(1, len(values) - cells - 1)
+    error = float(np.sqrt((residual**2).sum() / freedom / (centred**2).sum()))
+    change = float(np.expm1(slope * (repeats.max() - repeats.min())))
+    if abs(change) >= DRIFT and abs(slope) > error * stdtrit(freedom, 1 - CHANCE / 2):
+        yield Flag(f"rates change by {change:+.1%} from the first repeat to the last, over all cells")
+
+
+@of_runs.check(
+    Code(
+        "two-clock-states",
+        "suspect",
+        what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
+        "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
+        detected=f"Rates relative to the best of their cell, sorted: a gap of {GAP:.0%}, {CLEAR:g} times the spread "
+        "on either side of it, with a quarter of the runs or more on each.",
+        seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
+        repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
+    )
+)
+def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Rates relative to the best of their cell have one centre."""
+    cells: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
+    # Relative to the fastest run of the cell: with two states, the groups then lie at 0 and at the gap below it.
+    values = sorted(value - max(logs) for logs in cells.values() if len(logs) >= FEWEST_REPEATS for value in logs)
+    if len(values) < FEWEST_RUNS:
+        return
+    gaps = [after - before for before, after in pairwise(values)]
+    place = int(np.argmax(gaps)) + 1
+    slow = np.array(values[:place])
+    fast = np.array(values[place:])
+    if min(len(slow), len(fast)) < len(values) / 4:
+        return
+    scatter = max(float(slow.std()), float(fast.std()), 1e-4)
+    distance = float(fast.mean() - slow.mean())
+    if gaps[place - 1] >= GAP and distance > CLEAR * scatter:
+        slower = -np.expm1(-distance)
+        yield Flag(f"{len(slow)} of {len(values)} runs are {slower:.1%} slower than the others, none between")
+
+
+@of_runs.check(
+    Code(
+        "repeats-correlated",
+        "suspect",
+        what="Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates. "
+        "Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.",
+        detected="Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a "
+        f"correlation with the repeat before of {CORRELATED:g} or more, {CORRELATED_ERRORS:g} standard errors "
+        f"(1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. Fewer repeats cannot show it.",
+        seen="Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.",
+        repair="Compare cells by ratios; for rates run the campaign again at another time.",
+    )
+)
+def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Mean rates of the repeats, relative to their cells', do not follow each other."""
+    deviations = _deviations(runs)
+    if len(deviations) < FEWEST_ROUNDS:
+        return
+    correlation = lag_one(np.array([np.mean(deviations[k]) for k in sorted(deviations)]))
+    if correlation >= CORRELATED and correlation * np.sqrt(len(deviations)) > CORRELATED_ERRORS:
+        yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {correlation:.2f}")
+
+
+@of_run.check(
+    Code(
+        "steps-correlated",
+        "note",
+        what="Step times of a run follow each other: slow steps come in stretches. The run's mean stands; its steps "
+        "are no independent measurements, and a shorter window would have shown one stretch.",
+        detected=f"Step times of the window, a line taken out, extreme ones cut at the 5 and 95 % quantiles: a "
+        f"correlation with the step before of {CORRELATED:g} or more, from {FEWEST_STEPS} steps on.",
+        seen="Machines that others use at the same time; clocks that change within a run.",
+        repair="Nothing: intervals are over runs. For a quieter figure use a longer window.",
+    )
+)
+def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
+    """Step times within the window are not correlated."""
+    times = run.step_times
+    if len(times) < FEWEST_STEPS:
+        return
+    correlation = lag_one(np.clip(times, *np.quantile(times, (0.05, 0.95))))
+    if correlation >= CORRELATED and correlation * np.sqrt(len(times)) > CONFIDENT:
+        half = len(times) // 2
+        low, high = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
+        yield Flag(
+            f"its {len(times)} steps correlate with the step before them: {correlation:.2f}; "
+            f"median {np.median(times) * 1e3:.3g} ms, of its halves {low * 1e3:.3g} and {high * 1e3:.3g} ms"
+        )

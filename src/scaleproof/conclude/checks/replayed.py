@@ -1,0 +1,284 @@
+"""Did the run make the steps that an independent replay of its workload made?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER
+from scaleproof.conclude.checks.rounding import MEANINGLESS, MEANINGLESS_NORM, SMALL_LOSS, amplification, comparable
+from scaleproof.conclude.checks.updates import gradient_norm
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
+from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.reference.schema import Reference, reference_of
+
+# Relative difference from a replay in fp32, where training does not amplify rounding (rounding.py). Sound fp32 runs of
+# ddp, fsdp and zero1 to zero3, of every size and accumulation, were within 1.5e-7 over 30 steps; the smallest of 23
+# faults was 2.4e-5.
+TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "bf16": 2e-3, "fp16": 2e-3}
+# ... and for each step, since what was rounded differently goes on. Sound steps of 256 tokens in bf16 and fp16, under
+# all strategies, were within 6e-5 in the first 5 steps and within 2.3e-4 in 28.
+GROWTH = {"fp32": 0.0, "tf32": 0.0, "bf16": 2e-4, "fp16": 2e-4}
+# The mean of a few samples: on two kinds of CPU sound runs in bf16 were within 1.6e-2 over 34 steps.
+OF_CLASSES = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
+OF_VALIDATION = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
+# In low precision a fault may stay below that in every step, and above it on average: sound means in bf16 were 2e-5.
+BIAS, ERRORS = 8e-4, 6.0  # relative; standard errors of the mean
+STEPS = 10  # at the least
+# Of single samples, in strict fp32 whatever the precision of the run is: sound ones were within 1.5e-7.
+AS_BUILT, AS_BUILT_OF_CLASSES = 2e-5, 2e-4
+# Of a step's gradients: sound norms were within 3e-7 in fp32 and 1.5e-3 in bf16.
+OF_CLASSES_TIMES = 5  # a few samples: more noise
+NORM = {"fp32": 1e-4, "tf32": 1e-2, "bf16": 3e-2, "fp16": 3e-2}
+MODULUS = 2**64
+
+
+@lru_cache(maxsize=AT_A_TIME)
+def reference_for(run: MeasuredRun) -> Reference | None:
+    """The reference of a run's workload, beside its campaign's runs; None where there is none that can be read."""
+    try:
+        return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
+    except UserError:  # a damaged file says nothing of the run: `replay_is_whole` notes it
+        return None
+
+
+def _overflowed(run: MeasuredRun) -> bool:
+    """Whether the loss scale of fp16 overflowed: every step after that is one update behind the replay."""
+    metrics = run.metrics
+    return metrics.training_config.precision == "fp16" and metrics.window.skipped_optimizer_steps > 0
+
+
+DIFFER = Code(
+    "losses-differ-from-reference",
+    "invalid",
+    what="The run did not train as its configuration says: other samples, another model, optimizer or precision.",
+    detected="The loss of the first steps against a replay in one plain fp32 process that shares no code with the "
+    "trainer: 1e-5 in fp32; 2e-3 in lower precision, in bf16 and fp16 2e-4 more with each step, and the mean over 10 "
+    "steps or more (`suspect` beyond 8e-4 and 6 standard errors). Where replays with the rows of each step in other "
+    "orders come further apart than 1e-7 (norms of the gradients: 2e-6), training amplifies rounding: as many times as "
+    "much is allowed, and nothing is compared any more from where that is 0.1. In every precision also a few samples, "
+    "scored in fp32 by the model as it was built, and the norm of the gradients in probed steps.",
+    seen="Ranks that all read the same samples; weight decay or clipping that an engine dropped; bf16 in an fp32 cell.",
+    repair="Do not quote this run. The first step that differs says where to look: the first of all: "
+    "model or samples; "
+    "later ones: optimizer, learning rate, precision.",
+)
+
+
+def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
+    """Allowed relative difference of each step that run and replay have both made."""
+    precision = run.metrics.training_config.precision
+    classes = run.metrics.config["workload"]["task"] == "classification"
+    n = min(len(run.losses), len(reference.losses))
+    growth = 0.0 if classes else GROWTH[precision]
+    constant = (OF_CLASSES if classes else TOLERANCE)[precision] + growth * np.arange(n)
+    return np.asarray(constant * amplification(reference).of(n))
+
+
+@of_run.check(DIFFER)
+def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """Each step has the loss of the replay, warm-up included."""
+    reference = reference_for(run)
+    if reference is None or _overflowed(run):
+        return
+    precision = run.metrics.training_config.precision
+    classes = run.metrics.config["workload"]["task"] == "classification"
+    losses, tolerance = run.losses, loss_tolerances(run, reference)
+    n = comparable(tolerance)
+    expected = np.array(reference.losses[:n])
+    difference = np.abs(losses[:n] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
+    wrong = np.flatnonzero(~(difference <= tolerance[:n]))
+    if len(wrong):
+        first = int(wrong[0])
+        yield Flag(
+            f"from step {first} of {n} on: the loss is {losses[first]:.8g}, that of the replay {expected[first]:.8g}, "
+            f"{difference[first]:.1e} apart, {tolerance[first]:.1e} is allowed; at most {np.nanmax(difference):.1e}"
+        )
+    elif precision != "fp32" and not classes and n >= STEPS:
+        signed = (losses[:n] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
+        bias, allowed = float(signed.mean()), BIAS * float(amplification(reference).of(n)[-1])
+        errors = abs(bias) / max(float(signed.std(ddof=1)) / n**0.5, 1e-12)
+        if abs(bias) > allowed and errors > ERRORS:
+            yield Flag(
+                f"over {n} steps the losses are {bias:+.1e} from those of the replay on average, {errors:.0f} standard "
+                f"errors; {precision} explains {allowed:.0e}",
+                severity="suspect",
+                advice="Rounding has no such bias: compare the run with one in fp32, and look at model and dropout.",
+            )
+
+
+@of_run.check(DIFFER)
+def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """Before it is wrapped and cast, the model has the replay's losses of some samples, in strict fp32."""
+    reference = reference_for(run)
+    if reference is None:
+        return
+    classes = run.metrics.config["workload"]["task"] == "classification"
+    tolerance = AS_BUILT_OF_CLASSES if classes else AS_BUILT
+    for rank, census in enumerate(run.metrics.census or []):
+        for place, (own, expected) in enumerate(zip(census.first_losses or [], reference.first_losses, strict=False)):
+            difference = abs(own - expected) / max(abs(expected), SMALL_LOSS)
+            if not difference <= tolerance:
+                yield Flag(
+                    f"on rank {rank}, before the first step and in fp32: sample {place + 1} has a loss of {own:.8g}, "
+                    f"in the replay {expected:.8g}, {difference:.1e} apart; {tolerance:.0e} is allowed",
+                    advice="Weights, positions, mask, dropout or samples are others from the start: look at what "
+                    "builds the model.",
+                )
+                return
+
+
+@of_run.check(DIFFER)
+def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """In a probed step that the replay made, the norm of all gradients is that of the replay."""
+    reference = reference_for(run)
+    if reference is None or _overflowed(run):
+        return
+    classes = run.metrics.config["workload"]["task"] == "classification"
+    constant = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if classes else 1)
+    tolerances = constant * amplification(reference).of(len(reference.gradient_norms))
+    for rank, census in enumerate(run.metrics.census or []):
+        for when in ("before", "after"):
+            step, norm = getattr(census, when), gradient_norm(run, rank, when)
+            if step is None or norm is None or step.step >= len(reference.gradient_norms):
+                continue
+            expected, tolerance = reference.gradient_norms[step.step], tolerances[step.step]
+            if tolerance > MEANINGLESS_NORM:
+                continue
+            if not abs(norm - expected) <= tolerance * expected:
+                yield Flag(
+                    f"on rank {rank}, in step {step.step}: the gradients have a norm of {norm:.5g}, in the replay "
+                    f"{expected:.5g}; {tolerance:.0e} is allowed",
+                    advice="The first thing to look at is what the loss and the gradients are divided by.",
+                )
+                return
+
+
+@of_run.check(SETTINGS_DIFFER)
+def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """Weight decay applies to as many elements as in the replay."""
+    reference = reference_for(run)
+    decay = run.metrics.config["work"]["optimizer"]["weight_decay"]
+    if reference is None or reference.decayed is None or not decay:
+        return
+    for rank, census in enumerate(run.metrics.census or []):
+        for step in (census.before, census.after):
+            if step is None or any(group.elements is None for group in step.groups):
+                continue
+            decayed = sum(group.elements or 0 for group in step.groups if group.weight_decay)
+            total = sum(group.elements or 0 for group in step.groups)
+            if (decayed, total) != (reference.decayed, reference.parameters):
+                yield Flag(
+                    f"rank {rank}: weight decay applies to {decayed:,} of the {total:,} elements that the optimizer "
+                    f"updates; in the replay to {reference.decayed:,} of {reference.parameters:,}"
+                )
+                return
+
+
+@of_run.check(
+    Code(
+        "tokens-differ-from-reference",
+        "invalid",
+        what="Other tokens entered the model than the configuration's samples have: text was cut, repeated or "
+        "left out.",
+        detected="A checksum of all tokens that entered the model on all ranks, in the steps of the window, in a "
+        "probed step before and one after it, and in the validation, against the token file read by other code.",
+        seen="Micro-batches that are read but not trained on; validation on the training text.",
+        repair="Look at what is between the reader and the model; run the cell again.",
+    )
+)
+def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """What entered the model is what the token file has for these steps."""
+    reference = reference_for(run)
+    if reference is None:
+        return
+    for when in ("before", "after"):
+        steps = [getattr(census, when) for census in run.metrics.census or []]
+        if not steps or any(step is None or step.tokens_checksum is None for step in steps):
+            continue
+        total = sum(int(step.tokens_checksum, 16) for step in steps) % MODULUS
+        expected = reference.step_checksums.get(steps[0].step)
+        if expected is not None and f"{total:016x}" != expected:
+            yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
+    chains = [census.tokens_in_window for census in run.metrics.census or []]
+    if reference.window_chain and chains and None not in chains:
+        total = sum(int(chain or "", 16) for chain in chains) % MODULUS
+        if f"{total:016x}" != reference.window_chain:
+            yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
+    validation = run.metrics.validation
+    scored = validation.tokens_checksum if validation else None
+    if scored and reference.validation_checksum and scored != reference.validation_checksum:
+        yield Flag("the validation scored other tokens than those of its samples")
+
+
+@of_run.check(
+    Code(
+        "validation-differs-from-reference",
+        "invalid",
+        what="The validation loss is not that of this training on these samples.",
+        detected="The validation loss after the last step against that of the replay, where it made all "
+        "steps: 1e-5 in fp32, and more where training amplifies rounding.",
+        seen="Validation on the training split.",
+        repair="Do not quote the validation loss of this run.",
+    )
+)
+def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """The validation loss is that of the replay."""
+    reference, validation = reference_for(run), run.metrics.validation
+    if reference is None or validation is None or reference.validation_loss is None:
+        return
+    if _overflowed(run):
+        return
+    expected = reference.validation_loss
+    difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)
+    tolerance = OF_VALIDATION[run.metrics.training_config.precision] * amplification(reference).validation
+    if tolerance <= MEANINGLESS and not difference <= tolerance:
+        yield Flag(
+            f"the validation loss is {validation.loss:.8g}, that of the replay {expected:.8g}, {difference:.1e} apart; "
+            f"{tolerance:.0e} is allowed"
+        )
+
+
+@of_runs.check(
+    Code(
+        "replay-in-part",
+        "note",
+        what="Fewer steps than usual, or none, are held against a replay; the other checks look at these runs as ever.",
+        detected="What the replay says of itself: time or memory did not suffice, or a loss was no number. Or "
+        "training amplifies rounding so much that sound runs come further apart than 0.1 of their loss.",
+        seen="Large models on a CPU; learning rates with which a loss jumps.",
+        repair="Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller "
+        "learning rate is compared in more steps.",
+    )
+)
+def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """As many steps are held against the replay as it usually makes."""
+    about: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        for problem in _not_compared(run):
+            about[problem].append(run)
+    for problem, concerned in about.items():
+        yield Flag(problem, about=concerned)
+
+
+def _not_compared(run: MeasuredRun) -> Iterator[str]:
+    """Which steps are not compared with the replay, and why."""
+    try:
+        reference = reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
+    except UserError as error:
+        yield f"no step is compared with a replay: {error}"
+        return
+    if reference is None:
+        return
+    if reference.shortened:
+        made = f"{len(reference.losses)} of {reference.total_steps} steps"
+        yield f"{made} were replayed for comparison: {reference.shortened}"
+    tolerance = loss_tolerances(run, reference)
+    compared = comparable(tolerance)
+    if compared < len(tolerance):
+        yield (
+            f"losses are compared with those of the replay before step {compared} alone: from there on training itself "
+            f"amplifies rounding {amplification(reference).of(compared + 1)[-1]:,.0f} times, and sound runs come apart"
+        )

@@ -1,0 +1,46 @@
+"""Do all ranks have the same model in the end?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.machine.network import short_host
+
+
+@of_run.check(
+    Code(
+        "replicas-differ",
+        "invalid",
+        what="Ranks that hold the whole model have different weights after the last step: they did not train one "
+        "model together.",
+        detected="A checksum of the bits of all weights on each rank, at the end of the run, between ranks with one "
+        "kind of device, of CPUs one model. Where weights are sharded (fsdp, zero3) there is nothing to compare.",
+        seen="Parameters that a wrapper leaves out of the reduction; ranks that skip an update; a process group that "
+        "each rank has to itself.",
+        repair="Look at what one rank does and the others do not: reduction, learning rate, skipped updates.",
+    )
+)
+def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks with one kind of device make equal updates from equal gradients, bit by bit."""
+    by_device: dict[str, dict[int, str]] = defaultdict(dict)
+    for rank, census in enumerate(run.metrics.census or []):
+        if census.weights is not None:
+            by_device[_kind_of_device(run, run.metrics.ranks[rank])][rank] = census.weights
+    for checksums in by_device.values():
+        first, *others = checksums
+        different = [rank for rank in others if checksums[rank] != checksums[first]]
+        if different:
+            ranks = ", ".join(map(str, different))
+            yield Flag(f"after the last step the weights of rank {ranks} are not those of rank {first}")
+            return
+
+
+def _kind_of_device(run: MeasuredRun, place: dict[str, Any]) -> str:
+    """Two models of CPU may round one sum in two ways; where nodes do not say theirs, each host is a kind."""
+    device, host = str(place["device_name"]), str(place["host"])
+    if device != "cpu":
+        return device
+    node = run.metrics.hardware.get("nodes", {}).get(short_host(host), {})
+    return str(node.get("cpu_model", host))

@@ -1,0 +1,120 @@
+"""Is the series of steps whole, and is it one run's, at one speed?"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scaleproof.conclude.checks.cpu_time import computing_s, cores_used
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.steps import median
+
+# Of the median, or of the processor time of a step: 0.5 was the shortest of 230 sound runs on machines of their own.
+SHORT = 0.1
+SHIFT, SIDE = 1.7, 10  # times: of medians; steps on either side. On a busy machine sound runs came to 1.5
+FULL = 0.9  # part of its cores that a rank uses which is never kept waiting
+SEPARATE = 0.05  # part of the steps of either side that may be out of its place
+
+
+@of_run.check(
+    Code(
+        "series-incomplete",
+        "invalid",
+        what="steps.csv does not have every step of every rank once, or the window begins at another step than "
+        "configured: rates and percentiles are those of some of the steps.",
+        detected="Steps and phases of each rank, against the configured warm-up and window.",
+        seen="Slow steps that were removed by hand; a warm-up step that is counted.",
+        repair="Quote no figure of this run; run the cell again.",
+    )
+)
+def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
+    """Each rank has each configured step once, those of the warm-up first."""
+    work, rows = run.metrics.config["work"], run.steps
+    warmup, total = work["warmup_steps"], work["warmup_steps"] + work["steps"]
+    n_ranks = len(run.metrics.ranks)
+    if len(rows) == total * n_ranks:  # as a run writes them: nearly always, and told at once
+        written, ranks = np.divmod(np.arange(len(rows)), n_ranks)
+        in_window = (rows["phase"] == "window") == (written >= warmup)
+        if (rows["step"] == written).all() and (rows["rank"] == ranks).all() and in_window.all():
+            return
+    for rank in range(n_ranks):
+        own = rows[rows["rank"] == rank]
+        steps = np.sort(own["step"])
+        if len(steps) != total or (steps != np.arange(total)).any():
+            yield Flag(f"rank {rank} has {len(steps)} rows of {len(set(steps.tolist()))} steps; {total} are configured")
+            return
+        timed = int((own["phase"] == "window").sum())
+        if timed != work["steps"] or (own["step"][own["phase"] == "window"] < warmup).any():
+            yield Flag(f"rank {rank}: {timed} steps are of the window; {work['steps']} after {warmup} are configured")
+            return
+
+
+@of_run.check(
+    Code(
+        "step-too-short",
+        "invalid",
+        what="A step took hardly any time: it was not timed, or did no work, and still counts in the rate.",
+        detected="A step of a tenth of the median or less; on CPU devices of a tenth of the processor time of a step, "
+        "where that is less: a machine that takes the cores away makes most steps long, not one of them short.",
+        seen="Timers that leave the first or the last step out.",
+        repair="Look at where the step timer starts and stops, and at what the step did.",
+    )
+)
+def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
+    """All steps of a run do the same work; none can do it in a tenth of the time."""
+    times, middle = run.step_times, run.median_step_s
+    shortest = float(times.min())
+    if shortest <= SHORT * min(middle, computing_s(run) or middle):
+        step = int(run.window["step"][times.argmin()])
+        yield Flag(f"step {step} took {1e3 * shortest:.3g} ms, the median is {1e3 * middle:.3g} ms")
+
+
+@of_run.check(
+    Code(
+        "steps-shift",
+        "suspect",
+        what="From one step on, steps take far more or far less time, and stay so: the rate is a mixture of two. "
+        "The work changed, or the machine did: its speed, most likely, where the ranks used their cores all the time.",
+        detected=f"Medians before and after the step {SHIFT:g} times apart, with {SIDE} steps or more and 95 % of "
+        "them apart on either side.",
+        seen="Load that begins within the window; devices that change their clocks; work that stops half-way.",
+        repair="Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.",
+    )
+)
+def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
+    """There is no step from which on all others are of another length."""
+    times = run.step_times
+    place = shift_of(times)
+    if place is not None:
+        before, after = median(times[:place]), median(times[place:])
+        yield Flag(
+            f"the median step took {1e3 * before:.3g} ms before step {int(run.window['step'][place])} and "
+            f"{1e3 * after:.3g} ms from it on ({after / before:.2f} times){_cause(run)}"
+        )
+
+
+def _cause(run: MeasuredRun) -> str:
+    """What the use of the cores says: a program that never waits and takes another time runs at another speed."""
+    used = cores_used(run)
+    if used is None or used < FULL:
+        return ""
+    return f"; the ranks used {used:.0%} of their cores: most likely the machine changed its speed, not the trainer"
+
+
+def shift_of(times: np.ndarray) -> int | None:
+    """Where a series steps to another level, which it keeps; None if nowhere."""
+    if len(times) < 2 * SIDE:
+        return None
+    logs = np.log(np.maximum(times, 1e-9))
+    # The place that leaves the least squares about two means: the largest between-group sum.
+    sums, n = logs.cumsum()[:-1], len(logs)
+    left = np.arange(1, n)
+    gain = (sums - left * logs.mean()) ** 2 / (left * (n - left))
+    place = int(gain[SIDE - 1 : n - SIDE].argmax()) + SIDE
+    before, after = median(times[:place]), median(times[place:])
+    if not max(before, after) >= SHIFT * min(before, after):
+        return None
+    sides = (times[:place], times[place:]) if before <= after else (times[place:], times[:place])
+    lower, upper = map(np.sort, sides)
+    apart = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
+    return place if apart else None

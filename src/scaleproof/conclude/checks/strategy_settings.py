@@ -1,0 +1,103 @@
+"""Did the wrapper of the strategy get the settings of the cell: buckets, overlap, offload, prefetch, backend?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER, parameters_of, shape_from
+from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.ground.findings.registry import Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+
+DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
+DDP_BUCKET = 25 * 2**20 // 4  # elements of fp32: torch's default
+SMALL_BUCKETS = 3  # beside the full ones: torch's first is smaller, and so is the last
+BACKENDS = {"cpu": "gloo"}  # of the devices' names; every other is a GPU
+OF_GPUS = "nccl"
+
+
+@of_run.check(SETTINGS_DIFFER)
+def the_wrapper_has_the_settings(run: MeasuredRun) -> Iterator[Flag]:
+    """What the strategy's wrapper says of itself, or did in a probed step, is what the cell says."""
+    problems = [*_deepspeed_problems(run), *_fsdp_problems(run), *_bucket_problems(run), *_backend_problems(run)]
+    if problems:
+        yield Flag("; ".join(problems))
+
+
+def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
+    """DeepSpeed's effective configuration of ZeRO."""
+    execution = run.metrics.config["execution"]
+    strategy = execution["strategy"]
+    zero = (run.metrics.engine_config or {}).get("zero_optimization", {}) if strategy.startswith("zero") else {}
+    offloaded = _offloaded(zero)
+    expected = {"offload_optimizer"} if strategy.endswith("-offload") else set()
+    if zero and offloaded != expected:
+        actual = ", ".join(sorted(offloaded)) or "nothing"
+        yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
+    if strategy.startswith("zero0"):  # has neither buckets nor overlap of its own
+        return
+    bucket = execution.get("bucket_elements", "auto")
+    largest = DEEPSPEED_BUCKET if bucket == "auto" else bucket
+    elements = min(largest, run.metrics.model.parameters)  # none is larger than the model, but in older results
+    buckets = {elements, elements + elements % 2} | ({largest} if bucket != "auto" else set())
+    overlap = execution.get("overlap_comm", "auto")
+    settings: dict[str, set[Any]] = {"reduce_bucket_size": buckets, "allgather_bucket_size": buckets}
+    settings["overlap_comm"] = {strategy.startswith("zero3") if overlap == "auto" else overlap}  # DeepSpeed's default
+    for name, values in settings.items():
+        if name in zero and zero[name] not in values:
+            yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
+
+
+def _offloaded(zero: dict[str, Any]) -> set[str]:
+    """What the engine keeps on the host."""
+    names = ("offload_optimizer", "offload_param")
+    return {name for name in names if (zero.get(name) or {}).get("device", "none") not in (None, "none")}
+
+
+def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
+    """Blocks that FSDP2 gathers ahead; none are set where torch's own order is configured."""
+    execution = run.metrics.config["execution"]
+    recorded = (run.metrics.engine_config or {}).get("fsdp", {}).get("forward_prefetch")
+    if execution["strategy"] != "fsdp" or recorded is None:
+        return
+    depth = execution.get("fsdp_prefetch", 1)
+    expected = min(depth, shape_from(run.metrics.config).layers - 1) if depth > 1 else 0
+    if recorded != expected and not (depth == 1 and recorded <= 1):  # torch's own order is one block ahead
+        yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"
+
+
+def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
+    """All-reduces of a step of DDP: a bucket is full when a gradient brings it to the configured size, or beyond."""
+    execution, censuses = run.metrics.config["execution"], run.metrics.census or []
+    if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
+        return
+    elements = execution.get("bucket_elements", "auto")
+    size = DDP_BUCKET if elements == "auto" else elements
+    parameters = parameters_of(run)
+    calls = sum(
+        entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
+    )
+    least, most = parameters / (size + _largest_tensor(run)), parameters / size + SMALL_BUCKETS
+    if not least <= calls <= most:
+        yield (
+            f"DDP reduced its gradients in {calls} buckets; of {parameters:,} parameters, buckets of {size:,} elements "
+            f"are {least:.3g} to {most:.3g}"
+        )
+
+
+def _largest_tensor(run: MeasuredRun) -> int:
+    """Elements of the model's largest weight, or more."""
+    shape, workload = shape_from(run.metrics.config), run.metrics.config["workload"]
+    if isinstance(shape, EncoderShape):
+        width, inner = shape.d_model, max(shape.feed_forward, 3 * shape.d_model)
+    else:
+        width, inner = shape.width, 4 * shape.width
+    return width * max(workload["vocab_size"], shape.context, inner)
+
+
+def _backend_problems(run: MeasuredRun) -> Iterator[str]:
+    """The backend of the process group."""
+    for rank in run.metrics.ranks:
+        backend = BACKENDS.get(rank["device_name"], OF_GPUS)
+        if rank.get("backend", backend) != backend:
+            yield f"rank {rank['rank']} communicates by {rank['backend']}; on {rank['device_name']} it is {backend}"
+            return

@@ -1,0 +1,196 @@
+"""Do the times, the rates and the work agree with each other, and was the machine free?"""
+
+import math
+from collections.abc import Iterator
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
+from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.steps import rank_totals
+
+SAME = 0.005  # relative difference of figures that are one figure computed twice
+FILLED = 0.02  # part of the window that may lie outside of the steps in it
+TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
+SHORTEST_S = 1.0  # of a window
+THROTTLED = 0.05  # part of the samples of a GPU
+WAITING = 0.02  # part of a step that may go by waiting for tokens
+WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
+
+
+def near(a: float, b: float) -> bool:
+    """The same figure computed twice; never true of what is not a number."""
+    return abs(a - b) <= SAME * abs(b)
+
+
+@of_run.check(RATE_TIMES_TIME)
+def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
+    """tokens/s x wall time = tokens: those of the ledger, and those of the raw series."""
+    window = run.metrics.window
+    product = window.tokens_per_s * window.wall_time_s
+    counts = {"the ledger": window.tokens, "steps.csv": int(run.window["tokens"].sum())}
+    wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
+    if wrong:
+        yield Flag(
+            f"{window.tokens_per_s:,.0f} tokens/s x {window.wall_time_s:.3f} s = {product:,.0f} tokens, "
+            f"but {' and '.join(wrong)}"
+        )
+
+
+@of_run.check(
+    Code(
+        "steps-do-not-fill-window",
+        "invalid",
+        what="The steps of the window do not add up to its time: the timer leaves time out or counts it twice.",
+        detected="Sum of the slowest rank's steps against the wall time, 2 %.",
+        seen="ZeRO on one H100, with a timer that restarted every tenth step.",
+        repair="Trust neither step times nor percentiles of this run.",
+    )
+)
+def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
+    """The steps of the slowest rank add up to the wall time of the window: none is left out, none is counted twice."""
+    wall = run.metrics.window.wall_time_s
+    total = float(rank_totals(run.steps).max())
+    if not abs(total - wall) <= FILLED * wall:
+        yield Flag(f"the steps add up to {total:.3f} s, but the window took {wall:.3f} s ({total / wall:.2f} times)")
+
+
+@of_run.check(
+    Code(
+        "figures-differ-from-series",
+        "invalid",
+        what="The summary was not made from the series beside it.",
+        detected="Mean, median, extremes and rate computed again from steps.csv, 0.5 %.",
+        seen="Tables retyped by hand.",
+        repair="Quote neither until it is known which of the two is right.",
+    )
+)
+def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
+    """Step statistics and rate of the summary, computed again from the raw series."""
+    window = run.metrics.window
+    times = run.step_times
+    losses = run.window["loss"]
+    recomputed = {
+        "step_time_mean_s": times.mean(),
+        "step_time_p50_s": run.median_step_s,
+        "step_time_min_s": times.min(),
+        "step_time_max_s": times.max(),
+        "tokens_per_s": run.window["tokens"].sum() / window.wall_time_s,
+        "train_loss_first": losses[0],
+        "train_loss_last": losses[-1],
+    }
+    wrong = [
+        f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
+        for name, value in recomputed.items()
+        if not near(getattr(window, name), value)
+    ]
+    total = run.metrics.total_wall_time_s
+    if total is not None and not total >= window.wall_time_s:
+        wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_s:.6g} s")
+    validation = run.metrics.validation
+    if validation and validation.perplexity is not None:
+        perplexity = math.exp(validation.loss)
+        if not near(validation.perplexity, perplexity):
+            wrong.append(
+                f"perplexity is {validation.perplexity:.6g}, "
+                f"that of a loss of {validation.loss:.6g} is {perplexity:.6g}"
+            )
+    if wrong:
+        yield Flag("; ".join(wrong))
+
+
+@of_run.check(
+    Code(
+        "ranks-slow-by-turns",
+        "suspect",
+        what="In each step another rank is the slow one, so that maxima over ranks add up to more than the window.",
+        detected="Sum of the steps' maxima against the wall time, 5 %.",
+        seen="Disturbed machines.",
+        repair="The rate stands; step times overstate. Run on a quiet machine.",
+    )
+)
+def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
+    """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
+    wall = run.metrics.window.wall_time_s
+    total = float(run.step_times.sum())
+    if total > (1 + TURNS) * wall:
+        yield Flag(f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s")
+
+
+@of_run.check(
+    Code(
+        "window-short",
+        "suspect",
+        what="A window of a few scheduler ticks measures the machine's mood.",
+        detected="Less than a second.",
+        seen="marin issue 7981: 25-step windows mislead.",
+        repair=f"Raise work.steps until the window takes {SHORTEST_S:g} s or more.",
+    )
+)
+def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+    """The window takes a second or more."""
+    wall = run.metrics.window.wall_time_s
+    if wall < SHORTEST_S:
+        yield Flag(f"the window took {wall:.2f} s")
+
+
+@of_run.check(
+    Code(
+        "data-wait",
+        "suspect",
+        what="Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.",
+        detected="The wait for data that every rank measures, as a part of the step: more than 2 %, beside a GPU 5 %.",
+        seen="Four workers on four cores beside four GPUs; image pipelines everywhere.",
+        repair="Put results/corpora on a faster disk, or free a core for the reader.",
+    )
+)
+def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks do not wait for their tokens: the time from request to arrival is a small part of a step."""
+    window = run.metrics.window
+    share = window.data_wait_mean_s / window.step_time_mean_s
+    if share > (WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING):
+        wait_ms = window.data_wait_mean_s * 1e3
+        step_ms = window.step_time_mean_s * 1e3
+        yield Flag(f"{share:.1%} of a step ({wait_ms:.3g} of {step_ms:.3g} ms) was waiting for tokens")
+
+
+@of_run.check(
+    Code(
+        "cores-shared",
+        "suspect",
+        what="Ranks that share a core are not whole devices.",
+        detected="Core numbers that every rank is bound to.",
+        seen="Four ranks with four workers each on four cores.",
+        repair="Ask for fewer ranks, or lower execution.threads_per_device.",
+    ),
+)
+def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
+    """No two ranks share a core."""
+    places = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
+    if len(places) != len(set(places)):
+        yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(places))} cores")
+
+
+@of_run.check(
+    Code(
+        "device-throttled",
+        "suspect",
+        what="A GPU slowed itself down because of heat or power, and the figures are those of a slower device.",
+        detected="NVML's reasons over the samples of the window, 5 %; a power cap alone is a `note`.",
+        seen="Dense nodes.",
+        repair="Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.",
+    )
+)
+def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
+    """No GPU was slowed down by heat or by its power supply for more than a moment; a power cap alone is a note."""
+    for rank in run.metrics.ranks:
+        for gpu in rank.get("gpus") or []:
+            slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
+            if not slowed:
+                continue
+            shares = ", ".join(f"{name} {share:.0%}" for name, share in slowed.items())
+            clock_mhz = gpu["sm_clock_mhz_mean"]
+            clock = "clock unknown" if clock_mhz is None else f"{clock_mhz:.0f} MHz on average"
+            yield Flag(
+                f"a device of rank {rank['rank']} was slowed down in the window: {shares} of the samples, {clock}",
+                severity="note" if set(slowed) == {"power_cap"} else "suspect",
+            )

@@ -1,0 +1,180 @@
+"""Do the traces hold what they must, and what did the profiler do to what it looked at?"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import fmean, geometric_mean
+
+from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.records.profile_schema import Profile
+from scaleproof.ground.records.run import MeasuredRun
+
+NEAR = 0.05  # of the step: what ranges and the trainer's clock may differ by
+SLOWED = 1.1  # step time under the profiler over that without: worth knowing
+DISTORTED = 1.5  # not the same program any more
+
+
+@dataclass(frozen=True)
+class TracedCell:
+    """A profile, and the mean step times in ms of the timed runs of the same configuration."""
+
+    profile: Profile
+    timed_ms: tuple[float, ...] = ()
+
+    @property
+    def cell(self) -> str:
+        return self.profile.cell or "unknown"
+
+
+of_trace: Register[TracedCell] = Register(
+    lambda traced: [f"{traced.cell}/trace"], lambda traced: [traced.cell], concerns="trace"
+)
+
+
+def traced_cells(profiles: Iterable[Profile], runs: list[MeasuredRun]) -> list[TracedCell]:
+    return [TracedCell(profile, tuple(timed_ms(profile, runs))) for profile in profiles]
+
+
+def timed_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
+    """Mean step times in ms of the timed runs of the traced cell, configured as it was."""
+    windows = [run.metrics.window for run in runs if run.metrics.fingerprint == profile.fingerprint]
+    return [1e3 * window.wall_time_s / window.step_time_n for window in windows]
+
+
+@of_trace.check(
+    Code(
+        "trace-missing",
+        "note",
+        what="There is no trace of a cell that should have one. Times are not affected.",
+        detected="The capture's own record.",
+        seen="Profilers that the machine does not allow.",
+        repair="capture.log says why; `scaleproof retry` removes the failed trace.",
+    )
+)
+def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
+    """The capture succeeded."""
+    if traced.profile.status != "ok":
+        yield Flag(f"there is no trace: {traced.profile.reason}")
+
+
+@of_trace.check(
+    Code(
+        "trace-not-understood",
+        "suspect",
+        what="Too much device time is in kernels of no known class: they may communicate, so communication is unknown.",
+        detected="Share of the device time in classified kernels, against the coverage mark of 95 %.",
+        seen="A renamed NCCL kernel made the overlap of a published analysis 0.",
+        repair="Add the names to trace/kernel_classes.py.",
+    ),
+    Code(
+        "trace-incomplete",
+        "suspect",
+        what="The trace lost events, or ranks are not in it.",
+        detected="Events that the tool says it has dropped; ranks of the run against those of the trace (a `note`).",
+        seen="Traces of one node of two.",
+        repair="Trace fewer steps (trace.steps); trace all nodes (trace.nodes: all).",
+    ),
+)
+def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
+    """Kernels are of known classes, no events are lost, all ranks are in it."""
+    profile = traced.profile
+    coverage = profile.coverage
+    if profile.status != "ok" or coverage is None:
+        return
+    if coverage.classified_share is not None and coverage.classified_share < coverage.mark:
+        unknown = ", ".join(coverage.unclassified_top)
+        evidence = f"{1 - coverage.classified_share:.1%} of the device time has no known class: {unknown}"
+        yield Flag(evidence, code="trace-not-understood")
+    if coverage.dropped_events:
+        evidence = f"{profile.tool} lost {coverage.dropped_events:,} events: {'; '.join(coverage.diagnostics)}"
+        yield Flag(evidence, code="trace-incomplete", advice="Trace fewer steps (trace.steps).")
+    if coverage.missing_ranks:
+        yield Flag(
+            f"ranks {', '.join(map(str, coverage.missing_ranks))} are not in the trace",
+            code="trace-incomplete",
+            severity="note",
+            advice="Who waits for whom is unknown without them; trace again, with trace.nodes: all where nodes are "
+            "missing.",
+        )
+
+
+@of_trace.check(
+    Code(
+        "trace-collectives-differ",
+        "suspect",
+        what="A traced step has more or fewer collectives than a probed step of the same run: communication is missing "
+        "or counted twice.",
+        detected="Calls of collectives in the trace against those that the dispatcher counted.",
+        seen="Kernels with names that nobody looked for.",
+        repair="Do not trust the communication times of this trace.",
+    )
+)
+def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
+    """As many collectives in a traced step as the dispatcher counted in a probed one of the same run."""
+    profile = traced.profile
+    if profile.status != "ok" or not profile.expected_calls or not profile.steps:
+        return
+    if "communication" in profile.unknown:
+        return
+    if profile.world_size == 1 and profile.device == "gpu":
+        return  # a collective of one rank in place launches nothing (NCCL, ncclLaunchOneRank); the probe counts it
+    expected = sum(profile.expected_calls.values())
+    calls = sum(c.calls for c in profile.collectives.values())
+    # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
+    # dispatcher and so unseen by the probe.
+    unseen = (2 if profile.precision == "fp16" else 1) if profile.strategy == "fsdp" else 0
+    if not expected - 0.5 < calls < expected + unseen + 0.5:
+        kinds = ", ".join(f"{n} {name}" for name, n in profile.expected_calls.items())
+        yield Flag(
+            f"{calls:g} collectives a step and rank are in the trace, {expected} were counted in a probe ({kinds})"
+        )
+
+
+@of_trace.check(
+    Code(
+        "trace-steps-differ",
+        "suspect",
+        what="The steps in the trace are not those that the trainer timed.",
+        detected="Number and length of the `step` ranges against the trainer's clock, 5 %.",
+        seen="Captures that end too early.",
+        repair="Trace again; a longer warm-up helps where the profiler starts late.",
+    )
+)
+def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
+    """The ranges of the traced steps take as long as the trainer's own clock says."""
+    profile = traced.profile
+    if profile.status != "ok" or not profile.per_step or not profile.step_time_ms:
+        return
+    longest_ms: dict[int, float] = {}
+    for row in profile.per_step:
+        longest_ms[row.step] = max(longest_ms.get(row.step, 0.0), row.wall_ms)
+    traced_ms = sum(longest_ms.values())
+    clock_ms = sum(profile.step_time_ms)
+    if len(longest_ms) != len(profile.step_time_ms) or abs(traced_ms - clock_ms) > NEAR * clock_ms:
+        yield Flag(
+            f"{len(longest_ms)} steps of {traced_ms:.1f} ms are in the trace, the trainer timed "
+            f"{len(profile.step_time_ms)} of {clock_ms:.1f} ms"
+        )
+
+
+@of_trace.check(
+    Code(
+        "profiler-slows",
+        "suspect",
+        what="A profiler made the traced steps longer, so that their milliseconds are not those of a timed step.",
+        detected=f"Step time under the profiler over that of the timed runs of the cell: a `note` above {SLOWED}, "
+        f"`suspect` above {DISTORTED}.",
+        seen="One published figure of 19,028 tokens/s was taken with a profiler and NCCL's log on.",
+        repair="Trust shares of the step before its times; trace fewer steps.",
+    )
+)
+def profiler_was_light(traced: TracedCell) -> Iterator[Flag]:
+    """Step time under the profiler against that of the timed runs of the cell."""
+    profile = traced.profile
+    if profile.status != "ok" or not traced.timed_ms or not profile.step_time_ms:
+        return
+    ratio = fmean(profile.step_time_ms) / geometric_mean(traced.timed_ms)
+    if ratio > SLOWED:
+        yield Flag(
+            f"a step takes {ratio:.2f} times as long under {profile.tool}",
+            severity="suspect" if ratio > DISTORTED else "note",
+        )

@@ -1,0 +1,81 @@
+"""What disturbed the window: stalls and periodic steps."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.steps import median
+
+STALL, STALL_SHARE = 10.0, 0.05  # times the median; of the window
+SLOW = 1.3  # times the median: a step that something was added to
+PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make a pattern
+
+
+@of_run.check(
+    Code(
+        "step-stalled",
+        "suspect",
+        what="One step took many times as long as the others: the rate is that of the disturbance as well.",
+        detected="A step above ten times the median that takes 5 % of the window or more.",
+        seen="Checkpoints, evaluation and garbage collection inside the window; network file systems.",
+        repair="Find out what happened at that step (train.log, the machine's log) and run the cell again.",
+    )
+)
+def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
+    """No step is far longer than the others."""
+    times, middle = run.step_times, run.median_step_s
+    lost = float(times.max()) - middle
+    wall = run.metrics.window.wall_time_s
+    if times.max() > STALL * middle and lost > STALL_SHARE * wall:
+        step = int(run.window["step"][times.argmax()])
+        yield Flag(
+            f"step {step} took {times.max():.3f} s, the median is {middle:.3f} s: {lost:.3f} s of {wall:.3f} s lost"
+        )
+
+
+@of_run.check(
+    Code(
+        "steps-periodic",
+        "suspect",
+        what="Every n-th step is slower: something that is not training takes part in the window.",
+        detected="Steps above 1.3 times the median that stand in one regular pattern, four or more, with 2 % "
+        "of the window.",
+        seen="Checkpoints, logging, a scheduler or a validation every n steps.",
+        repair="Take what runs every n steps out of the window, or state it.",
+    )
+)
+def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
+    """Slow steps, where there are some, stand in no regular pattern."""
+    times = run.step_times
+    period = period_of(times)
+    if period is None:
+        return
+    slow = times > SLOW * run.median_step_s
+    lost = float((times[slow] - run.median_step_s).sum())
+    wall = run.metrics.window.wall_time_s
+    if lost > PERIODIC_SHARE * wall:
+        yield Flag(
+            f"every {period}th step is slower ({int(slow.sum())} of {len(times)}): {lost:.3f} s of {wall:.3f} s lost"
+        )
+
+
+def period_of(times: np.ndarray) -> int | None:
+    """The period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
+
+    Slow is above SLOW times the median, or, where other steps are disturbed as well, nearer to the slowest than to it.
+    """
+    middle = median(times)
+    if (times > SLOW * middle).sum() < PERIODIC_STEPS:  # nearly always
+        return None
+    for level in (SLOW * middle, max(SLOW * middle, (middle + float(times.max())) / 2)):
+        places = np.flatnonzero(times > level)
+        if len(places) < PERIODIC_STEPS:
+            continue
+        gaps = np.diff(places)
+        period = int(gaps[0])
+        whole = places[0] < period and len(times) - places[-1] <= period  # from the first step to the last
+        if period > 1 and (gaps == period).all() and whole:
+            return period
+    return None

@@ -1,0 +1,148 @@
+"""Was the work that was planned done, once, by the ranks together?"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, TOKENS_DIFFER_FROM_BATCHES
+from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.corpus.plan import SamplePlan, digest
+from scaleproof.measure.trainer.world import world_mismatch
+
+
+@of_run.check(
+    Code(
+        "ledger-differs-from-plan",
+        "invalid",
+        what="The ranks consumed other samples than planned: some twice, some never, so that throughput counts "
+        "repeated work.",
+        detected="Sample ids that every rank wrote down, against the plan computed again from the configuration.",
+        seen="Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.",
+        repair="Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.",
+    )
+)
+def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks consumed the samples of the plan, which is computed again here from the configuration."""
+    ledger = run.metrics.ledger
+    if ledger.consumed_sha256 == _planned_digest(run):
+        return
+    consumed = f"{ledger.samples_consumed:,}"
+    if ledger.samples_shared:
+        cause = f"{ledger.samples_shared:,} of {consumed} samples were consumed more often in their step than planned"
+    else:
+        cause = f"{consumed} samples were consumed and {ledger.samples_planned:,} planned, but not the same ones"
+    yield Flag(f"{cause}; by rank: {ledger.samples_by_rank}")
+
+
+def _planned_digest(run: MeasuredRun) -> str:
+    work = run.metrics.config["work"]
+    samples = run.metrics.training_config.dataset_subset_sizes["train"]
+    return _digest_of_plan(samples, work["global_batch"], work["seed"], work["warmup_steps"], work["steps"])
+
+
+@lru_cache  # most runs of a campaign have the same plan
+def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, steps: int) -> str:
+    plan = SamplePlan(samples, global_batch, seed)
+    return digest([plan.step(s) for s in range(first, first + steps)])
+
+
+def _classifies(run: MeasuredRun) -> bool:
+    return run.metrics.config["workload"].get("task") == "classification"
+
+
+@of_run.check(TOKENS_DIFFER_FROM_BATCHES)
+def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
+    """Tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps.
+
+    Documents have as many tokens as they have; `padding_is_no_work` looks at them.
+    """
+    if _classifies(run):
+        return
+    config = run.metrics.training_config
+    window = run.metrics.window
+    factors = (
+        config.micro_batch,
+        config.accumulation,
+        run.n_devices,
+        config.seq_len,
+        window.step_time_n,
+    )
+    expected = math.prod(factors)
+    counted = window.tokens
+    if expected != counted:
+        product = " x ".join(f"{f:,}" for f in factors)
+        yield Flag(
+            f"{product} = {expected:,} tokens by the configuration, {counted:,} counted",
+            advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "
+            "reader.",
+        )
+
+
+@of_run.check(TOKENS_DIFFER_FROM_BATCHES)
+def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
+    """Of documents, samples are global batch x steps, and tokens those of the plan's documents."""
+    if not _classifies(run):
+        return
+    ledger = run.metrics.ledger
+    samples = run.metrics.training_config.global_batch * run.metrics.window.step_time_n
+    if ledger.samples_consumed != samples or ledger.tokens_consumed != ledger.tokens_planned:
+        yield Flag(
+            f"{samples:,} samples with {ledger.tokens_planned:,} tokens by the configuration, "
+            f"{ledger.samples_consumed:,} with {ledger.tokens_consumed:,} counted",
+            advice="The batches that the ranks read are not those of the configuration, or padding was counted as "
+            "work.",
+        )
+
+
+@of_run.check(BATCH_ARITHMETIC)
+def batch_arithmetic(run: MeasuredRun) -> Iterator[Flag]:
+    """global batch = micro-batch x accumulation x devices, with the devices that came up."""
+    config = run.metrics.training_config
+    factors = (config.micro_batch, config.accumulation, run.n_devices)
+    product = math.prod(factors)
+    if product != config.global_batch:
+        yield Flag(
+            f"{' x '.join(map(str, factors))} = {product}, but the global batch is {config.global_batch}",
+            advice="Each number of this run that depends on the batch is wrong; run the cell again.",
+        )
+
+
+@of_runs.check(
+    Code(
+        "text-damaged",
+        "note",
+        what="Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on. Times are not affected.",
+        detected="Replacements counted when the corpus was read.",
+        seen="Old text collections in Latin-1.",
+        repair="Convert the files before the corpus is built, if the model is to learn from it.",
+    )
+)
+def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The corpus was UTF-8 throughout."""
+    damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
+    if damaged:
+        data = damaged[0].metrics.data
+        count = data["replaced_characters"]
+        yield Flag(f"{count:,} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
+
+
+@of_run.check(
+    Code(
+        "wrong-world",
+        "invalid",
+        what="The ranks ran on other nodes or devices than the cell's name says: the figures are those of another "
+        "geometry.",
+        detected="Host and device that every rank wrote down, against the cell.",
+        seen="Rendezvous that fell back to localhost, each node its own world (pith-train issue 91).",
+        repair="Run the cell again on the nodes that it asks for.",
+    )
+)
+def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks ran on as many nodes and devices as the cell has, each device once."""
+    execution = run.metrics.config["execution"]
+    nodes, per_node = map(int, execution["geometry"].split("x"))
+    ranks_per_node = 1 if execution["strategy"] == "dp" else per_node
+    reason = world_mismatch(nodes, ranks_per_node, run.metrics.ranks)
+    if reason:
+        yield Flag(reason)

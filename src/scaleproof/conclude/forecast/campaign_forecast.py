@@ -1,0 +1,241 @@
+"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.forecast.collective import Network, Unsupported
+from scaleproof.conclude.forecast.interval import Interval
+from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
+from scaleproof.conclude.forecast.settings import (
+    group_of,
+    measured_of,
+    series_key,
+    step_models,
+    step_seconds,
+    target_of,
+    usable,
+)
+from scaleproof.conclude.forecast.step_model import StepModel, forecast_step
+from scaleproof.conclude.forecast.sweep_file import Sweep, network_of
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, measured, read_run
+from scaleproof.ground.snakemake_command import snakemake_command
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a campaign has: measured runs by cell, findings, sweeps, and the ledger of all campaigns."""
+
+    loaded: LoadedCampaign
+    runs: dict[str, list[MeasuredRun]]
+    findings: Findings | None
+    sweeps: list[Sweep]
+    ledger: list[Score]
+
+    @property
+    def any_run(self) -> MeasuredRun | None:
+        return next((runs[0] for runs in self.runs.values() if runs), None)
+
+    @property
+    def device(self) -> str:
+        """The name of the device that ran: "cpu" for all CPUs."""
+        run = self.any_run
+        if run is None or "cpu" in run.metrics.ranks[0]["devices"]:
+            return "cpu"
+        return str(run.metrics.ranks[0].get("device_name", "cuda"))
+
+    @property
+    def backend(self) -> str:
+        """As the ranks recorded it; runs of older versions did not, and had gloo on a CPU and NCCL elsewhere."""
+        run = self.any_run
+        recorded = run.metrics.ranks[0].get("backend") if run else None
+        return str(recorded or ("gloo" if self.device == "cpu" else "nccl"))
+
+    @property
+    def machine(self) -> str:
+        """Device and backend: residuals of one class are comparable, those of CPUs and GPUs never."""
+        run = self.any_run
+        if run is None:
+            return "unknown"
+        model = run.metrics.hardware.get("cpu_model", "cpu") if self.device == "cpu" else self.device
+        return f"{model} {self.backend}"
+
+    @property
+    def network(self) -> Network | None:
+        """Of the sweeps of this backend: another one is another link."""
+        return network_of([sweep for sweep in self.sweeps if sweep.backend == self.backend])
+
+
+def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
+    """Cell -> its runs with numbers, as many as there are now; none that is damaged or of another configuration."""
+    runs: dict[str, list[MeasuredRun]] = {}
+    for folder, cell, _ in loaded.planned(results):
+        if not (folder / METRICS).is_file():
+            continue
+        with contextlib.suppress(DamagedMetrics):  # a row of the report
+            for run in measured([read_run(folder)]):
+                if run.metrics.fingerprint == cell.fingerprint:
+                    runs.setdefault(cell.slug, []).append(run)
+    return runs
+
+
+def cells_of(evidence: Evidence) -> tuple[list[Cell], list[Cell]]:
+    """The cells that forecasts are made from, and those that are forecast.
+
+    By `forecast.from` and `forecast.hold_out`; without them, from what is measured to what is not.
+    """
+    cells = evidence.loaded.cells
+    settings = evidence.loaded.campaign.forecast
+    from_, held_out = ({str(g) for g in places} for places in (settings.from_, settings.hold_out))
+    known = [c for c in cells if c.slug in evidence.runs and str(c.execution.geometry) not in held_out]
+    if from_:
+        known = [c for c in known if str(c.execution.geometry) in from_]
+    targets = [c for c in cells if (str(c.execution.geometry) in held_out if held_out else c.slug not in evidence.runs)]
+    return known, targets
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Step models of a campaign, and how wrong they were about the largest size of each series."""
+
+    models: dict[str, StepModel]
+    unusable: dict[str, Unsupported]
+    evidence: Evidence
+    cells: tuple[Cell, ...]
+
+    def residuals(self, cell: Cell) -> list[float]:
+        """One of each series that can hold out its largest size."""
+        group = group_of(cell)
+        each = (model.held_out(group) for model in self.models.values())
+        return [residual for residual in each if residual is not None]
+
+    def entry(self, cell: Cell) -> Entry:
+        """The forecast of a cell, or its refusal."""
+        model = self.models[series_key(cell)]
+        common: dict[str, Any] = {
+            "cell": cell.slug,
+            "strategy": cell.execution.strategy,
+            "devices": group_of(cell).size,
+            "largest_measured": model.largest if model.measured else None,
+        }
+        try:
+            if cell.is_open:
+                raise _open_batch(cell)
+            _check_cores(cell, self.evidence.backend)
+            for slug, reason in self.unusable.items():
+                if any(c.slug == slug and series_key(c) == series_key(cell) for c in self.cells):
+                    raise reason
+            past = past_residuals(self.evidence.ledger, self.evidence.machine, group_of(cell).level)
+            made = forecast_step(model, target_of(cell), self.residuals(cell), past)
+        except Unsupported as refusal:
+            return Entry(**common, refusal=refusal.code, reason=refusal.reason, measure=refusal.measure)
+        if made.interval is None:
+            return Entry(
+                **common,
+                refusal="no-interval",
+                reason="no series has two sizes: nothing says how wrong the model is",
+                measure="run one strategy on a further size",
+            )
+        parts = {name: value for name, value in vars(made.parts).items() if name != "other_law"}
+        interval = made.interval
+        return Entry(
+            **common,
+            value=interval.value,
+            low=interval.low,
+            high=interval.high,
+            level=interval.level,
+            construction=interval.construction,
+            n=interval.n,
+            parts=parts,
+        )
+
+
+def calibrate(evidence: Evidence, known: Sequence[Cell], targets: Iterable[Cell]) -> Calibration:
+    """Models of all series of `targets`, from the runs of `known`."""
+    unusable: dict[str, Unsupported] = {}
+    for cell in known:
+        try:
+            usable(cell, evidence.findings)
+        except Unsupported as reason:
+            unusable[cell.slug] = reason
+    sound = [(cell, evidence.runs[cell.slug]) for cell in known if cell.slug not in unusable]
+    models = step_models(sound, [*known, *targets], evidence.network, evidence.backend)
+    return Calibration(models, unusable, evidence, tuple(known))
+
+
+def make_forecasts(evidence: Evidence) -> Forecasts:
+    """Forecasts of the campaign's cells. Raises UserError where nothing is measured or nothing is left to forecast."""
+    known, targets = cells_of(evidence)
+    loaded = evidence.loaded
+    if not known:
+        raise UserError(
+            f"{loaded.path}: no run to forecast from; make some first: "
+            f"{snakemake_command(f'results/{loaded.name}/report.html')}"
+        )
+    if not targets:
+        raise UserError(f"{loaded.path}: every cell is measured; nothing is left to forecast (key: forecast.hold_out)")
+    calibration = calibrate(evidence, known, targets)
+    return Forecasts(
+        campaign=loaded.name,
+        made_utc=now_utc(),
+        machine=evidence.machine,
+        calibrated_on={
+            run.name: hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest()
+            for cell in known
+            for run in evidence.runs[cell.slug]
+        },
+        entries=[calibration.entry(cell) for cell in targets],
+    )
+
+
+def outcomes(evidence: Evidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
+    """Measured seconds of a step and the time of the first run of each cell; nodes of each cell."""
+    seconds = {
+        cell.slug: (
+            measured_of(cell, evidence.runs[cell.slug]).seconds,
+            min(run.metrics.timestamp_utc for run in evidence.runs[cell.slug]),
+        )
+        for cell in evidence.loaded.cells
+        if cell.slug in evidence.runs
+    }
+    return seconds, {cell.slug: group_of(cell).nodes for cell in evidence.loaded.cells}
+
+
+def rate(cell: Cell, step: Interval) -> Interval:
+    """Tokens/s from the seconds of a step; padding is counted."""
+    return step.inverse(cell.batch.global_ * cell.workload.seq_len)
+
+
+def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
+    """Standard deviation of the logarithm of a run's step time; None with one run."""
+    import numpy as np
+
+    return float(np.log([step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
+
+
+def _open_batch(cell: Cell) -> Unsupported:
+    return Unsupported(
+        "micro-batch-open",
+        f"the micro-batch of {cell.slug} is the {cell.searched} that fits, and no trial has found it yet",
+        f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
+    )
+
+
+def _check_cores(cell: Cell, backend: str) -> None:
+    """A CPU device is bound cores: ranks that share them are another machine."""
+    execution = cell.execution
+    needed = execution.geometry.devices_per_node * execution.threads_per_device
+    if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():
+        raise Unsupported(
+            "shared-cores",
+            f"{execution.geometry} needs {needed} cores, this machine has {available_cores()}: ranks would share them",
+            "run it on a machine with enough cores",
+        )

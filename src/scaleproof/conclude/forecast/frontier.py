@@ -1,0 +1,137 @@
+"""The largest micro-batch by search: two short trials, a line, the answer and the failure above it.
+
+At most four trials. Every trial is in fresh processes; every failure is a row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scaleproof.conclude.checks.memory import NEAR_FULL
+
+MOST_TRIALS = 4
+NEAR_END = 0.85  # of where the first line meets the limit: far enough for a good second line, and likely to fit
+
+
+Certificate = Literal["ran out of memory", "a larger one ran out of memory", "largest allowed", "none"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One short run at a micro-batch. `nbytes`: peak of a device; None where it ran out of memory.
+
+    `base`: bytes of it that do not grow with the micro-batch, as far as the run could tell.
+    """
+
+    micro_batch: int
+    nbytes: float | None
+    tokens_per_s: float | None = None
+    retries: int = 0
+    base: float = 0.0
+
+    @property
+    def fits(self) -> bool:
+        return self.nbytes is not None
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """What the search found. `largest` is None where not even the smallest micro-batch fits.
+
+    `fastest`: of those whose throughput was compared; None where that was not asked for.
+
+    `certificate`: the next micro-batch ran out of memory; a larger one did, and those between were not tried; there is
+    no larger one that divides the work; nothing larger was tried. `failed`: the smallest that ran out of memory.
+    """
+
+    limit: float
+    trials: tuple[Trial, ...]
+    largest: int | None
+    fastest: int | None
+    certificate: Certificate
+    near_full: bool
+    failed: int | None = None
+
+
+def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> Frontier:
+    """`run` makes one trial; `limit` in bytes for a device; `allowed` micro-batches that the work divides into.
+
+    `start`: where to begin; near a quarter of the answer it is a good place. The second trial goes near the end by the
+    line from the first one's base through its peak, the third to where the line through both peaks meets the limit, the
+    fourth to its neighbour. A forecast is never the answer: `largest` is always a micro-batch that was run.
+    """
+    sizes = sorted(allowed)
+    trials: dict[int, Trial] = {}
+    size: int | None = _at_most(sizes, max(start, 2))
+    while size is not None and len(trials) < MOST_TRIALS:
+        trials[size] = run(size)
+        size = _next(sizes, trials, limit)
+    return _result(trials, sizes, limit)
+
+
+def fastest(run: Callable[[int], Trial], answer: Frontier, allowed: list[int]) -> Frontier:
+    """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
+
+    The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough
+    to time.
+    """
+    if answer.largest is None:
+        return answer
+    sizes = sorted(allowed)
+    sizes_compared = sorted({_at_most(sizes, answer.largest / part) for part in (4, 2, 1)})
+    timed = [run(size) for size in sizes_compared]
+    rated = [t for t in timed if t.fits and t.tokens_per_s is not None]
+    best = max(rated, key=lambda t: t.tokens_per_s or 0.0).micro_batch if rated else None
+    return replace(answer, trials=(*answer.trials, *timed), fastest=best)
+
+
+def _at_most(sizes: list[int], limit: float) -> int:
+    return max((s for s in sizes if s <= limit), default=sizes[0])
+
+
+def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
+    """The micro-batch of the next trial; None where the largest is certain."""
+    failed = [size for size, trial in trials.items() if not trial.fits]
+    fitting = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
+    low = fitting[-1][0] if fitting else 0
+    between = [s for s in sizes if s > low and (not failed or s < min(failed))]
+    if not between:
+        return None
+    if not fitting:
+        return _at_most(between, min(failed) / 4)
+    if len(fitting) == 1:
+        known = (0, trials[low].base)
+        end = _meets(known, fitting[0], limit)
+        # A line that has already promised too much is not believed again: half of the way.
+        return _at_most(between, max(NEAR_END * end if not failed else (low + min(failed)) / 2, between[0]))
+    end = _meets(fitting[-2], fitting[-1], limit)
+    if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
+        return between[-1]
+    return _at_most(between, max(end, between[0]))
+
+
+def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
+    """The micro-batch at which the line through two trials meets the limit; twice the larger where it does not rise."""
+    (small, low), (large, high) = one, other
+    slope = (high - low) / (large - small)
+    return large + (limit - high) / slope if slope > 0 else 2.0 * large
+
+
+def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> Frontier:
+    fitting = [t for t in trials.values() if t.fits]
+    failed = min((size for size, t in trials.items() if not t.fits), default=None)
+    made = tuple(trials.values())
+    if not fitting:
+        smallest = failed == sizes[0]
+        certificate: Certificate = "ran out of memory" if smallest else "a larger one ran out of memory"
+        return Frontier(limit, made, None, None, certificate, False, failed)
+    best = max(fitting, key=lambda t: t.micro_batch)
+    above = [s for s in sizes if s > best.micro_batch]
+    if not above:
+        certificate = "largest allowed"
+    elif failed is None:
+        certificate = "none"
+    else:
+        certificate = "ran out of memory" if failed == above[0] else "a larger one ran out of memory"
+    near = best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit
+    return Frontier(limit, made, best.micro_batch, None, certificate, near, failed)

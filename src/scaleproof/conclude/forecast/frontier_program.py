@@ -1,0 +1,103 @@
+"""The program of one rank of a memory trial: `python -m scaleproof.conclude.forecast.frontier_program REQUEST`.
+
+The timed run's own set-up and steps, in fresh processes, with a limit of memory on a CPU; rank 0 writes the peaks.
+"""
+
+import ctypes
+import gc
+import json
+import resource
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from scaleproof.measure.trainer.__main__ import main
+from scaleproof.measure.trainer.request import Request
+
+SETTINGS, RESULT = "frontier-settings.json", "frontier-result.json"
+LOOK_S = 0.002  # between two looks at this process' memory: a peak of a step is longer
+STATM_DATA = 5  # column of /proc/self/statm: pages of data and stack, which RLIMIT_DATA limits
+
+
+def tried(request: Request) -> Any:
+    """Some steps of the cell; memory is looked at until after their updates."""
+    settings = json.loads((Path(request.out) / SETTINGS).read_text())
+    if settings["limit_bytes"]:
+        resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))
+    try:
+        return _tried(request, settings["steps"])
+    except RuntimeError as error:  # what C++ says where it can have no more
+        if "bad_alloc" in str(error) or "can't allocate memory" in str(error):
+            raise MemoryError(str(error)) from error
+        raise
+
+
+def _tried(request: Request, steps: int) -> Any:
+    import torch
+
+    from scaleproof.ground.files import write_json
+    from scaleproof.measure.trainer.measure import set_up, warm_up
+    from scaleproof.measure.trainer.session import Session
+
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
+    cuda = session.device.type == "cuda"
+    with watched_data() as peak:
+        ready = set_up(session, request)
+        if ready.compiled:
+            warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
+        else:
+            ready.steps(0, 2)  # allocates what later steps use again
+        if cuda:
+            torch.cuda.reset_accumulated_memory_stats(session.device)  # retries of the allocator
+        series = ready.steps(3, steps)
+    own = {
+        "base": torch.cuda.memory_allocated(session.device) if cuda else data_at_rest(),
+        "nbytes": torch.cuda.max_memory_reserved(session.device) if cuda else peak[0],
+        "retries": torch.cuda.memory_stats(session.device).get("num_alloc_retries", 0) if cuda else 0,
+        "seconds": float(series.wall) / steps,
+    }
+    ranks = session.gather(own)
+    if session.rank == 0:
+        write_json(Path(request.out) / RESULT, {name: max(rank[name] for rank in ranks) for name in own})
+    return session
+
+
+def data_at_rest() -> int:
+    """This process' data in bytes between two steps: state and buffers, no activations; 0 where nothing says so."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # memory that was freed and not given back is no state; glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[STATM_DATA]) * resource.getpagesize() if statm.exists() else 0
+
+
+@contextmanager
+def watched_data() -> Iterator[list[int]]:
+    """The largest size of this process' data in bytes, as its limit counts it; 0 where the system does not say."""
+    peak, ended = [0], threading.Event()
+    page = resource.getpagesize()
+
+    def look() -> None:
+        with Path("/proc/self/statm").open() as file:
+            while not ended.is_set():
+                file.seek(0)
+                peak[0] = max(peak[0], int(file.read().split()[STATM_DATA]) * page)
+                time.sleep(LOOK_S)
+
+    watcher = threading.Thread(target=look, daemon=True) if Path("/proc/self/statm").exists() else None
+    if watcher:
+        watcher.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        if watcher:
+            watcher.join()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), tried)

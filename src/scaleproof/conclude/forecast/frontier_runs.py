@@ -1,0 +1,174 @@
+"""Trials of a memory frontier: short runs of a cell at other micro-batches, each in fresh processes."""
+
+import json
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.forecast.frontier import Frontier, Trial, fastest, search
+from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
+from scaleproof.conclude.forecast.settings import held_of
+from scaleproof.ground.campaign.batch import candidates
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.files import write_json
+from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.launch import local
+from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices
+from scaleproof.measure.machine.slurm import allocation
+
+PROGRAM = "scaleproof.conclude.forecast.frontier_program"
+OUT_OF_MEMORY = ("oom", "host_oom")
+TRIAL_STEPS, TIMED_STEPS = 3, 10
+MOST_ACCUMULATED = 2  # micro-batches of a step, where memory alone is asked for
+LOG = "frontier.log"
+
+
+class TrialFailed(UserError):
+    """A trial ended by another fault than memory."""
+
+
+class NoTrial(UserError):
+    """The cell runs here at no micro-batch: its own run will fail too, and say why."""
+
+
+def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
+    """The cell at another micro-batch: accumulation as it is, the global batch follows.
+
+    Where the campaign leaves the micro-batch to trials, its global batch stays and accumulation follows; memory needs
+    no more than two micro-batches of a step, speed the `whole_step`.
+    """
+    batch = cell.batch
+    accumulation = batch.accumulation
+    if cell.searched:
+        share = batch.global_ // batch.n_devices
+        accumulation = share // micro_batch if whole_step else min(MOST_ACCUMULATED, share // micro_batch)
+    work = {"micro_batch": micro_batch, "accumulation": accumulation, "global_batch": "derive"}
+    return Cell(cell.slug, cell.workload, cell.work.model_copy(update=work), cell.execution)
+
+
+def micro_batches(cell: Cell, samples: int) -> list[int]:
+    """Those that are tried with a corpus of so many samples: what the campaign's arithmetic allows, or any."""
+    if cell.searched:
+        return candidates(cell.work, cell.batch.n_devices)
+    return sizes_to_try(samples // (cell.batch.n_devices * cell.batch.accumulation))
+
+
+def sizes_to_try(most: int) -> list[int]:
+    """Micro-batches up to `most`: each up to 32, then in steps of a sixteenth or less of the size."""
+    sizes, size = [], 1
+    while size <= most:
+        sizes.append(size)
+        size += max(1, 2 ** (size.bit_length() - 5))
+    return sizes
+
+
+def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
+    """Bytes of a device. Raises UserError on a CPU without a given limit: all memory of a machine is no device's."""
+    if given is not None:
+        return given
+    known = [gpu.memory for gpu in gpus if gpu.memory]
+    if cell.execution.device == "cpu" or not known:
+        raise UserError(
+            "a CPU device has no memory of its own; give what a process may use: --limit 4GB, or frontier.limit_gb"
+        )
+    return float(min(known))
+
+
+def expected_bytes(cell: Cell) -> tuple[float, float]:
+    """Bytes of a device by formula: of its state, and of one sample. Only where a search begins follows from it.
+
+    Activations of a block are 34 bytes a token and feature in low precision, twice that in fp32 (Korthikanti et al.
+    2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
+    """
+    held, shape = held_of(cell), shape_of(cell.workload.model)
+    state = state_bytes(held.strategy, held.precision, held.parameters, cell.batch.n_devices)
+    tokens = cell.workload.seq_len
+    blocks = shape.layers * tokens * shape.width * 34 * held.width / 2
+    return state, blocks + 4 * 4 * tokens * held.vocabulary
+
+
+def find_frontier(
+    cell: Cell, campaign: str, tokens: Path, out: Path, limit: float | None, time_limit: float, compare_speed: bool
+) -> Frontier:
+    """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
+
+    Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here, TrialFailed where a trial
+    fails for another reason than memory although the smallest micro-batch runs: it says nothing of what fits.
+    """
+    gpus, nodes = cuda_devices(), allocation()
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    if reason:
+        raise NoTrial(f"{cell.slug} cannot run here: {reason}")
+    nbytes = limit_of(cell, gpus, limit)
+    on_cpu = cell.execution.device == "cpu" or not gpus
+    samples = open_split(tokens, "train", cell.workload).samples
+
+    def run(micro_batch: int, steps: int) -> Trial:
+        own = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
+        settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
+        result = _trial(own, campaign, tokens, out, settings, time_limit)
+        if result is None:
+            return Trial(micro_batch, None)
+        if result["nbytes"] > nbytes:  # a GPU that is shared: it ran, but not within the limit that was given
+            return Trial(micro_batch, None)
+        per_step = own.batch.global_ * own.workload.seq_len
+        rate = per_step / result["seconds"]
+        base = min(result["base"], result["nbytes"])
+        return Trial(micro_batch, result["nbytes"], rate, int(result["retries"]), base)
+
+    allowed = micro_batches(cell, samples)
+    state, per_sample = expected_bytes(cell)
+    start = int(max(nbytes - state, 0) / per_sample / 4)
+    with device_lock(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
+        try:
+            answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
+            return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+        except TrialFailed:
+            try:
+                run(allowed[0], TRIAL_STEPS)
+            except TrialFailed as broken:
+                raise NoTrial(str(broken)) from None
+            raise
+
+
+def _trial(
+    cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
+) -> dict[str, float] | None:
+    """Peaks of one trial; None where it ran out of memory."""
+    run_id = uuid.uuid4().hex[:8]
+    attempt = begin_attempt(out, run_id, ())
+    nodes = allocation()
+    try:
+        write_json(attempt / SETTINGS, settings)
+        request = write_request(
+            cell,
+            campaign=campaign,
+            repeat=1,
+            tokens=tokens,
+            attempt=attempt,
+            run_id=run_id,
+            time_limit=time_limit,
+            nodes=nodes,
+            provenance={},
+        )
+        forked = local.may_fork(cell, len(cuda_devices()))
+        outcome = run_ranks(request, out / LOG, PROGRAM, nodes, steps=settings["steps"], forked=forked)
+        if (attempt / RESULT).exists():
+            return dict(json.loads((attempt / RESULT).read_text()))
+        failed = failure(request, attempt, outcome)
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    if failed.failure_class in OUT_OF_MEMORY:
+        return None
+    raise TrialFailed(
+        f"the trial of {cell.slug} at micro-batch {cell.batch.micro} failed ({failed.failure_class}: {failed.reason}); "
+        f"see {out / LOG}"
+    )

@@ -1,0 +1,191 @@
+"""Forecasts written before the runs that test them, and scored afterwards."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, doublings, interval_score
+from scaleproof.ground.errors import damaged
+from scaleproof.ground.files import read_record, write_json
+
+MODEL_VERSION = "1"  # residuals of another model are no residuals of this one
+LEDGER = "ledger.json"
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Entry(Record):
+    """The forecast of one cell's step time, in seconds, or why there is none."""
+
+    cell: str
+    strategy: str
+    devices: int
+    largest_measured: int | None = Field(None, description="Devices of the largest run that it was made from.")
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    construction: str | None = None
+    n: int | None = None
+    parts: dict[str, float] = Field({}, description="Seconds: compute, update, communication, residual, waiting.")
+    refusal: str | None = Field(None, description="Code of the refusal; then there is no number.")
+    reason: str | None = None
+    measure: str | None = Field(None, description="The measurement that would lift the refusal.")
+
+    @property
+    def interval(self) -> Interval | None:
+        if self.value is None or self.low is None or self.high is None:
+            return None
+        return Interval(self.value, self.low, self.high, self.level or 0.95, self.construction or "", self.n or 0)
+
+
+class Forecasts(Record):
+    """forecasts/<time>.json of a campaign: made at `made_utc` from what had been measured then."""
+
+    schema_version: Literal["1.0"] = "1.0"
+    model_version: str = MODEL_VERSION
+    campaign: str
+    made_utc: str
+    machine: str = Field(description="Class of the machine: device, backend. Residuals of one class are comparable.")
+    calibrated_on: dict[str, str] = Field(description="Runs that went in: name -> sha256 of their metrics.")
+    entries: list[Entry]
+    sha256: str = ""
+
+    def digest(self) -> str:
+        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Score(Record):
+    """One scored forecast: a row of the ledger."""
+
+    campaign: str
+    cell: str
+    machine: str
+    level_law: Literal["node", "network"]
+    made_utc: str
+    measured_utc: str
+    forecast_sha256: str
+    forecast_s: float
+    low_s: float
+    high_s: float
+    level: float
+    construction: str
+    measured_s: float
+    error: float = Field(description="forecast / measured - 1")
+    inside: bool
+    score: float = Field(description="Interval score in logarithms; smaller is better.")
+    distance: float = Field(description="Doublings from the largest measured size.")
+    model_version: str
+
+    @property
+    def residual(self) -> float:
+        """|log(measured / forecast)| per doubling."""
+        return abs(math.log(self.measured_s / self.forecast_s)) / self.distance
+
+
+def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
+    """Write a new file, named by its time; an older one is never overwritten. Returns its path."""
+    sealed = forecasts.model_copy(update={"sha256": forecasts.digest()})
+    path = folder / f"{forecasts.made_utc.replace(':', '').replace('-', '')}-{sealed.sha256[:8]}.json"
+    write_json(path, sealed.model_dump(mode="json"))
+    return path
+
+
+def read_forecasts(folder: Path) -> list[Forecasts]:
+    """All forecasts of a campaign, the oldest first. Raises UserError where one is not what was written."""
+    made = []
+    for path in sorted(folder.glob("*.json")):
+        forecasts = read_record(path, lambda data: Forecasts.model_validate(json.loads(data)))
+        if forecasts.sha256 != forecasts.digest():
+            raise damaged(path, "its hash is not that of its content: it was changed after it was written")
+        made.append(forecasts)
+    return made
+
+
+def now_utc() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
+    """Scores of the entries that were measured after the forecast was made.
+
+    `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC). A run that was there before, or
+    that the forecast was calibrated on, tests nothing and is left out.
+    """
+    scores = []
+    for entry in forecasts.entries:
+        interval = entry.interval
+        if interval is None or entry.cell not in measured or entry.largest_measured is None:
+            continue
+        seconds, when = measured[entry.cell]
+        if when <= forecasts.made_utc or any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on):
+            continue
+        scores.append(
+            Score(
+                campaign=forecasts.campaign,
+                cell=entry.cell,
+                machine=forecasts.machine,
+                level_law="network" if nodes.get(entry.cell, 1) > 1 else "node",
+                made_utc=forecasts.made_utc,
+                measured_utc=when,
+                forecast_sha256=forecasts.sha256,
+                forecast_s=interval.value,
+                low_s=interval.low,
+                high_s=interval.high,
+                level=interval.level,
+                construction=interval.construction,
+                measured_s=seconds,
+                error=interval.value / seconds - 1,
+                inside=interval.holds(seconds),
+                score=interval_score(interval, seconds),
+                distance=doublings(entry.devices, entry.largest_measured),
+                model_version=forecasts.model_version,
+            )
+        )
+    return scores
+
+
+def read_ledger(path: Path) -> list[Score]:
+    if not path.is_file():
+        return []
+    return read_record(path, lambda data: [Score.model_validate(row) for row in json.loads(data)["scores"]])
+
+
+def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
+    """The ledger with `scores` added; a forecast of a cell is scored once."""
+    known = {(s.forecast_sha256, s.cell): s for s in read_ledger(path)}
+    for score in scores:
+        known.setdefault((score.forecast_sha256, score.cell), score)
+    rows = sorted(known.values(), key=lambda s: (s.made_utc, s.campaign, s.cell))
+    write_json(path, {"schema_version": "1.0", "scores": [row.model_dump(mode="json") for row in rows]})
+    return rows
+
+
+def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
+    """One residual a campaign, its largest: cells of a campaign share their errors.
+
+    Of one machine class, law and model.
+    """
+    largest: dict[str, float] = {}
+    for score in scores:
+        if (score.machine, score.level_law, score.model_version) == (machine, level, MODEL_VERSION):
+            largest[score.campaign] = max(score.residual, largest.get(score.campaign, 0.0))
+    return list(largest.values())
+
+
+def coverage(scores: Iterable[Score]) -> dict[str, Any]:
+    """How many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed."""
+    rows = list(scores)
+    inside = sum(row.inside for row in rows)
+    low, high = clopper_pearson(inside, len(rows))
+    nominal = sum(row.level for row in rows) / len(rows) if rows else None
+    return {"n": len(rows), "inside": inside, "low": low, "high": high, "nominal": nominal}

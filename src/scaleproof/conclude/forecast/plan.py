@@ -1,0 +1,282 @@
+"""The plan of a campaign: what each cell takes, whether it fits, what may be left out and what to measure next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from scaleproof.conclude.analysis.ranking import largest_group
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.checks.memory import device_bytes
+from scaleproof.conclude.forecast.campaign_forecast import Calibration, Evidence, calibrate, rate, spread_of_runs
+from scaleproof.conclude.forecast.collective import Unsupported
+from scaleproof.conclude.forecast.interval import LEVEL, Interval
+from scaleproof.conclude.forecast.memory import Peak, fit_memory, verdict
+from scaleproof.conclude.forecast.planner import (
+    Candidate,
+    CellPlan,
+    Duration,
+    Power,
+    Price,
+    cell_plan,
+    dispensable,
+    next_measurement,
+    within_budget,
+)
+from scaleproof.conclude.forecast.run_times import RunTimes
+from scaleproof.conclude.forecast.settings import group_of, held_of, measured_of, series_key
+from scaleproof.conclude.forecast.tracked_memory import tracked_memory
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.run import MeasuredRun
+
+ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing says how runs differ
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One cell. Seconds, bytes and hours; None with a reason in `refusal`."""
+
+    cell: str
+    devices: int
+    step: Interval | None
+    tokens_per_s: Interval | None
+    basis: str  # measured, forecast, estimated, or the code of the refusal
+    refusal: str | None
+    measure: str | None
+    memory_bytes: float | None
+    fits: str  # fits, undecided, does not fit, unknown
+    plan: CellPlan | None
+    repeats_done: int
+    power: Power | None = None
+    counted: bool = False  # memory by torch's trackers, not by measured runs
+    no_memory: str = ""  # why the memory is not known
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cells, and what follows from them; `remaining_s`: of the runs that are not there yet."""
+
+    rows: tuple[PlanRow, ...]
+    remaining_s: float
+    device_hours: float
+    cost: float | None
+    price: Price | None
+    leave_out: tuple[str, ...]
+    measure_next: str | None
+    resolve: dict[str, Any] | None  # what further repeats would show, as the report has it
+    taken: tuple[str, ...]
+    beyond_budget: tuple[str, ...]
+    kwh: float | None = None  # None where the power of a device is not known
+    estimate: str | None = None  # what the time of the rows that are estimated rests on
+
+
+def make_plan(
+    evidence: Evidence,
+    price: Price | None = None,
+    budget: float | None = None,
+    watts: float | None = None,
+    count_memory: bool = False,
+    times: RunTimes | None = None,
+) -> Plan:
+    """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it.
+
+    `count_memory`: by torch's trackers where runs say nothing of it, which takes seconds. `times`: for how long a run
+    takes that was neither measured nor forecast, as `campaign show` estimates it.
+    """
+    loaded = evidence.loaded
+    known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
+    calibration = calibrate(evidence, known, loaded.cells) if known else None
+    rows, estimated = [], []
+    for cell in loaded.cells:
+        runs = evidence.runs.get(cell.slug, [])
+        step, basis, reason, measure = _step(cell, runs, calibration)
+        plan = None
+        duration = _duration(cell, runs, evidence, step) if step else None
+        if duration:
+            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, duration)
+        elif times:
+            seconds = times.seconds(cell)
+            plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds, seconds, seconds)
+            basis = "estimated"
+            estimated.append(cell)
+        used, fits, unknown = _memory(cell, evidence)
+        tokens = rate(cell, step) if step else None
+        size, power = group_of(cell).size, _power(cell, evidence, watts)
+        row = PlanRow(cell.slug, size, step, tokens, basis, reason, measure, used, fits, plan, len(runs), power)
+        rows.append(replace(row, no_memory=unknown))
+    if count_memory:
+        rows = _counted(evidence, rows)
+    estimate = times.basis(estimated) if times and estimated else None
+    return replace(_concluded(evidence, rows, price, budget), estimate=estimate)
+
+
+def _counted(evidence: Evidence, rows: list[PlanRow]) -> list[PlanRow]:
+    """The rows with memory by torch's trackers where it was unknown and can be counted."""
+    cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}
+    unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
+    answers = dict(zip(unknown, tracked_memory([cells[slug] for slug in unknown]), strict=True)) if unknown else {}
+    capacity = _capacity(evidence)
+    counted = []
+    for row in rows:
+        nbytes = answers[row.cell].peak if row.cell in answers else None
+        if nbytes is not None:
+            fits = verdict(nbytes, capacity) if capacity else "unknown"
+            row = replace(row, memory_bytes=nbytes, fits=fits, counted=True)
+        elif row.cell in answers:
+            row = replace(row, no_memory=answers[row.cell].reason or row.no_memory)
+        counted.append(row)
+    return counted
+
+
+def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+    plans = [row.plan for row in rows if row.plan]
+    hours = sum(p.device_hours for p in plans)
+    remaining = sum(
+        row.plan.run_seconds * (row.plan.repeats - min(row.repeats_done, row.plan.repeats)) for row in rows if row.plan
+    )
+    candidates = [
+        Candidate(row.cell, row.tokens_per_s, row.plan.device_hours)
+        for row in rows
+        if row.tokens_per_s and row.plan and row.repeats_done == 0
+    ]
+    measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
+    unmeasured = {c.cell for c in candidates}
+    out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
+    following = next_measurement(candidates)
+    taken, left = within_budget([p for p in plans if p.cell not in out], budget) if budget else ([], [])
+    return Plan(
+        rows=tuple(rows),
+        remaining_s=remaining,
+        device_hours=hours,
+        cost=sum(p.cost(price) for p in plans) if price else None,
+        price=price,
+        leave_out=out,
+        measure_next=following[0] if following else None,
+        resolve=_resolve(evidence),
+        taken=tuple(taken),
+        beyond_budget=tuple(left),
+        kwh=_kwh(rows),
+    )
+
+
+def _resolve(evidence: Evidence) -> dict[str, Any] | None:
+    """What further repeats would show: of the comparison that the report concludes from, by the report's formula."""
+    loaded = evidence.loaded
+    findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
+    runs = [run for runs in evidence.runs.values() for run in runs]
+    try:
+        report = scaling_report(
+            *(loaded.name, loaded.campaign.title, runs, findings),
+            margin=loaded.campaign.margin,
+            question=loaded.question,
+            repeat_until=loaded.campaign.repeat_until,
+        )
+    except UserError:  # a damaged record, which the report names
+        return None
+    series = next((one for one in report["series"] if len(one["runs"]) > 1), None)
+    compared = report["question"] or largest_group(report["ranking"]) or series
+    return compared["resolve"] if compared else None
+
+
+def _kwh(rows: list[PlanRow]) -> float | None:
+    planned = [(row.plan, row.power) for row in rows if row.plan]
+    known = [plan.kwh(power) for plan, power in planned if power]
+    return sum(known) if known and len(known) == len(planned) else None
+
+
+def _power(cell: Cell, evidence: Evidence, given: float | None) -> Power | None:
+    """Of a device: as given; else as the counters of the cell's runs say; else as those of other cells on average."""
+    if given is not None:
+        return Power(given, "given")
+    own = _watts(evidence.runs.get(cell.slug, []))
+    if own:
+        return Power(float(np.mean(own)), "measured")
+    others = [watts for runs in evidence.runs.values() for watts in _watts(runs)]
+    return Power(float(np.mean(others)), "measured in other cells") if others else None
+
+
+def _watts(runs: Sequence[MeasuredRun]) -> list[float]:
+    """Mean power of a device in the window of each run that has an energy counter."""
+    return [
+        run.metrics.energy.joules / run.metrics.window.wall_time_s / run.n_devices
+        for run in runs
+        if run.metrics.energy.joules is not None
+    ]
+
+
+def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
+    """Seconds of a step of a further run: Student's t with the prediction's variance; 10 % either way from one run."""
+    seconds, n = measured_of(cell, runs).seconds, len(runs)
+    spread = spread_of_runs(runs)
+    half = ONE_RUN_SPREAD
+    if spread is not None:
+        half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread * float(np.sqrt(1 + 1 / n))
+    return Interval(seconds, seconds * float(np.exp(-half)), seconds * float(np.exp(half)), LEVEL, "measured", n)
+
+
+def _step(
+    cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
+) -> tuple[Interval | None, str, str | None, str | None]:
+    if runs:
+        return measured_step(cell, runs), "measured", None, None
+    if calibration is None:
+        return None, "nothing-measured", "nothing is measured", "run one repeat of the campaign, then plan again"
+    entry = calibration.entry(cell)
+    if entry.interval is None:
+        return None, entry.refusal or "", entry.reason, entry.measure
+    return entry.interval, "forecast", None, None
+
+
+def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step: Interval) -> Duration | None:
+    """Around the steps: what the cell's own runs took; else the longest of those with the same engine; else of any."""
+    engine = cell.execution.strategy.startswith("zero")
+    others = [
+        run
+        for slug, each in evidence.runs.items()
+        for run in each
+        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == engine
+    ]
+    like = list(runs) or others or [run for each in evidence.runs.values() for run in each]
+    if not like:
+        return None
+    rest = [
+        run.metrics.total_wall_time_s
+        - run.metrics.window.wall_time_s
+        - run.metrics.startup.warmup_s
+        + run.metrics.startup.first_step_s
+        for run in like
+    ]
+    outside = float(np.mean(rest)) if runs else max(rest)
+    return Duration(0.0, max(outside, 0.0), 0.0, step, cell.work.steps, cell.work.warmup_steps)
+
+
+def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str, str]:
+    """Peak bytes of a device, the verdict where the device's memory is known (GPUs), and why there are none."""
+    if cell.is_open:
+        return None, "unknown", "its micro-batch is still to be found by trials"
+    peaks = []
+    for other in evidence.loaded.cells:
+        for run in evidence.runs.get(other.slug, []):
+            reserved = run.metrics.memory.max_cuda_reserved_bytes
+            if reserved is None or series_key(other) != series_key(cell):
+                continue
+            peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
+    if not peaks:
+        return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
+    try:
+        used = fit_memory(held_of(cell), peaks).at(cell.batch.micro, group_of(cell).size)
+    except Unsupported as error:
+        return None, "unknown", error.reason
+    capacity = _capacity(evidence)
+    return used, verdict(used, capacity) if capacity else "unknown", ""
+
+
+def _capacity(evidence: Evidence) -> float | None:
+    """Bytes of the smallest GPU that ran; None where none did."""
+    gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
+    known = [nbytes for gpu in gpus if (nbytes := device_bytes(gpu.get("memory", "")))]
+    return min(known, default=None)

@@ -1,0 +1,95 @@
+"""What a campaign needs before it can run: memory for the model's state, and text from elsewhere."""
+
+import os
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.campaign.corpora import Corpus, folder_of
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.model_shapes import ModelShape
+from scaleproof.ground.facts.counts import Counts, count
+from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.number_format import size
+from scaleproof.measure.machine.gpus import Gpu
+
+CORPORA = Path("results/corpora")
+
+
+def counts_of(cell: Cell) -> Counts | None:
+    """Parameters and FLOPs of a cell's model; None where it is no GPT-2."""
+    shape = shape_of(cell.workload.model)
+    return count(shape, cell.vocab_size, cell.workload.seq_len) if isinstance(shape, ModelShape) else None
+
+
+def state(cell: Cell) -> float | None:
+    """Bytes of weights, gradients and optimizer state on one device."""
+    counts, execution = counts_of(cell), cell.execution
+    if counts is None:
+        return None
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
+
+
+def models(loaded: LoadedCampaign) -> str:
+    """A line for each model: its parameters, and the work of a token."""
+    lines = {}
+    for cell in loaded.cells:
+        counts, name = counts_of(cell), cell.workload.model
+        if counts is None:
+            continue
+        label = name if isinstance(name, str) else name.slug()
+        label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
+        lines[label] = (
+            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a "
+            "token"
+        )
+    return "\n\nModels:" + "".join(lines.values()) if lines else ""
+
+
+def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """What the column of the state says and leaves out, and which cells it rules out here."""
+    note = (
+        "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
+        "buffers and the allocator's reserve come on top."
+    )
+    least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
+    if least is None:
+        return note
+    large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]
+    if large:
+        note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
+    return note
+
+
+def corpora(loaded: LoadedCampaign) -> str:
+    """A line for each corpus: what is downloaded for it, its licence, and what stands in the way."""
+    lines = [_corpus(name, corpus) for name, corpus in loaded.corpora.items()]
+    if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
+        lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
+    return "\n\nCorpora:" + "".join(lines)
+
+
+def corpora_text(rows: dict[str, Corpus]) -> str:
+    """A line for each corpus of the table: its source, what would be downloaded, its licence."""
+    return "\n".join(f"{_corpus(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
+
+
+def _corpus(name: str, corpus: Corpus) -> str:
+    parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
+    if corpus.budget:
+        parts.append(f"first {corpus.budget}")
+    if not corpus.remote:
+        parts.append("nothing to download")
+    elif (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
+        parts.append("there already")
+    else:
+        files, known = len(corpus.remote_files), size(corpus.size) if corpus.size else "of unknown size"
+        most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
+        parts.append(f"downloads {most}{files} file{'s' if files > 1 else ''}, {known}")
+    parts.append(f"licence {corpus.licence}")
+    if corpus.gated:
+        here = "is set" if os.environ.get("HF_TOKEN") else "is not set"
+        parts.append(f"gated: accept its terms on the hub; HF_TOKEN {here}")
+    if not corpus.pinned:
+        parts.append("its revision may move")
+    return f"\n  {'; '.join(parts)}"

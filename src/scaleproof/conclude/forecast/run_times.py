@@ -1,0 +1,161 @@
+"""How long a run takes: from earlier runs of this machine where there are any, else from its FLOPs."""
+
+import json
+import socket
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.forecast.requirements import counts_of
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.records.run import METRICS
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
+
+# Seconds of a run outside of its steps, on one node of a few cores: interpreter, imports, process group, model, tokens.
+FRESH_S, FORKED_S = 7.0, 1.2
+ENGINE_S = 2.0  # importing DeepSpeed
+CORE_FLOPS = 3e10  # fp32 of one core with torch on the GPT-2 shapes of a campaign for CPUs
+PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
+TYPICAL_GPU = "NVIDIA A100"  # where no GPU is visible from here
+SLOWEST_PEAK = 2e13  # FLOP/s of a GPU that has no figures
+MOST_READ = 300  # files of earlier runs, the newest first
+PATTERNS = ("*/runs/*/rep*", "*/compare/*/pair*/[ab]")
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """An earlier run: what it is comparable by, its seconds, and the FLOP/s that a device reached in its steps."""
+
+    campaign: str
+    fingerprint: str
+    kind: tuple[str, str]  # how it starts, and the engine
+    device: str  # cpu or cuda
+    precision: str
+    model: str
+    total_s: float
+    outside_s: float
+    flops: float
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Estimates from the runs in `past`. They are of this machine, or of the campaign itself."""
+
+    past: tuple[PastRun, ...]
+    gpus: tuple[Gpu, ...]
+
+    def seconds(self, cell: Cell) -> float:
+        """From the launcher's start to the metrics: as the cell's own runs took, else start-up plus steps."""
+        kind = self._kind(cell)
+        own = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
+        return statistics.median(own) if own else self.outside(cell) + self._steps_s(cell)
+
+    def outside(self, cell: Cell) -> float:
+        """Seconds of a run outside of its steps: launch, set-up, validation."""
+        device, kind = self.device(cell), self._kind(cell)
+        like = [run for run in self.past if run.device == device and run.kind == kind]
+        if like:
+            return statistics.median(run.outside_s for run in like)
+        return (FORKED_S if kind[0] == "forked" else FRESH_S) + (ENGINE_S if kind[1] else 0.0)
+
+    def _kind(self, cell: Cell) -> tuple[str, str]:
+        return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
+
+    def _steps_s(self, cell: Cell) -> float:
+        """Seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
+        counts = counts_of(cell)
+        if counts is None:
+            return 0.0
+        tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
+        return counts.flops_per_token * tokens / (self._flops(cell) * cell.execution.geometry.n_devices)
+
+    def _flops(self, cell: Cell) -> float:
+        """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else a guess."""
+        device, execution = self.device(cell), cell.execution
+        same = [run for run in self.past if run.device == device and run.precision == execution.precision]
+        model = _model(cell.config)
+        like = [run for run in same if run.model == model] or same
+        if like:
+            return statistics.median(run.flops for run in like)
+        if device == "cpu":
+            return CORE_FLOPS * execution.threads_per_device
+        return self._usual_flops(execution.precision)
+
+    def _usual_flops(self, precision: str) -> float:
+        known = peak(self.gpus[0].name if self.gpus else TYPICAL_GPU, precision)
+        return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+
+    def replay_flops(self, cell: Cell) -> float:
+        """FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
+        return CORE_FLOPS * available_cores() if self.device(cell) == "cpu" else self._usual_flops("fp32")
+
+    def device(self, cell: Cell) -> str:
+        """cpu or cuda: where the cell runs here."""
+        if cell.execution.device == "auto":
+            return "cuda" if self.gpus else "cpu"
+        return cell.execution.device
+
+    def basis(self, cells: Iterable[Cell]) -> str:
+        """What the estimates of `cells` rest on, in words."""
+        cells = list(cells)
+        comparable = [run for run in self.past if any(run.device == self.device(cell) for cell in cells)]
+        if comparable:
+            runs = f"{len(comparable)} earlier run{'s' if len(comparable) > 1 else ''}"
+            return f"estimated from {runs} of this machine"
+        as_on = " as on an A100" if not self.gpus and any(self.device(cell) == "cuda" for cell in cells) else ""
+        return f"a guess from FLOPs{as_on}, with {FRESH_S:g} s of start-up per run; it may be wrong by a factor of 3"
+
+
+def kind_of(start: str, strategy: str, device: str) -> tuple[str, str]:
+    """What decides how long a run takes to start: forked ranks are for CPUs alone."""
+    engine = "deepspeed" if strategy.startswith("zero") else ""
+    return ("forked" if start == "forked" and device == "cpu" else "fresh", engine)
+
+
+def run_times(results: Path, campaign: str) -> RunTimes:
+    """From the newest runs below `results` that were made on this machine, and those of `campaign` from anywhere."""
+    paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
+    newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
+    runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
+    return RunTimes(tuple(runs), tuple(usable(cuda_devices)[0]))
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _read(path: Path, host: str, campaign: str) -> PastRun | None:
+    """A measured run of this machine or campaign; None otherwise: damaged files are for others to name."""
+    try:
+        return _past_run(json.loads(path.read_bytes()), host, campaign)
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):
+        return None
+
+
+def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
+    if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
+        return None
+    execution, window = metrics["config"]["execution"], metrics["window"]
+    nodes, per_node = execution["geometry"].split("x")
+    device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
+    total = float(metrics["total_wall_time_sec"])
+    flops = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
+    return PastRun(
+        campaign=metrics["campaign"],
+        fingerprint=metrics["fingerprint"],
+        kind=kind_of(execution.get("start", "fresh"), execution["strategy"], device),
+        device=device,
+        precision=execution["precision"],
+        model=_model(metrics["config"]),
+        total_s=total,
+        outside_s=max(total - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
+        flops=flops / window["wall_time_sec"] / (int(nodes) * int(per_node)),
+    )
+
+
+def _model(config: dict[str, Any]) -> str:
+    return str(config["workload"]["model"])

@@ -1,0 +1,134 @@
+"""Make a sweep: launches in fresh processes of one group, through the launcher of the timed runs."""
+
+import json
+import shutil
+import sys
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
+from scaleproof.conclude.forecast.settings import group_of, layers_of
+from scaleproof.conclude.forecast.sweep_file import Launch, Link, Sweep
+from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.files import write_json
+from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.machine.provenance import provenance
+from scaleproof.measure.machine.slurm import Allocation, allocation
+from scaleproof.measure.trainer.request import Request
+
+PROGRAM = "scaleproof.conclude.forecast.sweep_program"
+LOG = "sweep.log"
+SMALLEST, LARGEST = 4096, 2**30
+PAIR_LARGEST = 2**26  # between two nodes: beyond 64 MiB the bandwidth is that of the link
+WARMUP, CALLS = 5, 20
+VERSIONS = ("torch_version", "python_version")
+LIMIT_S = 2.0  # for the calls of one size
+
+
+def sizes_up_to(nbytes: float) -> list[int]:
+    """4 KiB, then times 4, above 16 MiB times 2, until a size is `nbytes` or more; 1 MiB at least, 1 GiB at most."""
+    sizes = [SMALLEST]
+    largest = min(max(nbytes, 2**20), LARGEST)
+    while sizes[-1] < largest:
+        sizes.append(sizes[-1] * (4 if sizes[-1] < 2**24 else 2))
+    return sizes
+
+
+def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
+    """The groups in which cells of the campaign communicate, each with a cell that stands for its processes."""
+    cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
+    return dict(sorted(((group_of(cell), cell) for cell in cells), key=lambda pair: pair[0]))
+
+
+def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
+    """The group that is written `name`. Raises UserError with the nearest one."""
+    groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
+    if name not in groups:
+        raise UserError(
+            f'{loaded.path}: no cell communicates in a group "{name}".{nearest(name, groups)} '
+            f"Groups: {', '.join(groups) or 'none'}"
+        )
+    return groups[name]
+
+
+def largest_message(loaded: LoadedCampaign) -> float:
+    """Bytes of the largest model of the campaign in fp32."""
+    return max(4.0 * layers_of(cell).parameters for cell in loaded.cells)
+
+
+def measure(
+    loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: Link | None = None
+) -> Sweep:
+    """`launches` launches of `group`; logs and attempts in `out`. Waits while a run uses the same devices.
+
+    Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
+    """
+    gpus, nodes = cuda_devices(), allocation()
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    if reason:
+        raise UserError(f"{group} cannot be swept here: {reason}")
+    sizes = sizes_up_to(largest_message(loaded))
+    settings = {
+        "collectives": COLLECTIVES,
+        "sizes": sizes,
+        "pair_nbytes": min(sizes[-1], PAIR_LARGEST),
+        "warmup": WARMUP,
+        "calls": CALLS,
+        "limit_s": LIMIT_S,
+    }
+    limit = loaded.campaign.resources.time_limit * 60
+    with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
+        made = [launch(loaded.name, cell, out, settings, limit, nodes) for _ in range(launches)]
+    origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]))
+    first = made[0].ranks[0]
+    return Sweep(
+        nodes=group.nodes,
+        devices_per_node=group.devices_per_node,
+        backend=first["backend"],
+        device=first["device_name"],
+        versions={name: value for name, value in origin["env"].items() if name in VERSIONS},
+        link=link,
+        launches=made,
+    )
+
+
+def launch(
+    campaign: str, cell: Cell, out: Path, settings: dict[str, object], limit: float, nodes: Allocation | None
+) -> Launch:
+    """One launch of the ranks of `cell`; `settings` are those of sweep_program, `limit` is in seconds."""
+    run_id = uuid.uuid4().hex[:8]
+    attempt = begin_attempt(out, run_id, ())
+    made = datetime.now(UTC)
+    try:
+        write_json(attempt / SETTINGS, settings)
+        request = write_request(
+            cell,
+            campaign=campaign,
+            repeat=1,
+            tokens=out,  # no rank of a sweep reads tokens
+            attempt=attempt,
+            run_id=run_id,
+            time_limit=limit,
+            nodes=nodes,
+            provenance={},
+        )
+        result = _ranks(request, attempt, out / LOG, nodes)
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    return Launch(made_utc=f"{made:%Y-%m-%dT%H:%M:%SZ}", **result)
+
+
+def _ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | None) -> dict:
+    outcome = run_ranks(request, log, PROGRAM, nodes, steps=0)
+    if not (attempt / RESULT).exists():
+        failed = failure(request, attempt, outcome)
+        raise UserError(f"the sweep of {request.cell.execution.geometry} failed: {failed.reason}; see {log}")
+    return dict(json.loads((attempt / RESULT).read_text()))

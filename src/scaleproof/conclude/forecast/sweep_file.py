@@ -1,0 +1,251 @@
+"""`sweep/<group>/sweep.json`: measured times of collectives, every call kept; from our own loop or from nccl-tests."""
+
+import csv
+import io
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scaleproof.conclude.forecast.collective import COLLECTIVES, Collective, Group, Network, Table, bus_bandwidth
+from scaleproof.conclude.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
+from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.files import read_record, read_regular, write_atomic
+
+SWEEP = "sweep.json"
+NODE_PAIRS = "node_pairs.csv"
+NCCL_TESTS_VERSION = 3
+UNSTABLE = 0.10  # launches whose medians differ by more are of two states
+STEADY_BYTES = 65_536  # below it, medians of a few microseconds differ between any two launches
+WEAK_LINK = 0.70  # of the link's figure
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Calls(Part):
+    """Timed calls of one collective and size."""
+
+    collective: Collective
+    nbytes: int = Field(description="Of the whole message: what is reduced, gathered or scattered.")
+    seconds: list[float] = Field(description="Of each call, the maximum over ranks.", min_length=1)
+
+
+class PairCalls(Part):
+    """Timed calls of all-reduce between all ranks of two nodes."""
+
+    nodes: tuple[str, str]
+    nbytes: int
+    seconds: list[float] = Field(description="Of each call, the maximum over the ranks of both.", min_length=1)
+
+
+class Launch(Part):
+    """One launch in fresh processes."""
+
+    made_utc: str
+    ranks: list[dict[str, Any]]
+    calls: list[Calls]
+    pairs: list[PairCalls] = Field([], description="Of the nodes, where there are several.")
+
+
+class Link(Part):
+    """What the link is said to carry, in bytes per second and direction, and who says so."""
+
+    bytes_per_s: float
+    source: str
+
+
+class Sweep(Part):
+    """All launches of one group."""
+
+    schema_version: Literal["1.0"] = "1.0"
+    nodes: int
+    devices_per_node: int
+    backend: str
+    device: str
+    tool: Literal["torch.distributed", "nccl-tests"] = "torch.distributed"
+    versions: dict[str, str | None] = {}
+    link: Link | None = None
+    launches: list[Launch]
+
+    @property
+    def group(self) -> Group:
+        return Group(self.nodes, self.devices_per_node)
+
+
+class Row(Part):
+    """A size of a collective over all launches, for tables and charts."""
+
+    group: str
+    collective: Collective
+    nbytes: int
+    seconds: float = Field(description="Median over launches of the launch's median.")
+    low: float = Field(description="Smallest median of a launch.")
+    high: float = Field(description="Largest median of a launch.")
+    n_launches: int
+    bus_bytes_per_s: float
+    of_link: float | None = Field(None, description="Bus bandwidth as a part of the link's figure.")
+
+    @property
+    def spread(self) -> float:
+        return self.high / self.low - 1
+
+
+def sweep_rows(sweep: Sweep) -> list[Row]:
+    """One row a collective and size, in that order.
+
+    Bandwidths are never averaged over sizes: latency rules the small.
+    """
+    medians: dict[tuple[Collective, int], list[float]] = {}
+    for launch in sweep.launches:
+        for calls in launch.calls:
+            medians.setdefault((calls.collective, calls.nbytes), []).append(statistics.median(calls.seconds))
+    rows = []
+    for (collective, nbytes), values in sorted(medians.items(), key=lambda i: (COLLECTIVES.index(i[0][0]), i[0][1])):
+        seconds = statistics.median(values)
+        carried = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
+        rows.append(
+            Row(
+                group=str(sweep.group),
+                collective=collective,
+                nbytes=nbytes,
+                seconds=seconds,
+                low=min(values),
+                high=max(values),
+                n_launches=len(values),
+                bus_bytes_per_s=carried,
+                of_link=carried / sweep.link.bytes_per_s if sweep.link else None,
+            )
+        )
+    return rows
+
+
+def pair_rows(sweep: Sweep) -> list[PairRow]:
+    """One row a pair of nodes that is in every launch; launches that Slurm gave other nodes have no pair in common."""
+    size = 2 * sweep.devices_per_node
+    medians: dict[tuple[str, str, int], list[float]] = {}
+    for launch in sweep.launches:
+        for pair in launch.pairs:
+            first, second = sorted(pair.nodes)
+            medians.setdefault((first, second, pair.nbytes), []).append(statistics.median(pair.seconds))
+    rows = []
+    for (first, second, nbytes), values in sorted(medians.items()):
+        if len(values) < len(sweep.launches):
+            continue
+        seconds = statistics.median(values)
+        rows.append(
+            PairRow(
+                first=first,
+                second=second,
+                nbytes=nbytes,
+                seconds=seconds,
+                bus_bytes_per_s=bus_bandwidth("all_reduce", size, nbytes, seconds),
+                best_bus_bytes_per_s=bus_bandwidth("all_reduce", size, nbytes, min(values)),
+            )
+        )
+    return rows
+
+
+def write_node_pairs(sweep: Sweep, folder: Path) -> None:
+    """Write `folder`/node_pairs.csv and the list of slow nodes, exclude.txt; removes older ones without pairs."""
+    rows = [asdict(row) for row in pair_rows(sweep)]
+    if not rows:
+        for name in (NODE_PAIRS, EXCLUDE):
+            (folder / name).unlink(missing_ok=True)
+        return
+    text = io.StringIO()
+    table = csv.DictWriter(text, rows[0], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_atomic(folder / NODE_PAIRS, text.getvalue())
+    write_atomic(folder / EXCLUDE, exclusion_list(judge(pair_rows(sweep))))
+
+
+def tables_of(sweep: Sweep) -> list[Table]:
+    """What the step model interpolates in."""
+    by_name: dict[Collective, list[Row]] = {}
+    for row in sweep_rows(sweep):
+        by_name.setdefault(row.collective, []).append(row)
+    return [
+        Table(name, sweep.group, tuple(r.nbytes for r in rows), tuple(r.seconds for r in rows))
+        for name, rows in by_name.items()
+    ]
+
+
+def network_of(sweeps: Sequence[Sweep]) -> Network | None:
+    """All tables of a machine; None without a sweep."""
+    tables = tuple(table for sweep in sweeps for table in tables_of(sweep))
+    return Network(tables) if tables else None
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Raises UserError where the file is not a sweep."""
+    return read_record(path, Sweep.model_validate_json)
+
+
+def read_sweeps(folder: Path) -> list[Sweep]:
+    """The sweeps below `folder`, in the order of their groups; an empty list where there are none."""
+    return [read_sweep(path) for path in sorted(folder.glob(f"*/{SWEEP}"))]
+
+
+def unstable_rows(sweep: Sweep) -> list[Row]:
+    """Sizes at which launches differ: bimodal algorithms, a busy neighbour, another route."""
+    return [r for r in sweep_rows(sweep) if r.n_launches > 1 and r.nbytes >= STEADY_BYTES and r.spread > UNSTABLE]
+
+
+def weak_rows(sweep: Sweep) -> list[Row]:
+    """The largest size of each collective, where it reaches less than 70 % of the link's figure."""
+    largest = {row.collective: row for row in sweep_rows(sweep)}
+    return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]
+
+
+def from_nccl_tests(path: Path, group: Group) -> Sweep:
+    """The file that `all_reduce_perf -J path` (and its sisters) writes, file version 3; times of out-of-place calls.
+
+    Its environment is not copied. Raises UserError where the file is another one.
+    """
+    try:
+        data = json.loads(read_regular(path))
+        version, program = data["version"], Path(data["args"][0]).name
+        results = [{key: row[key] for key in row} for row in data["results"]]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        written = "all_reduce_perf -J FILE writes one"
+        raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None
+    name = next((c for c in COLLECTIVES if program.startswith(c)), None)
+    if version != NCCL_TESTS_VERSION or name is None:
+        raise UserError(
+            f"{path}: version {version} of {program} cannot be read; allowed: version {NCCL_TESTS_VERSION} of "
+            + ", ".join(f"{c}_perf" for c in COLLECTIVES)
+        )
+    calls = []
+    for row in results:
+        timed = row.get("out_of_place_per_iter") or {}
+        once = row.get("out_of_place") or {}
+        microseconds = timed.get("times_us") or [once[key] for key in ("time", "cpu_time") if key in once]
+        if microseconds and row["size"]:
+            calls.append(Calls(collective=name, nbytes=row["size"], seconds=[us / 1e6 for us in microseconds]))
+    if not calls:
+        raise UserError(f"{path} has no result with a time")
+    return Sweep(
+        nodes=group.nodes,
+        devices_per_node=group.devices_per_node,
+        backend="nccl",
+        device="cuda",
+        tool="nccl-tests",
+        versions={"nccl": str(data.get("nccl_version"))},
+        launches=[Launch(made_utc=str(data.get("start_time", "")), ranks=[], calls=calls)],
+    )
+
+
+def merged(sweeps: Sequence[Sweep]) -> Sweep:
+    """Sweeps of one group (other collectives, other launches) as one. Raises UserError where their groups differ."""
+    first = sweeps[0]
+    if any(s.group != first.group or s.backend != first.backend for s in sweeps):
+        groups = ", ".join(str(s.group) for s in sweeps)
+        raise UserError(f"sweeps of different groups or backends cannot be one: {groups}")
+    return first.model_copy(update={"launches": [launch for s in sweeps for launch in s.launches]})

@@ -1,0 +1,136 @@
+"""The program of one rank of a sweep: started by torchrun with a REQUEST."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.forecast.node_pairs import rounds
+from scaleproof.measure.machine.network import short_host
+from scaleproof.measure.trainer.__main__ import main
+from scaleproof.measure.trainer.request import Request
+
+SETTINGS, RESULT = "sweep-settings.json", "sweep-result.json"
+ELEMENT = 4  # bytes: gradients travel in fp32
+
+
+def swept(request: Request) -> Any:
+    """Time every collective at every size, then node pairs; rank 0 writes the times, each the maximum over ranks."""
+    import torch
+
+    from scaleproof.ground.files import write_json
+    from scaleproof.measure.trainer.session import Session
+
+    settings = json.loads((Path(request.out) / SETTINGS).read_text())
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
+    calls = []
+    for name in settings["collectives"]:
+        for nbytes in settings["sizes"]:
+            operation, whole = prepared(name, nbytes, session.world_size, session.device)
+            for _ in range(settings["warmup"]):
+                operation()
+            times = timed(operation, session.device, settings["calls"], settings["limit_s"])
+            calls.append({"collective": name, "nbytes": whole, "seconds": times})
+            if session.device.type == "cuda":
+                torch.cuda.empty_cache()
+    places = session.gather(session.place)
+    names = {short_host(host): host for host in request.hosts}  # as Slurm calls them
+    hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
+    own = node_pairs(session.rank, hosts, session.device, settings)
+    pairs = [pair for pairs_of_rank in session.gather(own) for pair in pairs_of_rank]
+    if session.rank == 0:
+        write_json(Path(request.out) / RESULT, {"ranks": places, "calls": calls, "pairs": pairs})
+    return session
+
+
+def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Time all-reduce between all ranks of every two nodes; pairs that share no node run at the same time.
+
+    `hosts`: the node of each rank. Returns the pairs of which this is the first rank; none on one node.
+    """
+    import torch.distributed as dist
+
+    ranks: dict[str, list[int]] = {}
+    for place, host in enumerate(hosts):
+        ranks.setdefault(host, []).append(place)
+    nodes = list(ranks)
+    measured = []
+    for simultaneous in rounds(len(nodes)):
+        members = [sorted([*ranks[nodes[a]], *ranks[nodes[b]]]) for a, b in simultaneous]
+        groups = [dist.new_group(each) for each in members]  # every rank makes every group, in the same order
+        for (a, b), each, group in zip(simultaneous, members, groups, strict=True):
+            if rank not in each:
+                continue
+            operation, whole = prepared("all_reduce", settings["pair_nbytes"], len(each), device, group)
+            for _ in range(settings["warmup"]):
+                operation()
+            times = timed(operation, device, settings["calls"], settings["limit_s"], group)
+            if rank == each[0]:
+                measured.append({"nodes": [nodes[a], nodes[b]], "nbytes": whole, "seconds": times})
+        dist.barrier()  # the next round begins when all nodes are free
+        for group in groups:
+            dist.destroy_process_group(group)
+    return measured
+
+
+def prepared(name: str, nbytes: int, world_size: int, device: Any, group: Any = None) -> tuple[Callable[[], None], int]:
+    """A call of the collective, and the bytes of its whole message, which is a multiple of the world size.
+
+    `group`: of `world_size` ranks; all ranks where none is given.
+    """
+    import torch
+    import torch.distributed as dist
+
+    share = max(1, nbytes // ELEMENT // world_size)
+    whole = torch.ones(share * world_size, device=device)
+    part = torch.ones(share, device=device)
+    operations: dict[str, Callable[[], None]] = {
+        "all_reduce": lambda: dist.all_reduce(whole, group=group),
+        "broadcast": lambda: dist.broadcast(whole, group=group, group_src=0),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
+    }
+    return operations[name], whole.numel() * ELEMENT
+
+
+def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float, group: Any = None) -> list[float]:
+    """Seconds of each call, the maximum over the ranks of `group`, or over all ranks.
+
+    A barrier stands before each; at least 3, then until `limit_s`. How many follows from the first call's time on the
+    first rank, so that all ranks make the same number.
+    """
+    import torch
+    import torch.distributed as dist
+
+    one = _call(operation, device, group)
+    number = torch.tensor([max(3, min(calls, int(limit_s / max(one, 1e-9))))], device=device)
+    dist.broadcast(number, group=group, group_src=0)
+    own = torch.tensor(
+        [_call(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64
+    )
+    dist.all_reduce(own, op=dist.ReduceOp.MAX, group=group)
+    return [float(seconds) for seconds in own.tolist()]
+
+
+def _call(operation: Callable[[], None], device: Any, group: Any) -> float:
+    import torch
+    import torch.distributed as dist
+
+    dist.barrier(group)
+    if device.type != "cuda":
+        began = time.perf_counter()
+        operation()
+        return time.perf_counter() - began
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    first.record()
+    operation()
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last)) / 1e3
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), swept)

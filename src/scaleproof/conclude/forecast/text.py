@@ -1,0 +1,251 @@
+"""Sweeps, forecasts and plans as text for a terminal."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tabulate import tabulate
+
+from scaleproof.conclude.forecast.frontier import Frontier
+from scaleproof.conclude.forecast.interval import WIDE, Interval
+from scaleproof.conclude.forecast.ledger import Forecasts
+from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
+from scaleproof.conclude.forecast.plan import Plan, PlanRow
+from scaleproof.conclude.forecast.spent import Spent
+from scaleproof.conclude.forecast.sweep_file import (
+    UNSTABLE,
+    WEAK_LINK,
+    Sweep,
+    pair_rows,
+    sweep_rows,
+    unstable_rows,
+    weak_rows,
+)
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import size
+
+
+def sweep_text(sweep: Sweep) -> str:
+    """A table of all sizes, the link beside them, and what is unsteady or slow about them."""
+    rows = [
+        [
+            row.collective,
+            f"{row.nbytes:,}",
+            f"{row.seconds * 1e6:,.0f}",
+            f"{row.low * 1e6:,.0f} to {row.high * 1e6:,.0f}",
+            f"{row.bus_bytes_per_s / 1e9:.3g}",
+            "" if row.of_link is None else f"{100 * row.of_link:.0f} %",
+        ]
+        for row in sweep_rows(sweep)
+    ]
+    headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
+    link = f"; the link: {sweep.link.bytes_per_s / 1e9:g} GB/s ({sweep.link.source})" if sweep.link else ""
+    head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
+    table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
+    lines = [head, "", table]
+    unsteady: dict[str, list[float]] = {}
+    for row in unstable_rows(sweep):
+        unsteady.setdefault(row.collective, []).append(row.spread)
+    lines += [
+        f"unsteady: launches of {name} differ by more than {100 * UNSTABLE:.0f} % at {len(spreads)} "
+        f"size{'s' if len(spreads) > 1 else ''}, at most by {100 * max(spreads):.0f} %"
+        for name, spreads in unsteady.items()
+    ]
+    lines += [
+        f"slow: {r.collective} of {r.nbytes:,} bytes reaches {100 * (r.of_link or 0):.0f} % of the link's figure "
+        f"(less than {100 * WEAK_LINK:.0f} %)"
+        for r in weak_rows(sweep)
+    ]
+    pairs = pair_rows(sweep)
+    if pairs:
+        lines += ["", *_pairs_text(pairs)]
+    return "\n".join(lines)
+
+
+def _pairs_text(pairs: list[PairRow]) -> list[str]:
+    """Bus bandwidth between every two nodes as a square, and which nodes and links are slow."""
+    nodes = sorted({node for row in pairs for node in (row.first, row.second)})
+    speeds = {frozenset((row.first, row.second)): f"{row.bus_bytes_per_s / 1e9:.3g}" for row in pairs}
+    square = [[one, *(speeds.get(frozenset((one, other)), "") for other in nodes)] for one in nodes]
+    lines = [
+        f"all_reduce of {pairs[0].nbytes:,} bytes between two nodes, bus GB/s",
+        tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
+    ]
+    verdict = judge(pairs)
+    if verdict.bound is None:
+        return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
+    if verdict.slow_nodes:
+        lines.append(f"slow with all others: {', '.join(verdict.slow_nodes)} (median {verdict.median / 1e9:.3g} GB/s)")
+    lines += [f"slow with each other alone: {row.first} and {row.second}" for row in verdict.slow_links]
+    if verdict.unexplained:
+        some = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
+        some += ", ..." if verdict.unexplained[3:] else ""
+        lines.append(
+            f"{plural(len(verdict.unexplained), 'more slow pair')} ({some}): neither one node nor one link; "
+            "look at the switches between them"
+        )
+    return lines
+
+
+def forecasts_text(forecasts: Forecasts) -> str:
+    """A row a cell: milliseconds of a step with its interval, or why there is none and what would lift that."""
+    rows, refused = [], []
+    for entry in forecasts.entries:
+        interval = entry.interval
+        if interval is None:
+            refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
+            continue
+        value = f"{1e3 * interval.value:,.1f}" if not interval.wide else ""
+        rows.append([entry.cell, value, _range(interval, 1e3), f"{100 * interval.level:.0f} %", _basis(interval)])
+    text = tabulate(rows, ["cell", "ms/step", "interval", "level", "from"], disable_numparse=True) if rows else ""
+    wide = any(not row[1] for row in rows)
+    note = f"\nWhere only an interval stands, it is wider than +-{100 * WIDE:.0f} %." if wide else ""
+    return "\n".join(filter(None, [text + note, *refused]))
+
+
+def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
+    """The plan: a row a cell, totals, and what follows."""
+    headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
+    rows = [_plan_row(row) for row in plan.rows]
+    if plan.price:
+        headers.insert(7, plan.price.currency)
+        for row, cells in zip(plan.rows, rows, strict=True):
+            cells.insert(7, f"{row.plan.cost(plan.price):.3g}" if row.plan else "")
+    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=_right(len(headers)))]
+    total = f"{plan.device_hours:.3g} device hours in all"
+    if plan.price and plan.cost is not None:
+        total += f", {plan.cost:.3g} {plan.price.currency} at {plan.price.amount:g} an hour ({plan.price.date})"
+    lines += ["", f"{total}; what is left takes {_duration(plan.remaining_s)}, one run after the other, without queues"]
+    lines.append(_energy(plan))
+    unknown = [row for row in plan.rows if row.plan is None]
+    if unknown:
+        lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
+    if plan.estimate:
+        names = [row.cell for row in plan.rows if row.basis == "estimated"]
+        lines.append(f"time of {_cells(names, plan)}: {plan.estimate}")
+    lines += [
+        f"no step time of {_cells(names, plan)}: {refusal}. To lift it: {measure}"
+        for (refusal, measure), names in _by((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
+    ]
+    lines += [
+        f"no memory of {_cells(names, plan)}: {reason}"
+        for reason, names in _by((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
+    ]
+    too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
+    if too_large:
+        lines.append(f"does not fit: {', '.join(too_large)}")
+    if plan.leave_out:
+        lines.append(f"a forecast decides already that these are not the fastest: {', '.join(plan.leave_out)}")
+    if plan.measure_next:
+        lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
+    if plan.resolve:
+        lines.append(_resolve(plan.resolve))
+    if plan.beyond_budget:
+        lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
+    return "\n".join(lines)
+
+
+def _resolve(resolve: dict[str, Any]) -> str:
+    """The numbers of the report's "Next"."""
+    repeats = resolve["repeats"]
+    number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
+    return (
+        f"{number} differences of {100 * resolve['effect']:.2g} % (at least 4 times in 5, by the spread of the runs so "
+        f"far); the {resolve['n']} so far show {100 * resolve['detectable']:.2g} %"
+    )
+
+
+def _by(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
+    """Cells by what is said of them."""
+    cells: dict[Any, list[str]] = {}
+    for row, what in pairs:
+        cells.setdefault(what, []).append(row.cell)
+    return list(cells.items())
+
+
+def _cells(names: list[str], plan: Plan) -> str:
+    return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
+
+
+def frontier_text(cell: str, frontier: Frontier) -> str:
+    """The answer first, then the trials."""
+    if frontier.largest is None:
+        head = f"{cell}: not even the smallest micro-batch fits into {size(frontier.limit)}"
+    else:
+        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {size(frontier.limit)}"
+        head += {
+            "ran out of memory": "; the next one ran out of memory",
+            "largest allowed": "; the corpus allows no larger one",
+            "a larger one ran out of memory": f"; {frontier.failed} ran out of memory, those between were not tried",
+            "none": "; the search ended before a larger one failed",
+        }[frontier.certificate]
+    if frontier.fastest is not None:
+        head += f"; micro-batch {frontier.fastest} is the fastest"
+    if frontier.near_full:
+        head += ". Memory is nearly full there: a smaller micro-batch may be faster"
+    rows = [
+        [
+            trial.micro_batch,
+            "out of memory" if trial.nbytes is None else size(trial.nbytes),
+            "" if trial.tokens_per_s is None else f"{trial.tokens_per_s:,.0f}",
+            trial.retries,
+        ]
+        for trial in frontier.trials
+    ]
+    return head + "\n\n" + tabulate(rows, ["micro-batch", "peak", "tokens/s", "retries"], disable_numparse=True)
+
+
+def _plan_row(row: PlanRow) -> list[str]:
+    step = row.step
+    tokens = row.tokens_per_s
+    plan = row.plan
+    memory = "" if row.memory_bytes is None else f"{size(row.memory_bytes)}, {row.fits}"
+    memory += " (counted)" if row.counted else ""
+    return [
+        row.cell,
+        _range(step, 1e3) if step else "",
+        f"{tokens.value:,.0f}" if tokens and not tokens.wide else "",
+        memory,
+        _duration(plan.run_seconds) if plan else "",
+        f"{row.repeats_done} of {plan.repeats}" if plan else str(row.repeats_done),
+        f"{plan.device_hours:.3g}" if plan else "",
+        row.basis,
+    ]
+
+
+def _energy(plan: Plan) -> str:
+    if plan.kwh is None:
+        return "energy: unknown, no energy counter was read; --watts gives the power of a device"
+    powers = [row.power for row in plan.rows if row.plan and row.power]
+    low, high = min(p.watts for p in powers), max(p.watts for p in powers)
+    watts = f"{low:.0f}" if high - low < 0.5 else f"{low:.0f} to {high:.0f}"
+    return f"energy: {plan.kwh:.3g} kWh of the devices ({watts} W each, {', '.join(sorted({p.basis for p in powers}))})"
+
+
+def spent_text(result: Spent) -> str:
+    """How the plan turned out: "planned on ...: 12 runs in 85 s; they took 91 s (plan -6.6 %)"."""
+    return (
+        f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration(result.planned_s)}, "
+        f"{result.planned_device_hours:.3g} device hours; they took {_duration(result.spent_s)}, "
+        f"{result.spent_device_hours:.3g} device hours (the plan was off by {100 * result.error:+.1f} %)"
+    )
+
+
+def _right(columns: int) -> tuple[str, ...]:
+    return ("left", *["right"] * (columns - 2), "left")
+
+
+def _range(interval: Interval, scale: float) -> str:
+    return f"{interval.low * scale:,.4g} to {interval.high * scale:,.4g}"
+
+
+def _basis(interval: Interval) -> str:
+    if interval.construction == "conformal":
+        return f"conformal, {plural(interval.n, 'campaign')}"
+    return f"{interval.construction}, {plural(interval.n, 'series', 'series')}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,120 @@
+"""Memory of one rank, counted by torch's own trackers without allocating it: a second way beside the formula.
+
+A process of its own: cells as JSON on stdin, their bytes as JSON on stdout. The cell's own model, strategy and
+optimizer make two steps on fake tensors, among peers that do not exist (the `fake` process group).
+"""
+
+import json
+import sys
+from typing import Any
+from unittest.mock import patch
+
+from scaleproof.measure.trainer.request import Request
+
+# DDP's reducer is C++ that reads its tensors; with gradients as views of its buckets it holds nothing beside them.
+# DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have: one device is counted,
+# and what ZeRO shards is shared out afterwards (`tracked_memory`).
+SHARDED_AFTERWARDS = ("zero1", "zero2", "zero3")
+PERSISTENT = 100_000  # elements: stage 3 keeps parameters up to this gathered (stage3_param_persistence_threshold)
+COUNTED_AS = {"ddp": "single"} | dict.fromkeys(SHARDED_AFTERWARDS, "single")
+NOT_COUNTED = {
+    "dp": "nn.DataParallel copies modules between devices that are not there",
+    "zero0": "DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have",
+}
+
+
+def reason_against(request: Request) -> str | None:
+    """Why a cell cannot be counted; None where it can."""
+    execution = request.cell.execution
+    if execution.strategy in NOT_COUNTED:
+        return NOT_COUNTED[execution.strategy]
+    if execution.strategy.endswith("-offload"):
+        return "the optimizer's state is in the host's memory"
+    if execution.strategy in SHARDED_AFTERWARDS and execution.precision not in ("fp32", "tf32"):
+        return "DeepSpeed computes with weights in low precision, where one device has autocast: other activations"
+    if execution.precision == "fp16":
+        return "the scaler of fp16 looks at values, which a fake tensor does not have"
+    if execution.compile:
+        return "a compiled graph plans its memory by itself"
+    if request.cell.workload.task != "language-modelling":
+        return "an encoder's memory depends on the lengths of its documents"
+    return None
+
+
+def tracked(request: Request) -> dict[str, Any]:
+    """Bytes of a rank in the second step: at the peak of forward and backward (`peak`), before the update (`state`).
+
+    `small`: of the parameters that ZeRO stage 3 does not share out for good.
+    """
+    import torch
+    import torch.distributed as dist
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+    from torch.distributed._tools.mem_tracker import MemTracker
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    from scaleproof.measure.model.build import build
+    from scaleproof.measure.strategy import strategy_class
+
+    cell = request.cell
+    name = COUNTED_AS.get(cell.execution.strategy, cell.execution.strategy)
+    device = torch.device("cpu")
+    dist.init_process_group("fake", rank=0, world_size=cell.world_size, store=FakeStore())
+    try:
+        # A mesh reads its own ranks, which a fake tensor cannot: made before.
+        mesh = init_device_mesh("cpu", (cell.world_size,))
+        with (
+            FakeTensorMode(allow_non_fake_inputs=True),
+            patch("scaleproof.measure.strategy.fsdp.init_device_mesh") as made,
+        ):
+            made.return_value = mesh
+            model = build(cell)
+            small = sum(p.numel() * p.element_size() for p in model.parameters() if p.numel() <= PERSISTENT)
+            patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
+            strategy = strategy_class(name)(cell, model, device)
+            shape = (cell.batch.micro, cell.workload.seq_len + 1)
+            inputs = [torch.randint(0, cell.vocab_size, shape) for _ in range(cell.batch.accumulation)]
+            _micro_steps(strategy, inputs)
+            strategy.update(0)  # makes the optimizer's state
+            tracker: Any = FSDPMemTracker(strategy.module, strategy.optimizer) if name == "fsdp" else MemTracker()
+            if name == "fsdp":
+                tracker.track_inputs(tuple(inputs))
+            else:
+                tracker.track_external(strategy.module, strategy.optimizer)
+            with tracker:
+                _micro_steps(strategy, inputs, tracker)
+                # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
+                current = _bytes(tracker, "current", device)
+                return {"peak": _bytes(tracker, "peak", device), "state": current, "small": small}
+    finally:
+        dist.destroy_process_group()
+
+
+def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
+    for place, tokens in enumerate(inputs, start=1):
+        if tracker and place > 1:
+            tracker.reset_mod_stats()  # it knows a module's hooks once
+        strategy.micro_step(tokens, place == len(inputs))
+
+
+def _bytes(tracker: Any, kind: str, device: Any) -> dict[str, int]:
+    snapshot = tracker.get_tracker_snapshot(kind)[device]
+    return {str(getattr(name, "value", name)): int(count) for name, count in snapshot.items()}
+
+
+def main() -> None:
+    answers = []
+    for fields in json.load(sys.stdin):
+        request = Request(**fields)
+        reason = reason_against(request)
+        try:
+            answers.append({"reason": reason} if reason else tracked(request))
+        except Exception as error:  # trackers are private to torch: another version may lack them, or raise anything
+            lines = str(error).splitlines() or [""]
+            answers.append({"reason": f"torch's trackers failed: {type(error).__name__}: {lines[0]}"})
+    json.dump(answers, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A verified campaign for others: packed to be cited, and held against earlier results."""

@@ -1,0 +1,130 @@
+"""RO-Crate metadata of a publication: Workflow Run Crate 0.5, one CreateAction per run and one for the whole.
+
+Without the workflow's files it is a Process Run Crate, which has the runs alone. https://www.researchobject.org/workflow-run-crate
+"""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rocrate.model.contextentity import ContextEntity
+from rocrate.rocrate import ROCrate
+
+from scaleproof.verify.manifest import CAMPAIGN, WORKFLOW
+from scaleproof.verify.raw import RawRun
+
+PROCESS_RUN = ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5")
+WORKFLOW_RUN = (
+    PROCESS_RUN,
+    ("https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5"),
+    ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"),
+)
+DONE = "http://schema.org/CompletedActionStatus"
+MEDIA = {
+    ".json": "application/json",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".pdf": "application/pdf",
+    ".md": "text/markdown",
+    ".tex": "application/x-tex",
+    ".txt": "text/plain",
+    ".yaml": "application/yaml",
+}
+
+
+def crate_metadata(
+    folder: Path, title: str, runs: list[RawRun], authors: tuple[str, ...], licence: str, version: str
+) -> dict[str, Any]:
+    """The content of ro-crate-metadata.json for the files that are in `folder`."""
+    crate = ROCrate(version="1.1")
+    root = crate.root_dataset
+    crate.name = title
+    crate.description = f"Measured training throughput of {len(runs)} runs, with the checks made on them."
+    crate.datePublished = _start(runs[0])
+    crate.license = crate.add(ContextEntity(crate, licence, {"@type": "CreativeWork", "name": licence.split("/")[-3]}))
+    root["author"] = [
+        crate.add(ContextEntity(crate, f"#author{i}", _author(name))) for i, name in enumerate(authors, 1)
+    ]
+    software = {
+        "@type": "SoftwareApplication",
+        "name": "scaleproof",
+        "softwareVersion": version,
+        "description": "Trains, measures and checks; its commit is in each run's metrics.",
+    }
+    instrument = crate.add(ContextEntity(crate, "#scaleproof", software))
+    files = {
+        path.relative_to(folder).as_posix(): _add(crate, path, path.relative_to(folder).as_posix())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    profiles = WORKFLOW_RUN if WORKFLOW in files else (PROCESS_RUN,)
+    root["conformsTo"] = [crate.add(_profile(crate, *profile)) for profile in profiles]
+    actions = [crate.add(ContextEntity(crate, f"#{run.name}", _run(run, instrument, files))) for run in runs]
+    if WORKFLOW in files:
+        actions.append(crate.add(ContextEntity(crate, "#campaign", _campaign(title, runs, files))))
+    root["mentions"] = actions
+    return dict(crate.metadata.generate())
+
+
+def _add(crate: ROCrate, path: Path, name: str) -> Any:
+    """A file of the publication; the workflow is the crate's main entity."""
+    if name != WORKFLOW:
+        return crate.add_file(str(path), name, properties=_properties(path))
+    properties = _properties(path) | {"name": "scaleproof"}
+    return crate.add_workflow(str(path), name, main=True, lang="snakemake", properties=properties)
+
+
+def _profile(crate: ROCrate, address: str, name: str, version: str) -> ContextEntity:
+    return ContextEntity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": version})
+
+
+def _author(name: str) -> dict[str, str]:
+    return {"@type": "Organization", "name": name}
+
+
+def _properties(path: Path) -> dict[str, str]:
+    return {
+        "name": path.name,
+        "encodingFormat": MEDIA.get(path.suffix, "text/plain"),
+        "contentSize": str(path.stat().st_size),
+    }
+
+
+def _run(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
+    here = run.path.rsplit("/", 1)[0]
+    return {
+        "@type": "CreateAction",
+        "name": f"Run {run.name}",
+        "description": f"Trains and measures the cell {run.name.rsplit('/', 1)[0]} once.",
+        "instrument": instrument,
+        "startTime": _start(run),
+        "endTime": _end(run),
+        "actionStatus": DONE,
+        "agent": {"@id": "#author1"},
+        "result": [entity for name, entity in files.items() if name.startswith(f"{here}/")],
+    }
+
+
+def _campaign(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "@type": "CreateAction",
+        "name": "The campaign",
+        "description": f"All runs, tables, charts and the report of: {title}",
+        "instrument": files[WORKFLOW],
+        "object": [files[CAMPAIGN]] if CAMPAIGN in files else [],
+        "startTime": min(map(_start, runs)),
+        "endTime": max(map(_end, runs)),
+        "actionStatus": DONE,
+        "agent": {"@id": "#author1"},
+        "result": [entity for name, entity in files.items() if "/" not in name and name != CAMPAIGN],
+    }
+
+
+def _start(run: RawRun) -> str:
+    return datetime.fromisoformat(run.metrics["timestamp_utc"]).isoformat()
+
+
+def _end(run: RawRun) -> str:
+    seconds = run.metrics["total_wall_time_sec"]
+    return (datetime.fromisoformat(run.metrics["timestamp_utc"]) + timedelta(seconds=seconds)).isoformat()

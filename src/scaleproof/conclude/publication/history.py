@@ -1,0 +1,180 @@
+"""`scaleproof gate --history`: when did throughput change over a series of results of the same cells?
+
+Each result is one session, in the order of its date. A step is the split of a series of session means that Student's t
+finds the clearest; Bonferroni's bound over all splits of all series keeps false alarms below 5 % for the whole history.
+The parts on both sides are searched again.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from scaleproof.conclude.publication.gate import (
+    ALPHA,
+    changed_keys,
+    circumstances,
+    differing_keys,
+    measured_cells,
+    rate_of,
+)
+from scaleproof.ground.errors import UserError
+from scaleproof.verify.campaign import folder_of
+from scaleproof.verify.raw import RawRun
+from scaleproof.verify.recompute import log_interval
+
+LEAST_SESSIONS = 5  # with fewer, a step of 5 % is rarely clearer than chance
+SHORTEST = 4  # sessions in a part that is searched again
+
+Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
+
+
+@dataclass(frozen=True)
+class Session:
+    """One result: its folder, the date and commit of its first run, and its cells."""
+
+    folder: Path
+    date: str
+    commit: str
+    rates: dict[str, Rate]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`session`: index of the first one after the step. `change`: the mean after over the mean before, less 1."""
+
+    series: str
+    session: int
+    change: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class History:
+    """`left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
+    the newest has no numbers; `changed`: those whose configuration is another one since, with its keys.
+    """
+
+    sessions: list[Session]
+    cells: list[str]
+    steps: list[Step]
+    left_out: list[str]
+    gone: list[str]
+    changed: dict[str, str]
+
+    @property
+    def alarms(self) -> list[Step]:
+        """The series whose latest step is a loss."""
+        latest = {step.series: step for step in sorted(self.steps, key=lambda step: step.session)}
+        return [step for step in latest.values() if step.change < 0]
+
+
+def history(folders: Sequence[Path], cell: str | None = None) -> History:
+    """Steps over `folders`; of one `cell` where it is named. Raises UserError where too little can be compared."""
+    if len(folders) < LEAST_SESSIONS:
+        raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
+    places = [os.path.realpath(path) for path in folders]
+    if twice := next((path for i, path in enumerate(folders) if places[i] in places[:i]), None):
+        raise UserError(f"{twice} is given twice; each result must be a measurement of its own")
+    read = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
+    sessions = [session for session, _ in read]
+    newest = read[-1][1]
+    if cell and cell not in newest:
+        raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
+    left_out = []
+    for session, runs in read:
+        for name in [cell] if cell else newest:
+            if name not in runs:
+                left_out.append(f"{session.folder}: no cell {name}")
+            elif keys := differing_keys(circumstances(runs[name]), circumstances(newest[name])):
+                left_out.append(f"{session.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
+                del session.rates[name]
+    chosen = [cell] if cell else list(newest)
+    cells = [name for name in chosen if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
+    if not cells:
+        raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
+    steps = steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions])
+    before = read[-2][1]
+    gone = [] if cell else [name for name in before if name not in newest]
+    changed = {name: text for name in chosen if name in before and (text := changed_keys(before[name], newest[name]))}
+    return History(sessions, cells, steps, left_out, gone, changed)
+
+
+def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[Step]:
+    """Steps in the rates of sessions in their order; a cell need not be in all of them.
+
+    Half of the false alarms is for all cells together, half for single ones.
+    """
+    cells = list(dict.fromkeys(cell for session in sessions for cell in session))
+    steps = []
+    for cell in cells:
+        places = [i for i, session in enumerate(sessions) if cell in session]
+        alpha = ALPHA / 2 / len(cells) if len(cells) > 1 else ALPHA
+        steps += _search(cell, np.log([sessions[i][cell] for i in places]), places, alpha)
+    everywhere = [cell for cell in cells if all(cell in session for session in sessions)]
+    if len(everywhere) > 1:
+        means = np.array([np.mean([math.log(session[cell]) for cell in everywhere]) for session in sessions])
+        steps += _search(f"{len(everywhere)} cells together", means, list(range(len(sessions))), ALPHA / 2)
+    return sorted(steps, key=lambda step: (step.session, step.series))
+
+
+def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[Step]:
+    """The clearest step of a series, or a time that differs from those before and after it; then those of its parts.
+
+    Circular binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split.
+    """
+    n = len(logs)
+    if n < SHORTEST:
+        return []
+    first, last = (axis.ravel() for axis in np.meshgrid(np.arange(n), np.arange(1, n + 1), indexing="ij"))
+    proper = (first < last) & (last - first < n) & ((first > 0) | (last < n)) & ~((first == 0) & (last < n))
+    first, last = first[proper], last[proper]  # of each pair of complements at the ends, the later part
+    centred = logs - logs.mean()
+    sums, squares = (np.concatenate([[0.0], np.cumsum(x)]) for x in (centred, centred**2))
+    inside, outside = last - first, n - (last - first)
+    part = sums[last] - sums[first]
+    difference = part / inside + part / outside  # the sum of all is 0
+    within = squares[-1] - part**2 / inside - part**2 / outside
+    error = np.sqrt(np.maximum(within, 1e-18) / (n - 2) * (1 / inside + 1 / outside))
+    at_end = last == n
+    splits = np.where(at_end, n - 1, (n - 1) * (n - 2) / 2)
+    p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits * 2
+    best = int(np.argmin(p))
+    if p[best] >= alpha:
+        return []
+    change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
+    cuts = [int(first[best]), int(last[best])]
+    steps = [_step(series, places[cuts[0]], change, half)]
+    if cuts[1] < n:
+        steps.append(_step(series, places[cuts[1]], -change, half))
+    for start, end in ((0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], n)):
+        steps += _search(series, logs[start:end], places[start:end], alpha)
+    return steps
+
+
+def _step(series: str, session: int, change: float, half: float) -> Step:
+    return Step(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
+
+
+def _session(path: Path) -> tuple[Session, dict[str, RawRun]]:
+    """A result, and the first run of each of its cells."""
+    folder = folder_of(path)
+    measured = measured_cells(folder)
+    if not measured:
+        raise UserError(f"{folder} has no run with numbers")
+    first = min((run for runs in measured.values() for run in runs), key=lambda run: str(run.metrics["timestamp_utc"]))
+    rates = {cell: _rate(runs) for cell, runs in measured.items()}
+    session = Session(folder, str(first.metrics["timestamp_utc"]), str(first.metrics["git_commit"]), rates)
+    return session, {cell: runs[0] for cell, runs in measured.items()}
+
+
+def _rate(runs: list[RawRun]) -> Rate:
+    value = rate_of(runs)
+    windows = [run.metrics["window"] for run in runs]
+    below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])
+    return value, None if below is None else value * below, None if above is None else value * above

@@ -1,0 +1,234 @@
+"""`scaleproof publish`: a verified campaign as a folder that can be cited and checked by anybody."""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.publication.crate import crate_metadata
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_atomic, write_json
+from scaleproof.ground.records.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
+from scaleproof.verify.campaign import folder_of, verify
+from scaleproof.verify.campaign_file import check_campaign_file
+from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manifest
+from scaleproof.verify.raw import RawRun, read_runs
+from scaleproof.verify.reports import forecast_seal
+
+MOST_BYTES = 8_000_000
+# Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
+SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
+TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
+CRATE = "ro-crate-metadata.json"
+LICENCES = {
+    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
+    "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
+}
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a publication is made with. `notes`: what a reader must know, e.g. the interconnect."""
+
+    authors: tuple[str, ...]
+    licence: str = "CC-BY-4.0"
+    notes: str = ""
+    anonymous: bool = False
+
+
+def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
+    """Write `root`/<campaign>_<device>_<date>/ and return it. Raises UserError where the campaign does not verify."""
+    folder = folder_of(results)
+    if root.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
+    differences, _, _ = verify(folder)
+    if differences:
+        raise UserError(f"{folder} does not verify ({len(differences)} differences); see: scaleproof verify {folder}")
+    made = read_runs(folder)[0]
+    runs = [run for run in made if run.ok]
+    if not runs:
+        raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
+    out = root / f"{folder.name}_{_device(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
+    if out.exists():
+        raise UserError(f"{out} exists; remove it to publish again")
+    _check_campaign(folder, made)
+    part = root / f".{out.name}.part"
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        _copy(folder, part)
+        _copy_workflow(folder.resolve(), part)
+        if request.anonymous:
+            _anonymise(part, runs)
+        write_manifest(part, version)
+        _describe(part, folder.name, request, version)
+        _check_copy(part)
+        part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return out
+
+
+def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
+    """Raises UserError where the campaign file, which would be packed, is not what the runs were made with."""
+    path = _campaign_of(folder.resolve())
+    if path.is_file() and (differing := list(check_campaign_file(path, folder, runs))):
+        edits = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
+        raise UserError(
+            f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"
+        )
+
+
+def _check_copy(part: Path) -> None:
+    """Raises UserError where the copy does not verify, or is too large."""
+    if broken := verify(part)[0]:
+        raise UserError(f"the published copy does not verify: {broken[0]}")
+    size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
+    if size > MOST_BYTES:
+        raise UserError(
+            f"{size / 1e6:.1f} MB to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs"
+        )
+
+
+def _copy(folder: Path, out: Path) -> None:
+    """The files of the manifest that are published, and the paper."""
+    listed = json.loads((folder / MANIFEST).read_bytes())["files"]
+    for name in [*listed, "report.pdf"]:
+        source = folder / name
+        if source.suffix in SUFFIXES and source.is_file():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, out / name)
+
+
+def _campaign_of(folder: Path) -> Path:
+    """The campaign file of the results in `folder`, where they lie in their project."""
+    return folder.parents[1] / "config/campaigns" / f"{folder.name}.yaml"
+
+
+def _copy_workflow(folder: Path, out: Path) -> None:
+    """The workflow and the campaign that the results are of, where `folder` lies beside them as results/<campaign>."""
+    project = folder.parents[1]
+    origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}
+    origins |= {f"workflow/rules/{rule.name}": rule for rule in (project / "workflow/rules").glob("*.smk")}
+    if origins[WORKFLOW].is_file():
+        for name, origin in origins.items():
+            if origin.is_file():
+                (out / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(origin, out / name)
+
+
+def _device(runs: list[RawRun]) -> str:
+    """The device in a folder's name: of GPUs their model, else of the processor."""
+    rank = runs[0].metrics["ranks"][0]
+    name = rank["device_name"]
+    if name == "cpu":
+        name = f"cpu-{runs[0].metrics['hardware']['cpu_model']}"
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((?:r|tm)\)", "", name.lower())).strip("-")[:40]
+
+
+def _anonymise(out: Path, runs: list[RawRun]) -> None:
+    """Replace host names everywhere, and the hashes of the files that this changes."""
+    hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
+    if (out / "findings.json").is_file():
+        hosts |= set(hosts_left_out(json.loads((out / "findings.json").read_bytes())["findings"]))
+    if (out / "forecast.json").is_file():
+        hosts |= set(hosts_of_node_pairs(json.loads((out / "forecast.json").read_bytes())))
+    pseudonyms = Pseudonyms(hosts)
+    hashes: dict[str, str] = {}
+    for path in _texts(out):
+        before = path.read_text(encoding="utf-8")
+        after = pseudonyms.in_text(before)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            hashes[_sha256(before)] = _sha256(after)
+    (out / "report.pdf").unlink(missing_ok=True)  # it names the machine, and is no text
+    _replace_hashes(out, hashes)
+    _replace_hashes(out, dict(_seal_again(out)))
+
+
+def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
+    """Old hash -> new one in every text, where it is printed in full or by its first twelve digits."""
+    if not hashes:
+        return
+    both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
+    known = re.compile("|".join(both))  # the whole ones come first
+    for path in _texts(out):
+        before = path.read_text(encoding="utf-8")
+        after = known.sub(lambda match: both[match[0]], before)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+
+
+def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
+    """Seals of forecasts whose runs have other hashes now: the old one and the new one."""
+    for path in sorted(out.glob("forecasts/*.json")):
+        data = json.loads(path.read_bytes())
+        if (seal := forecast_seal(data)) != data["sha256"]:
+            yield data["sha256"], seal
+
+
+def _texts(out: Path) -> list[Path]:
+    return [path for path in sorted(out.rglob("*")) if path.suffix in TEXT]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _describe(out: Path, campaign: str, request: Publication, version: str) -> None:
+    """README, licence, citation, environment and RO-Crate of a publication."""
+    runs = [run for run in read_runs(out)[0] if run.ok]
+    title = json.loads((out / "scaling_report.json").read_bytes())["title"]
+    write_json(out / "environment.json", _environment(runs))
+    write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
+    write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
+    write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
+    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, LICENCES[request.licence], version))
+
+
+def _environment(runs: list[RawRun]) -> dict[str, Any]:
+    """What all runs have in common, and of other keys all values."""
+    environment: dict[str, Any] = {}
+    for part in ("env", "host", "hardware"):
+        for key in runs[0].metrics[part]:
+            values = [run.metrics[part].get(key) for run in runs]
+            unique = list({json.dumps(v, sort_keys=True): v for v in values}.values())
+            environment[f"{part}.{key}"] = unique[0] if len(unique) == 1 else unique
+    commits = sorted({run.metrics["git_commit"] for run in runs})
+    return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
+
+
+def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:
+    metrics = runs[0].metrics
+    training, hardware = metrics["training_config"], metrics["hardware"]
+    strategies = sorted({run.metrics["training_config"]["strategy"] for run in runs})
+    facts = {
+        "Entity": ", ".join(request.authors),
+        "Date of measurement": metrics["timestamp_utc"][:10],
+        "Model": f"{training['model_name']} ({training['model_size']})",
+        "Hardware": f"{metrics['ranks'][0]['device_name']}; {hardware['cpu_model']}, {hardware['cpu_allowed']} CPUs",
+        "Strategies": ", ".join(strategies),
+        "Sequence length, global batch": f"{training['seq_len']}, {training['global_batch_size']}",
+        "Runs with numbers": str(len(runs)),
+        "torch, scaleproof, commit": f"{metrics['env']['torch_version']}, {version}, {metrics['git_commit'][:12]}",
+        "Notes (interconnect, what is special)": request.notes or "none",
+    }
+    rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in facts.items())
+    return (
+        f"# {title}\n\nResults of the campaign `{campaign}`: start with `report.html`.\n\n| | |\n|---|---|\n{rows}\n\n"
+        "Each figure can be recomputed from `runs/` with `scaleproof verify` and this folder. The configuration of "
+        "every run is in its `training_metrics.json`, versions in `environment.json`.\n"
+    )
+
+
+def _citation(title: str, runs: list[RawRun], request: Publication, version: str) -> str:
+    authors = "\n".join(f"  - name: {json.dumps(name)}" for name in request.authors)
+    return (
+        "cff-version: 1.2.0\nmessage: Please cite these results as below.\ntype: dataset\n"
+        f"title: {json.dumps(title)}\nauthors:\n{authors}\n"
+        f"date-released: {runs[0].metrics['timestamp_utc'][:10]}\nlicense: {request.licence}\n"
+        f'version: "{version}"\n'
+    )

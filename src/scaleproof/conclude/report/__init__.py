@@ -1,0 +1,3 @@
+"""Tables, charts and the page."""
+
+HOUSE = __name__  # whose templates these pages are of

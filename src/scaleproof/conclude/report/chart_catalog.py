@@ -1,0 +1,174 @@
+"""The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError, nearest
+
+
+def always(*_: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Chart:
+    """An entry of the catalog."""
+
+    title: str
+    caption: str
+    planned: Callable[[LoadedCampaign], bool] = always  # known before anything ran: the workflow draws it
+    has_content: Callable[[Any, dict[str, Any]], bool] = always  # from cells.csv and scaling_report.json
+
+
+def _values(loaded: LoadedCampaign, *keys: str) -> int:
+    """How many different values of some keys of the batch or the workload the cells have."""
+    return len({tuple(_of(cell, key) for key in keys) for cell in loaded.cells})
+
+
+def _of(cell: Any, key: str) -> Any:
+    places = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
+    return places[key] if key in places else getattr(cell.workload, key)
+
+
+def _sizes(loaded: LoadedCampaign) -> bool:
+    return _values(loaded, "devices") > 1
+
+
+def _batches(loaded: LoadedCampaign) -> bool:
+    return any(_values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro"))
+
+
+def _scaled(_: Any, report: dict[str, Any]) -> bool:
+    return any(s["kind"] for s in report["series"])
+
+
+def _curved(_: Any, report: dict[str, Any]) -> bool:
+    """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
+    return any(s["kind"] and len(s["runs"]) > 2 for s in report["series"])
+
+
+def _measured(cells: Any, _: dict[str, Any]) -> bool:
+    return bool(cells["n"].any())
+
+
+def _several(cells: Any, _: dict[str, Any]) -> bool:
+    return bool((cells["n"] > 0).sum() > 1)
+
+
+def _has(column: str) -> Callable[[Any, dict[str, Any]], bool]:
+    return lambda cells, _: bool(cells[column].notna().any())
+
+
+CATALOG = {
+    "ranking": Chart(
+        "Throughput of all cells",
+        "Dots: runs; thin lines: 95 % intervals over runs; an arrow: the interval goes on, see the table. Of one "
+        "size, cells that share a letter cannot be told apart.",
+        has_content=_measured,
+    ),
+    "throughput": Chart(
+        "Throughput and devices",
+        "Dots: runs; marks: cells with 95 % intervals over runs, series side by side; dashed: the best baseline times "
+        "the number of devices. A red ring: the number has a finding; an arrow: the interval goes on, see the table.",
+        _sizes,
+        _scaled,
+    ),
+    "speedup": Chart(
+        "Speed-up",
+        "Of each series relative to itself at its smallest number of devices, with 95 % intervals; dashed: ideal.",
+        _sizes,
+        _curved,
+    ),
+    "efficiency": Chart(
+        "Scaling efficiency",
+        "Speed-up over the ideal one, with 95 % intervals. 1: N devices do N times the work of one in the same time.",
+        _sizes,
+        _curved,
+    ),
+    "waterfall": Chart(
+        "Where scaling is lost",
+        "Ideal: the baseline's step, divided among the devices in strong scaling. What nothing measured is unknown "
+        "and stays in the unexplained part; traced shares are applied to the timed step.",
+        _sizes,
+        _scaled,
+    ),
+    "forecast": Chart(
+        "Forecasts",
+        "Time of a step as it was forecast before the run: the band is the interval, the line its value; the dot is "
+        "what was measured afterwards, red where it is outside.",
+        lambda loaded: loaded.campaign.forecast.enabled,
+    ),
+    "step_time": Chart(
+        "Step times",
+        "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
+        "box: 25-75 %; line: 5-95 %, from 20 steps on.",
+        has_content=_measured,
+    ),
+    "loss_step": Chart(
+        "Loss and steps",
+        "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
+        "loss after the last step.",
+        has_content=_measured,
+    ),
+    "loss_seconds": Chart(
+        "Loss and time",
+        "The same losses against the seconds of the window. Dashed: the target of “time to "
+        "loss”. Steps of the warm-up train as well, but are not timed.",
+        has_content=_measured,
+    ),
+    "job_time": Chart(
+        "Time of a whole run", "Median over runs. Rates are of the timed window alone.", has_content=_measured
+    ),
+    "memory": Chart(
+        "Memory",
+        "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO paper's "
+        "model. The difference is buffers, and weights that a strategy gathers and keeps.",
+        has_content=_measured,
+    ),
+    "utilization": Chart(
+        "Utilization",
+        "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
+        has_content=_has("device_load"),
+    ),
+    "energy": Chart(
+        "Energy per token",
+        "Of the devices, by their counters. Dots: runs.",
+        lambda loaded: any(cell.execution.device != "cpu" for cell in loaded.cells),
+        _has("joules_per_token"),
+    ),
+    "batch_size": Chart(
+        "Batch size",
+        "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
+        _batches,
+        _several,
+    ),
+    "seq_len": Chart(
+        "Sequence length",
+        "Step time and throughput against the sequence length. Band: 5 to 95 % of the steps; bars: 95 % interval over "
+        "runs.",
+        lambda loaded: _values(loaded, "seq_len") > 1,
+        _several,
+    ),
+}
+COMPARISON = Chart(
+    "A against B",
+    "B over A in every pair, both runs one after the other on the same devices. Diamond: mean with its 95 % interval "
+    "over pairs. Crosses: A against A, what the method shows where there is no difference.",
+)
+
+
+def charts_of(loaded: LoadedCampaign) -> list[str]:
+    """The charts of a campaign's report, in their order there."""
+    return [name for name, chart in CATALOG.items() if chart.planned(loaded)]
+
+
+def tables_of(loaded: LoadedCampaign) -> list[str]:
+    """The tables of a campaign's report; those of scaling where it has more than one size."""
+    return ["scaling", "strong", "weak"] if _sizes(loaded) else ["scaling"]
+
+
+def unknown_chart(name: str, charts: Iterable[str]) -> UserError:
+    """The error for a name that no chart has."""
+    return UserError(f'there is no chart "{name}".{nearest(name, charts)} Charts: {", ".join(charts)}')

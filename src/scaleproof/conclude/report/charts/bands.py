@@ -1,0 +1,64 @@
+"""Forecasts as bands behind the measured points of a series."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from scaleproof.conclude.report.charts.style import BESIDE, bar, tip
+from scaleproof.ground.number_format import number
+
+HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart
+LABEL = "forecast, with its interval"
+
+
+@dataclass(frozen=True)
+class Band:
+    """A forecast tokens/s: `value` is None where the interval is too wide for one."""
+
+    cell: str
+    devices: int
+    value: float | None
+    low: float
+    high: float
+    level: float
+    made_utc: str
+
+
+def bands_of(series: dict[str, Any], forecasts: Sequence[dict[str, Any]]) -> list[Band]:
+    """The forecasts that belong to a series of scaling_report.json, whether their cells ran or not.
+
+    `forecasts`: entries of forecast.json. A cell belongs where it was measured, else where its relatives were.
+    """
+    own = {point["cell"] for point in series["runs"].values()}
+    return [
+        _band(row)
+        for row in forecasts
+        if row["value"] is not None and row["tokens_per_step"] and own & {row["cell"], *row["relatives"]}
+    ]
+
+
+def _band(row: dict[str, Any]) -> Band:
+    tokens = row["tokens_per_step"]
+    value = None if row["wide"] else tokens / row["value"]
+    bounds = tokens / row["high"], tokens / row["low"]
+    return Band(row["cell"], row["devices"], value, *bounds, row["level"], row["made_utc"])
+
+
+def draw_bands(
+    axes: Axes, place: Mapping[int, float], shade: str, bands: Sequence[Band], unit: str, base: float = 1.0
+) -> None:
+    """A band from low to high with a line at the value, at the series' `place` beside others; in parts of `base`."""
+    for band in bands:
+        x = band.devices * 2 ** (BESIDE * place.get(band.devices, 0.0))
+        low, high = band.low / base, band.high / base
+        left, right = x * 2**-HALF, x * 2**HALF
+        (span,) = axes.bar(left, high - low, right - left, low, align="edge", zorder=1, **bar(shade, 0.3))
+        what = f"{number(low, 4)}-{number(high, 4)}"
+        if band.value is not None:
+            axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
+            what = f"{number(band.value / base, 4)}, {what}"
+        tip(span, f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({100 * band.level:.0f} %)")
+    if bands and LABEL not in axes.get_legend_handles_labels()[1]:
+        axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar("0.4", 0.3))

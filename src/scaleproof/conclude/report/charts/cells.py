@@ -1,0 +1,130 @@
+"""Charts with a row for each cell: what a step, a job, the memory, the load and a token cost."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from scaleproof.conclude.report.charts.style import (
+    DOT,
+    bar,
+    colour,
+    empty,
+    fastest_cells,
+    of_each_cell,
+    rows,
+    thousands,
+    tip,
+)
+from scaleproof.ground.number_format import number
+
+# What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
+PARTS = {"startup_s": ("start-up", "0.55"), "warmup_s": ("warm-up", "0.25"), "window_s": ("timed window", None)}
+REST = "after the window"  # validation, and what it takes to end
+REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "hatch": "////", "hatchcolor": "0.6"}
+
+
+def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Step times of each cell: 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
+        axes.plot([low, high], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
+        (box,) = axes.barh(i, third - first, left=first, height=0.5, **bar(colour(row["strategy"])))
+        axes.plot([median] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
+        quartiles = f"25-75 %: {number(first, 4)}-{number(third, 4)} ms"
+        tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {row['steps']:.0f} steps")
+    counts = sorted({f"{steps:.0f}" for steps in cells["steps"]})
+    alike = len(counts) == 1
+    labels = [row["cell"] if alike else f"{row['cell']}\n{row['steps']:.0f} steps" for row in cells.to_dict("records")]
+    _finish(axes, cells, labels, report, "step time (ms), maximum over ranks")
+    axes.set_title(f"Step times ({title}{f', {counts[0]} steps per cell' if alike else ''})")
+
+
+def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Where the wall time of a run goes: start-up, warm-up, window, and what follows; medians over runs.
+
+    A bar ends at the median wall time of the whole run, which a speed-up by wall time is made of.
+    """
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        left = 0.0
+        for name, (label, grey) in PARTS.items():
+            look = bar(grey or colour(row["strategy"]), 0.25 if label == "start-up" else 0.6)
+            (part,) = axes.barh(i, row[name], left=left, height=0.55, **look)
+            tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")
+            left += row[name]
+        rest = row["total_wall_time_s"] - left
+        if rest > 0:
+            (part,) = axes.barh(i, rest, left=left, height=0.55, **REST_LOOK)
+            tip(part, f"{row['cell']}, {REST}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s")
+    if len(cells):
+        for label, grey in PARTS.values():
+            fill = 0.25 if label == "start-up" else 0.6
+            axes.barh(0, 0, label=label if grey else f"{label} (coloured)", **bar(grey or "black", fill if grey else 0))
+        axes.barh(0, 0, label=REST, **REST_LOOK)
+    _finish(axes, cells, cells["cell"], report, "wall time of a run (s), median")
+    axes.set_title(f"Time of a whole run ({title})")
+
+
+def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Weights, gradients and optimizer state on the fullest device beside the ZeRO model; on GPUs the peak as well."""
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        shade = colour(row["strategy"])
+        if pd.notna(row["max_cuda_mem_allocated_bytes"]):
+            peak_mb = row["max_cuda_mem_allocated_bytes"] / 1e6
+            (peak,) = axes.barh(i, peak_mb, height=0.55, **bar(shade, 0.2))
+            tip(peak, f"{row['cell']}: peak {number(peak_mb, 4)} MB allocated")
+        state_mb, model_mb = row["state_bytes"] / 1e6, row["state_bytes_predicted"] / 1e6
+        (state,) = axes.barh(i, state_mb, height=0.55, **bar(shade, 0.6))
+        tip(state, f"{row['cell']}: state {number(state_mb, 4)} MB, ZeRO model {number(model_mb, 4)} MB")
+        label = "ZeRO model" if i == 0 else None
+        axes.plot([model_mb] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2, label=label)
+    peaks = " (dark), peak allocated (light)" if cells["max_cuda_mem_allocated_bytes"].notna().any() else ""
+    _finish(axes, cells, cells["cell"], report, f"state{peaks} on the fullest device (MB)")
+    axes.set_title(f"Memory: measured and by the ZeRO model ({title})")
+
+
+def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """How busy the devices were in the window, and on a known GPU which part of its peak the model's FLOPs are."""
+    cells, title = _measured(axes, cells)
+    for i, row in enumerate(cells.to_dict("records")):
+        (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar(colour(row["strategy"])))
+        tip(load, f"{row['cell']}: {100 * row['device_load']:.3g} % busy")
+    known = cells[cells["mfu"].notna()]
+    label = "model FLOPs utilization" if len(known) else None
+    axes.plot(100 * known["mfu"], known.index, "D", ms=5, color="black", label=label)
+    _finish(axes, cells, cells["cell"], report, "busy (%): GPU by NVML, CPU by cores")
+    axes.set_title(f"Utilization in the window ({title})")
+
+
+def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Energy of all devices per token, in the window."""
+    counted = cells[cells["joules_per_token"].notna()]
+    cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
+    spent = of_each_cell(runs, "joules_per_token")
+    for i, row in enumerate(cells.to_dict("records")):
+        millijoules = 1e3 * row["joules_per_token"]
+        (used,) = axes.barh(i, millijoules, height=0.55, **bar(colour(row["strategy"])))
+        tip(used, f"{row['cell']}: {number(millijoules, 4)} mJ/token")
+        values = [1e3 * joules for joules in spent.get(row["cell"], [])]
+        axes.plot(values, [i] * len(values), **DOT)
+    _finish(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")
+    axes.set_title(f"Energy per token ({title})")
+
+
+def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
+    drawn, title = fastest_cells(cells)
+    if drawn.empty:
+        empty(axes, why)
+    return drawn, title
+
+
+def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: dict[str, Any], unit: str) -> None:
+    if cells.empty:
+        return
+    rows(axes, cells, labels, report)
+    axes.set_xlim(left=0)
+    axes.set_xlabel(unit)
+    thousands(axes.xaxis)

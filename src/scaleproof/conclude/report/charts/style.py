@@ -1,0 +1,283 @@
+"""What all charts share: colours, axes, marks for findings, values on hover; every chart stays readable in grey."""
+
+import io
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from scaleproof.ground.files import whole_file, write_atomic
+from scaleproof.ground.number_format import is_useless, number
+
+# Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
+# strategy, in every chart the same. The light ones are darker than theirs: a contrast of 3 to white, and to the dark
+# page, where charts are shown inverted.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CA78A5", "#C28600", "#4A9AC7", "#000000", "#9D952B")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
+LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
+ALARM = "#B00020"
+DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
+BESIDE = 0.045  # distance of series that share a number of devices, in parts of the axis' doubling
+WIDTH = 5.2  # inches: on a phone as wide as the screen, and its text of the size that it is drawn in
+TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a chart
+LABEL_HEIGHT = 30  # characters that have room beside it
+LONG_ENTRY = 16  # characters of a legend's entry: of longer ones, two stand side by side, not three
+SMALL = 9  # points, the smallest text
+MARGIN = 1.05  # the least room above the largest value
+HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
+DOTS_PER_INCH = 150  # of the PNG
+MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
+
+
+class Interval(TypedDict):
+    """A value with its interval, as in scaling_report.json."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def style() -> Any:
+    """The settings of matplotlib that every chart is drawn under, as a context.
+
+    Text stays text in the SVG: it can be searched, and read aloud.
+    """
+    return matplotlib.rc_context(
+        {
+            "font.size": 11,
+            "axes.titlesize": 11,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "svg.hashsalt": "scaleproof",
+            "svg.fonttype": "none",
+            "figure.constrained_layout.use": True,
+        }
+    )
+
+
+def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The measured cells that a chart has room for, in their order, and what its title says of n and of the others."""
+    measured = cells[cells["n"] > 0]
+    drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
+    more = f", the fastest {MOST_ROWS} of {len(measured):,} cells" if len(drawn) < len(measured) else ""
+    return drawn, count(drawn) + more
+
+
+def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict], str]:
+    """The series that a chart has room for, in their order, and what its title says of n and of the others."""
+
+    def most(one: dict) -> float:
+        return max(point["tokens_per_sec_global"]["value"] for point in one["runs"].values())
+
+    fastest = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
+    drawn = [series[i] for i in sorted(fastest)]
+    more = f", the fastest {len(drawn)} of {len(series):,} series" if len(drawn) < len(series) else ""
+    return drawn, count(cells) + more
+
+
+def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
+    """What a column of runs.csv says of the measured runs of each cell that has any."""
+    return runs[runs["status"] == "ok"].groupby("cell")[column].agg(list).to_dict()
+
+
+def colour(strategy: str) -> str:
+    return COLOURS[STRATEGIES.index(strategy.removesuffix("-offload"))]
+
+
+def styles(strategies: list[str]) -> list[dict[str, Any]]:
+    """How the lines of a chart look: colour and marker by strategy, the kind of line by what else differs."""
+    seen: dict[str, int] = {}
+    looks = []
+    for strategy in strategies:
+        nth = seen[strategy] = seen.get(strategy, -1) + 1
+        place = STRATEGIES.index(strategy.removesuffix("-offload"))
+        hollow = {"markerfacecolor": "white"} if nth else {}
+        looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
+    return looks
+
+
+def series_styles(every: list[dict]) -> list[dict[str, Any]]:
+    return styles([series["strategy"] for series in every])
+
+
+def bar(shade: str, fill: float = 0.4) -> dict[str, Any]:
+    """How a bar looks: light inside, so that marks on it are seen, with an edge in full colour, so that it is."""
+    return {"color": (shade, fill), "edgecolor": shade, "lw": 1.2}
+
+
+def tip(artist: Artist, text: str) -> None:
+    """`text` on hover over `artist`: `write_chart` makes it the title of the artist's group in the SVG."""
+    artist.set_gid(f"{TIP}{text}")
+
+
+TIP = "tip:"
+
+
+def interval_text(what: str, interval: Interval | dict[str, Any], unit: str) -> str:
+    """What hovering over a point says."""
+    text = f"{what}: {number(interval['value'], 4)} {unit}".strip()
+    if interval["low"] is None or interval["high"] is None:
+        return text
+    if is_useless(interval["low"], interval["high"], interval["n"]):
+        return f"{text} (n={interval['n']}: too few for an interval)"
+    return f"{text} (95 % CI {number(interval['low'], 4)}-{number(interval['high'], 4)}, n={interval['n']})"
+
+
+def places(every: list[dict]) -> list[dict[int, float]]:
+    """Number of devices -> place of each series beside the others that have a point there; alone: in the middle."""
+    sizes = [[point["devices"] for point in series["runs"].values()] for series in every]
+    present = {d: [i for i, own in enumerate(sizes) if d in own] for d in {d for own in sizes for d in own}}
+    return [{d: present[d].index(i) - (len(present[d]) - 1) / 2 for d in own} for i, own in enumerate(sizes)]
+
+
+def line(
+    axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: list[dict], key: str
+) -> list[float]:
+    """One series with its intervals, at its `place` beside the others; returns where its points stand.
+
+    The mark of a point with a finding has a red ring.
+    """
+    x = [p["devices"] * 2 ** (BESIDE * place[p["devices"]]) for p in points]
+    y = [p[key]["value"] for p in points]
+    bounds = [(p[key]["low"], p[key]["high"]) for p in points]
+    below = [0 if low is None else v - low for v, (low, _) in zip(y, bounds, strict=True)]
+    above = [0 if high is None else high - v for v, (_, high) in zip(y, bounds, strict=True)]
+    axes.errorbar(x, y, yerr=[below, above], label=label, capsize=4, lw=1.4, **look)
+    unit = "tokens/s" if key == "tokens_per_sec_global" else ""
+    for xi, yi, point in zip(x, y, points, strict=True):
+        (mark,) = axes.plot([xi], [yi], "o", ms=13, mfc="none", mew=1.6, mec=ALARM if point["findings"] else "none")
+        codes = f"; findings: {', '.join(point['findings'])}" if point["findings"] else ""
+        tip(mark, interval_text(point["cell"], point[key], unit) + codes)
+        mark.set_alpha(None if point["findings"] else 0)
+    if any(p["findings"] for p in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
+        ring: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
+        axes.add_line(Line2D([], [], ls="", label="has a finding", **ring))
+    return x
+
+
+def ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
+    if len(devices) > 1:
+        axes.plot(devices, values, "--", color="0.5", lw=1, zorder=0, label="ideal")
+
+
+def devices_of(series: list[dict]) -> list[int]:
+    return sorted({p["devices"] for s in series for p in s["runs"].values()})
+
+
+def device_axis(axes: Axes, devices: list[int]) -> None:
+    axes.set_xlabel("devices")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(devices, [str(d) for d in devices])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(devices[0] / 1.35, devices[-1] * 1.35)
+    thousands(axes.yaxis)
+
+
+def headroom(axes: Axes, values: list[float]) -> None:
+    """End the value axis a little above `values`, so that their marks are whole, however long an interval is."""
+    axes.set_ylim(0, float(np.clip(axes.get_ylim()[1], MARGIN * max(values), HEADROOM * max(values))))
+
+
+def mark_clipped(axes: Axes, x: list[float], points: list[dict], key: str, shade: str) -> None:
+    """An arrow at the upper end of the chart for every interval that leaves it. Call when the axis has its limits."""
+    top = axes.get_ylim()[1]
+    for xi, point in zip(x, points, strict=True):
+        if (point[key]["high"] or 0) > top:
+            axes.plot([xi], [top], "^", ms=8, color=shade, mec="white", clip_on=False, zorder=6)
+
+
+def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: dict) -> None:
+    """A row for each cell; the name of one whose numbers have a finding is marked, in red where others have none."""
+    marked = {p["cell"] for s in report["series"] for p in s["runs"].values() if p["findings"]}
+    labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
+    axes.set_yticks(range(len(cells)), labels)
+    axes.set_ylim(len(cells) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
+    if set(cells["cell"]) <= marked:
+        return
+    for label, cell in zip(axes.get_yticklabels(), cells["cell"], strict=True):
+        if cell in marked:
+            label.set_color(ALARM)
+
+
+def thousands(axis: Any) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+
+
+def empty(axes: Axes, why: str) -> None:
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
+    axes.set_axis_off()
+
+
+def count(cells: pd.DataFrame) -> str:
+    counts = sorted({int(n) for n in cells["n"] if n})
+    return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}-{counts[-1]}" if counts else "n=0"
+
+
+def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
+    """Write `path`.svg and .png; the same data makes the same bytes.
+
+    `height`: inches of a panel, more for a legend. `fill` draws into one pair of axes, or a list of `panels`, one
+    below the other.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with style():
+        figure = Figure(figsize=(WIDTH, height * panels))
+        axes = figure.subplots(panels, 1)
+        fill(axes if panels == 1 else list(axes))
+        if panels == 1:  # the title begins where the chart does, not where its axes do: there is more room
+            only = figure.axes[0]  # a scale of colours beside it has axes too
+            title = textwrap.fill(only.get_title(), TITLE_WIDTH)
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+            only.set_title("")
+        for each in figure.axes:
+            each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH))
+            each.set_ylabel(textwrap.fill(each.get_ylabel(), LABEL_HEIGHT))
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        if handles:
+            columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
+            figure.set_figheight(height * panels + 0.25 * -(-len(handles) // columns))
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
+        _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each."""
+    figure.set_dpi(DOTS_PER_INCH)
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    grounds = [figure.patch, *(axes.patch for axes in figure.axes)]
+    drawing = io.StringIO()
+    for ground in grounds:  # the page's own shines through
+        ground.set_visible(False)
+    FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
+    write_atomic(path.with_suffix(".svg"), _with_titles(drawing.getvalue()))
+    for ground in grounds:
+        ground.set_visible(True)
+    figure.set_dpi(DOTS_PER_INCH)  # that of SVG is 72
+    with whole_file(path.with_suffix(".png")) as part:
+        FigureCanvasAgg(figure).print_png(part, metadata={"Software": None})
+
+
+def _with_titles(svg: str) -> str:
+    """What `tip` left as ids of groups becomes their titles."""
+    return re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', svg)

@@ -1,0 +1,70 @@
+"""Charts against what a campaign sweeps: batch size, sequence length. Step time and throughput side by side."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from scaleproof.conclude.report.charts.style import count, empty, styles, thousands
+
+# Columns that follow from the swept one, so that they do not make another line.
+BATCH = ("micro_batch", "accumulation", "global_batch")
+NAMED = (
+    "strategy",
+    "precision",
+    "model",
+    "seq_len",
+    "geometry",
+    "threads_per_device",
+    "attention",
+    "compile",
+    "activation_checkpointing",
+    "fused_optimizer",
+    "bucket_elements",
+    "vocab_size",
+    "corpus",
+    "tokenizer",
+    "seed",
+)
+
+
+def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Against the global batch where it varies, else against the micro-batch."""
+    measured = cells[cells["n"] > 0]
+    swept = "global_batch" if measured["global_batch"].nunique() > 1 else "micro_batch"
+    _sweep(panels, measured, swept, f"{swept.replace('_', ' ')} (samples)", BATCH)
+
+
+def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+    """Against the number of tokens per sample."""
+    _sweep(panels, cells[cells["n"] > 0], "seq_len", "sequence length (tokens)", ("seq_len",))
+
+
+def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, follows: tuple[str, ...]) -> None:
+    by = [c for c in (*NAMED, *BATCH) if c not in follows and measured[c].nunique() > 1] or ["strategy"]
+    lines = [group.sort_values(swept) for _, group in measured.groupby(by, sort=False) if group[swept].nunique() > 1]
+    if not lines:
+        for axes in panels:
+            empty(axes, f"one {swept.replace('_', ' ')} alone")
+        return
+    time, rate = panels
+    looks = styles([group["strategy"].iloc[0] for group in lines])
+    for group, look in zip(lines, looks, strict=True):
+        label = " ".join(str(group[c].iloc[0]) for c in by)
+        times = group[["step_time_p05_s", "step_time_p50_s", "step_time_p95_s"]].to_numpy() * 1e3
+        time.plot(group[swept], times[:, 1], label=label, lw=1.4, **look)
+        time.fill_between(group[swept], times[:, 0], times[:, 2], color=look["color"], alpha=0.12, lw=0)
+        low, high = (group[f"tokens_per_s_{bound}"].fillna(group["tokens_per_s"]) for bound in ("low", "high"))
+        error = [group["tokens_per_s"] - low, high - group["tokens_per_s"]]
+        rate.errorbar(group[swept], group["tokens_per_s"], yerr=error, capsize=4, lw=1.4, **look)
+    ticks = sorted(set(pd.concat(lines)[swept]))
+    for axes, name in ((time, "step time (ms), 5-95 %"), (rate, "tokens/s, 95 % interval")):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel(unit)
+        axes.set_ylabel(name)
+        axes.set_ylim(bottom=0)
+        thousands(axes.yaxis)
+    time.set_title("Step time")
+    rate.set_title(f"Throughput ({count(measured)})")

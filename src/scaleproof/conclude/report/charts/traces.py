@@ -1,0 +1,199 @@
+"""The charts of traces, drawn from traces.json and timeline.csv alone. What is unknown is written, never drawn as 0."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from scaleproof.conclude.report.charts.style import COLOURS, SMALL, empty, tip, write_chart
+
+BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
+WAIT = "#9C8D74"
+# Parts of a step, in the order in which they are stacked; hatches tell them apart in grey. They are of lines only:
+# one of dots is thousands of curves in an SVG.
+PARTS = {
+    "compute_ms": ("computing", BLUE, ""),
+    "exposed_ms": ("exposed communication", ORANGE, "//"),
+    "idle_ms": ("idle", WAIT, r"\\"),
+}
+CLASSES = {
+    "gemm": BLUE,
+    "attention": SKY,
+    "elementwise": GREEN,
+    "norm and loss": YELLOW,
+    "optimizer": PINK,
+    "memcpy": "#8C6D31",
+    "unclassified": BLACK,
+    "waiting": WAIT,
+}
+# What the program does, in its order; greys that are seen on a light page and, inverted, on a dark one.
+PHASES = {"data": "#949494", "forward": "#949494", "backward": "#6F6F6F", "reduce": "#555555", "optimizer": "#333333"}
+HATCHES = {"data": "||||", "waiting": r"\\"}
+MOST_RANKS = 16
+
+
+def communication(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """Communication per step and rank: all of it, and what is exposed, by cell."""
+    traced = _ok(report)
+    if not traced:
+        empty(axes, "no cell has a trace")
+        return
+    for i, t in enumerate(traced):
+        if t["communication_ms"] is None:
+            _unknown(axes, i)
+            continue
+        total, exposed = ("total", "exposed") if i == 0 else (None, None)
+        (bar,) = axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label=total)
+        tip(bar, f"{t['cell']}: communication {t['communication_ms']:.3g} ms per step")
+        (bar,) = axes.barh(i + 0.2, t["exposed_ms"], height=0.36, label=exposed, **_look(ORANGE, "//"))
+        tip(bar, f"{t['cell']}: exposed {t['exposed_ms']:.3g} ms per step")
+    _cells(axes, traced)
+    axes.set_xlabel("communication per step and rank (ms, under the profiler)")
+    axes.set_title("Communication: all, and exposed")
+
+
+def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """Where a step goes, by cell: computing, exposed communication, idle."""
+    traced = _ok(report)
+    if not traced:
+        empty(axes, "no cell has a trace")
+        return
+    for i, t in enumerate(traced):
+        if t["compute_ms"] is None:
+            _unknown(axes, i)
+            continue
+        left = 0.0
+        for name, (what, colour, hatch) in PARTS.items():
+            (bar,) = axes.barh(i, t[name], left=left, height=0.6, **_look(colour, hatch))
+            tip(bar, f"{t['cell']}: {what} {t[name]:.3g} ms per step")
+            left += t[name]
+        if t["overhead"]:
+            timed = t["overhead"]["timed_step_ms"]
+            axes.plot(
+                [timed] * 2,
+                [i - 0.38, i + 0.38],
+                "-",
+                color=BLACK,
+                lw=2,
+                label="step of the timed runs" if i == 0 else None,
+            )
+    for label, colour, hatch in PARTS.values():
+        _key(axes, label, colour, hatch)
+    _cells(axes, traced)
+    axes.set_xlabel("time per step and rank (ms, under the profiler)")
+    axes.set_title("Where a step goes")
+
+
+def kernels(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """The kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
+    traced = next((t for t in _ok(report) if t["kernels_top"]), None)
+    if not traced:
+        empty(axes, "no trace holds kernels")
+        return
+    top = traced["kernels_top"]
+    for i, k in enumerate(top):
+        colour = CLASSES.get(k["kind"], ORANGE)
+        hatch = "//" if k["kind"] == "communication" else ""
+        (bar,) = axes.barh(i, k["total_ms"], height=0.65, **_look(colour, hatch))
+        tip(bar, f"{k['name']}: {k['total_ms']:.3g} ms per step and rank")
+    axes.set_yticks(range(len(top)), [_short(k["name"]) for k in top], fontsize=SMALL)
+    axes.set_ylim(len(top) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("sum per step and rank (ms, under the profiler)")
+    axes.set_title(f"Largest {'operators' if traced['device'] == 'cpu' else 'kernels'} of {traced['cell']}")
+    for kind in dict.fromkeys(k["kind"] for k in top):
+        _key(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
+
+
+def timeline(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+    """One step over ranks: program, computing and communication of each, on one axis of time."""
+    rows = [(t["cell"], rank) for t in _ok(report) if len(spans[t["cell"]]) for rank in t["ranks"]][:MOST_RANKS]
+    if not rows:
+        empty(axes, "no trace has steps")
+        return
+    seen: dict[str, tuple[str, str]] = {}
+    for i, (cell, rank) in enumerate(rows):
+        own = spans[cell][spans[cell]["rank"] == rank]
+        for lane, what, start, end in own[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
+            offset, height = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}[lane]
+            colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
+            hatch = HATCHES.get(what, "//" if lane == "communication" else "")
+            axes.barh(i + offset, end - start, left=start, height=height, align="edge", **_look(colour, hatch))
+            label = f"{what} (program)" if lane == "program" else what
+            seen.setdefault(label, (colour, hatch))
+    for label, (colour, hatch) in seen.items():
+        _key(axes, label, colour, hatch)
+    axes.set_yticks(range(len(rows)), [f"{cell}\nrank {rank}" for cell, rank in rows], fontsize=SMALL)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("time in step (ms, under the profiler)")
+    axes.set_title("One step: program, computing, communication")
+
+
+CHARTS: dict[str, Callable[[Axes, dict, dict], None]] = {
+    "trace-timeline": timeline,
+    "trace-communication": communication,
+    "trace-steps": steps,
+    "trace-kernels": kernels,
+}
+CAPTIONS = {
+    "trace-timeline": "One traced step of median length on every rank: what the program does on the host, what is "
+    "computed by class, which collectives run, and how long they wait for a rank that came later.",
+    "trace-communication": "Communication of a step, mean over steps and ranks: the union of all collectives, and the "
+    "part beside which nothing is computed. From traces, never from the timed runs.",
+    "trace-steps": "Parts of a traced step that add up to it, mean over steps and ranks. The stroke is the step "
+    "of the timed runs without a profiler.",
+    "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is "
+    "counted in full.",
+}
+COMPARING = ("trace-communication",)  # of one cell it says what the chart of its steps says
+ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
+
+
+def draw_trace(name: str, report: dict[str, Any], spans: dict[str, pd.DataFrame], folder: Path) -> None:
+    """Write `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
+    traced = _ok(report)
+    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t["ranks"]) for t in traced))}.get(
+        name, len(traced)
+    )
+    write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
+
+
+def _key(axes: Axes, label: str, colour: str, hatch: str) -> None:
+    """An entry of the legend: a bar of no length."""
+    axes.barh(0, 0, label=label, **_look(colour, hatch))
+
+
+def _look(colour: str, hatch: str) -> dict[str, Any]:
+    """A part of a step, hatched in white."""
+    return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
+
+
+def _ok(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [t for t in report["traces"] if t["status"] == "ok"]
+
+
+def _cells(axes: Axes, traced: list[dict[str, Any]]) -> None:
+    axes.set_yticks(range(len(traced)), [t["cell"] for t in traced])
+    axes.set_ylim(len(traced) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+
+
+def _unknown(axes: Axes, row: int) -> None:
+    axes.text(
+        0.01,
+        row,
+        " unknown: the trace does not say",
+        va="center",
+        transform=axes.get_yaxis_transform(),
+        color="0.35",
+        fontsize=SMALL,
+    )
+
+
+def _short(name: str, most: int = 30) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

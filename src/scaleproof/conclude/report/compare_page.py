@@ -1,0 +1,108 @@
+"""`scaleproof compare --html`: two campaigns or machines on one page that needs nothing but itself."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaleproof.conclude.report import HOUSE
+from scaleproof.conclude.report.charts.ratios import draw_ratios
+from scaleproof.conclude.report.inline_svg import inline_svg
+from scaleproof.conclude.report.page_facts import environment_facts, protocol, when
+from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
+from scaleproof.ground.comparison import Compared, claim
+from scaleproof.ground.html import environment
+from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.run import Run
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two results; `runs`: empty where they are not of scaleproof."""
+
+    path: str
+    runs: Sequence[Run]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of the table about both sides."""
+
+    name: str
+    a: str
+    b: str
+
+    @property
+    def differs(self) -> bool:
+        return self.a != self.b
+
+
+def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b: Side, command: str) -> str:
+    """The page. `alone`: cells that one side has; `command`: what made it."""
+    comparable = [one for one in compared if one.ratio is not None]
+    names = {id(one): _cell(one, a, b) for one in compared}
+    rows = [_row(one, names[id(one)]) for one in comparable]
+    refused = [(names[id(one)], one.why or "") for one in compared if one.ratio is None]
+    return (
+        environment(HOUSE)
+        .get_template("compare.html.j2")
+        .render(
+            a=a.path,
+            b=b.path,
+            verdict=compared_verdict(compared) or compared_sentence(compared[0]),
+            rows=rows,
+            intervals=intervals_note(compared),
+            unstated=sorted({name for one in compared for name in one.unstated}),
+            refused=refused,
+            alone=alone,
+            chart=_chart([(names[id(one)], one) for one in comparable]),
+            facts=_facts(a, b),
+            command=command,
+        )
+    )
+
+
+def _cell(one: Compared, a: Side, b: Side) -> str:
+    """The cell's name, or both where they differ."""
+    first = _cell_of(one.a, a)
+    second = _cell_of(one.b, b)
+    return first if first == second else f"{second} against {first}"
+
+
+def _cell_of(text: str, side: Side) -> str:
+    return text.removeprefix(side.path).strip() or Path(text).name
+
+
+def _row(one: Compared, name: str) -> dict[str, str]:
+    interval = {"value": one.ratio, "low": one.low, "high": one.high, "n": min(one.runs)}
+    return {
+        "cell": name,
+        "findings": " ".join(one.suspect),
+        "B over A [95 %]": estimate(interval),
+        "claim": claim(one),
+        f"A ({one.unit})": number(one.rates[0], 4),
+        f"B ({one.unit})": number(one.rates[1], 4),
+        "runs": f"{one.runs[0]} and {one.runs[1]}",
+        "differs on purpose": ", ".join(one.intended) or "–",
+    }
+
+
+def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
+    if len(comparable) < 2:
+        return ""
+    ratios = [(name, one.ratio, one.low, one.high) for name, one in comparable if one.ratio is not None]
+    with tempfile.TemporaryDirectory() as folder:
+        draw_ratios(ratios, Path(folder) / "ratios")
+        return inline_svg(Path(folder) / "ratios.svg", "ratios", "B over A of every cell")
+
+
+def _facts(a: Side, b: Side) -> list[Fact]:
+    """Date, protocol and environment of both sides; none where a side is not of scaleproof."""
+    if not a.runs or not b.runs:
+        return []
+    sides = []
+    for side in (a, b):
+        runs = list(side.runs)
+        sides.append({"Measured": when(runs), **dict(protocol(runs)), **dict(environment_facts(runs))})
+    first, second = sides
+    return [Fact(name, first.get(name, "–"), second.get(name, "–")) for name in dict.fromkeys([*first, *second])]

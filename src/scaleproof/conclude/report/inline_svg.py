@@ -1,0 +1,108 @@
+"""Charts inside the page: searchable text, values on hover, no request to anywhere, and nothing that runs.
+
+A chart is a file that anybody may have edited. What the page takes from it is listed here; all else is left out.
+"""
+
+import re
+from html import escape
+from pathlib import Path
+from xml.etree.ElementTree import ParseError, XMLParser
+
+from scaleproof.ground.errors import damaged, missing
+
+SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+ELEMENTS = re.compile(
+    "svg|g|defs|title|desc|path|rect|circle|ellipse|line|polyline|polygon|use|text|tspan|image|clipPath|pattern"
+    "|linearGradient|radialGradient|stop"
+)
+# Attributes; what matplotlib writes into a style of an element may be one, too.
+DRAWING = re.compile(
+    "d|x|y|width|height|[xy][12]|[cr][xy]|r|points|offset|transform|viewBox|preserveAspectRatio|version"
+    "|(?:pattern|patternContent|gradient|clipPath)(?:Units|Transform)"
+    "|(?:fill|stroke|stop)(?:-opacity|-rule|-color)?|stroke-(?:width|dasharray|dashoffset|linecap|linejoin|miterlimit)"
+    "|clip-path|clip-rule|opacity|font(?:-family|-size|-style|-weight|-stretch|-variant)?|text-anchor|image-rendering"
+)
+FUNCTIONS = {"rgb", "rgba", "matrix", "translate", "rotate", "scale", "skewX", "skewY", "url"}
+OWN = re.compile(r"url\(\s*#")  # something in the same file
+PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]+")
+
+
+def inline_svg(path: Path, name: str, title: str) -> str:
+    """The `<svg>` element of `path`. Its ids begin with `name`, so that two charts do not share one.
+
+    The element has an accessible name and scales with its container. Raises UserError where `path` is no SVG.
+    """
+    if not path.is_file():
+        raise missing(path)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    chart = _Chart(name, title)
+    parser = XMLParser(target=chart)
+    try:
+        parser.feed(text[max(text.find("<svg"), 0) :])  # without a document type, which could define entities
+        parser.close()
+    except ParseError as error:
+        raise damaged(path, f"no SVG, or cut off ({error})") from None
+    return "".join(chart.parts)
+
+
+class _Chart:
+    """Writes the elements and attributes that are listed; of others nothing, with all that is inside of them."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self.name, self.title = name, title
+        self.parts: list[str] = []
+        self.depth = 0
+        self.left_out_at = 0  # the depth of the element that is left out; 0: none is
+
+    def start(self, tag: str, given: dict[str, str]) -> None:
+        self.depth += 1
+        local = tag.removeprefix(SVG)
+        if self.left_out_at:
+            return
+        if not ELEMENTS.fullmatch(local) or not tag.startswith(SVG) or (local == "svg") != (self.depth == 1):
+            self.left_out_at = self.depth
+            return
+        if self.depth == 1:  # its size and its look are the page's
+            given = {name: value for name, value in given.items() if name in ("viewBox", "version")}
+        attributes = [pair for name, value in given.items() for pair in self._attribute(local, name, value)]
+        if self.depth == 1:
+            attributes += [("role", "img"), ("aria-label", self.title)]
+        self.parts.append("".join([f"<{local}", *(f' {key}="{escape(value)}"' for key, value in attributes), ">"]))
+
+    def data(self, text: str) -> None:
+        if not self.left_out_at:
+            self.parts.append(escape(text, quote=False))
+
+    def end(self, tag: str) -> None:
+        if not self.left_out_at:
+            self.parts.append(f"</{tag.removeprefix(SVG)}>")
+        elif self.left_out_at == self.depth:
+            self.left_out_at = 0
+        self.depth -= 1
+
+    def _attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
+        """The attribute as it stands on the page, or nothing."""
+        if name in ("href", LINK):
+            if value.startswith("#"):
+                return [("href", f"#{self.name}-{value[1:]}")]
+            return [("href", value)] if element == "image" and PICTURE.fullmatch(value) else []
+        if name == "id":
+            return [(name, f"{self.name}-{value}")]
+        if name == "style":
+            pairs = [pair.partition(":") for pair in value.split(";")]
+            return [(name, ";".join(f"{key}:{self._own(text)}" for key, _, text in pairs if _draws(key, text)))]
+        return [(name, self._own(value))] if _draws(name, value) or (name, value) == ("class", "tip") else []
+
+    def _own(self, value: str) -> str:
+        return OWN.sub(f"url(#{self.name}-", value)
+
+
+def _draws(name: str, value: str) -> bool:
+    """Whether a property only draws: no escapes, no functions but known ones, addresses in the same file alone."""
+    functions = re.findall(r"([\w-]*)\s*\(", value)
+    return (
+        DRAWING.fullmatch(name.strip()) is not None
+        and "\\" not in value
+        and set(functions) <= FUNCTIONS
+        and functions.count("url") == len(OWN.findall(value))
+    )

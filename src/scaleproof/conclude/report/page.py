@@ -1,0 +1,276 @@
+"""report.html: one page that needs nothing but itself."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from scaleproof.conclude.report import HOUSE
+from scaleproof.conclude.report.chart_catalog import CATALOG, COMPARISON
+from scaleproof.conclude.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
+from scaleproof.conclude.report.charts.traces import COMPARING
+from scaleproof.conclude.report.inline_svg import inline_svg
+from scaleproof.conclude.report.page_facts import names_of_runs
+from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_tables import Figure, Table, cells_view, series_figure, series_view
+from scaleproof.conclude.report.page_terms import columns, terms
+from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.sentences.answer import Bullet, conclude
+from scaleproof.conclude.report.sentences.drift import drift_sentences
+from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
+from scaleproof.conclude.report.sentences.next_step import command
+from scaleproof.conclude.report.sentences.ratios import ab_sentence
+from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
+from scaleproof.conclude.report.sentences.trace import sentences
+from scaleproof.conclude.report.sentences.trust import trust_in
+from scaleproof.conclude.report.sentences.waterfall import loss_sentence
+from scaleproof.conclude.report.tables.cells import restated
+from scaleproof.conclude.report.tables.columns import DEFINITIONS
+from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
+from scaleproof.conclude.report.tables.forecast import forecast_human
+from scaleproof.conclude.report.tables.scaling import KINDS
+from scaleproof.conclude.report.tables.traces import trace_rows
+from scaleproof.ground.errors import plural
+from scaleproof.ground.files import write_atomic
+from scaleproof.ground.findings.finding import Correction, Finding
+from scaleproof.ground.html import environment, linked, with_findings
+from scaleproof.ground.number_format import number
+
+SEVERITIES = ("invalid", "suspect", "note")
+MOST_FOOTNOTES = 5
+MOST_CELLS = 8  # named in the heading of a finding
+PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
+MOST_JOBS = 4  # named below the table of cells
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart on the page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Findings that say the same of several runs. `where`: "ddp-n1x2/rep1, rep2"."""
+
+    where: str
+    evidence: str
+    corrected: Correction | None
+
+
+@dataclass(frozen=True)
+class FindingGroup:
+    """Findings of one code and severity; `where`: the cells or comparisons and the number of runs."""
+
+    code: str
+    severity: str
+    where: str
+    advice: list[str]
+    occurrences: list[Occurrence]
+
+
+def write_page(inputs: PageInputs, out: Path) -> None:
+    """Write the report to `out`; links in it are relative to its folder."""
+    rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
+    page = environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
+    write_atomic(out, inputs.without_hosts(page))
+
+
+def _context(inputs: PageInputs) -> dict[str, Any]:
+    """What the template is filled with, but for the rows of runs."""
+    report, comparisons = inputs.report, list(inputs.comparisons)
+    conclusion = conclude(report, comparisons, inputs.forecast)
+    findings = inputs.findings.findings
+    groups, severity_of = _grouped(findings), _severities(findings)
+    slugs = set(inputs.cells["cell"])
+    tables = _tables(inputs)
+    footnotes = [finding for finding in findings if finding.severity != "note"]
+    drawings = _charts(inputs)
+    facts = inputs.facts()  # last: another process may be at them
+    trust = trust_in(inputs.findings, report, len(facts.lost), comparisons)
+    return {
+        "report": report,
+        "verdict": conclusion.verdict,
+        "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
+        "command": command(report),
+        "when": facts.when,
+        "machine": facts.machine,
+        "campaign_file": inputs.campaign_file,
+        "tables": tables,
+        "trust": trust,
+        "trust_text": with_findings(trust.text, severity_of) if trust else "",
+        "footnotes": [(slugs & set(f.cells), f) for f in footnotes[:MOST_FOOTNOTES]],
+        "more_footnotes": max(0, len(footnotes) - MOST_FOOTNOTES),
+        "restated": restated(inputs.cells).strip(),
+        "whole_jobs": _whole_jobs(report),
+        "singles": _single_devices(report),
+        "definition_of": DEFINITIONS.get,
+        "laws": {kind: law_sentences(report, kind) for kind in KINDS},
+        "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
+        "without_baseline": _without_baseline(report),
+        "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
+        "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in comparisons],
+        "comparison_rows": comparison_rows({"comparisons": comparisons}).to_dict("records"),
+        "pair_rows": pair_rows(comparisons),
+        "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
+        "charts": [drawing for drawing in drawings if drawing.name not in PLACED],
+        "placed": dict.fromkeys(PLACED) | {drawing.name: drawing for drawing in drawings if drawing.name in PLACED},
+        "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
+        "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
+        "trace_charts": _trace_charts(inputs),
+        "checks": len(inputs.findings.checks),
+        "groups": groups,
+        "severities": {s: sum(finding.severity == s for finding in findings) for s in SEVERITIES},
+        "severity_of": severity_of,
+        "failed": facts.failed,
+        "terms": terms(inputs),
+        "columns": columns(tables.values()),
+        "lost": facts.lost,
+        "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
+        "machine_check": facts.machine_check,
+        "protocol": facts.protocol,
+    }
+
+
+def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
+    """The rows of the table of runs. `runs`: runs.csv; `folder`: of the page, to which their links are relative."""
+    context = {
+        "runs": records(runs),
+        "codes_of_run": _codes_of_run(findings),
+        "severity_of": _severities(findings),
+        "base": f"{folder}/",
+    }
+    return Markup(environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
+
+
+def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
+    """A bullet whose cells link to their rows: where the text names them, else behind it. What it rests on is soft."""
+    label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
+    unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
+    text = linked(f"{bullet.text} [{', '.join(unnamed)}]" if unnamed else bullet.text, slugs)
+    if not bullet.basis:
+        return label + text
+    return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
+
+
+def _tables(inputs: PageInputs) -> dict[str, Table]:
+    kinds = [kind for kind in KINDS if any(s["kind"] == kind for s in inputs.report["series"])]
+    series = {kind: series_view(inputs.report, kind) for kind in kinds}
+    marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
+    return {"cells": cells_view(inputs.cells, inputs.report, marked)} | series
+
+
+def _forecast(forecast: dict[str, Any]) -> dict[str, Any]:
+    """The section about forecasts: sentences, the table, and what would have to change."""
+    rows = forecast["forecasts"]
+    return {
+        "sentences": forecast_sentences(forecast),
+        "rows": forecast_human(rows).to_dict("records") if rows else [],
+        "what_if": what_if_rows(forecast),
+    }
+
+
+def _without_baseline(report: dict[str, Any]) -> list[str]:
+    """Series of one size beside others that have several: they have no speed-up of their own."""
+    if not any(s["kind"] for s in report["series"]):
+        return []
+    return [s["name"] for s in report["series"] if not s["kind"]]
+
+
+def _whole_jobs(report: dict[str, Any]) -> list[tuple[str, Figure, Figure]]:
+    """The largest size of each series that has a speed-up of the whole job: its cell, that, and the window's."""
+    largest = [list(series["runs"].values())[-1] for series in report["series"] if series["kind"]]
+    return [
+        (point["cell"], series_figure(point, "speedup_by_job_wall_time"), series_figure(point, "speedup"))
+        for point in largest
+        if point["speedup_by_job_wall_time"] and point["speedup"]
+    ][:MOST_JOBS]
+
+
+def _single_devices(report: dict[str, Any]) -> list[str]:
+    """The cells with one device that others are relative to; none where there are too many to name."""
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    cells = list(dict.fromkeys(point["best_single"] for point in points if point["speedup_vs_best_single"]))
+    return cells if len(cells) <= MOST_JOBS else []
+
+
+def _is_known(entry: dict[str, Any]) -> bool:
+    """A waterfall says something where at least half of its parts were measured."""
+    measured = sum(part["ms"] is not None for part in entry["parts"])
+    return 2 * measured >= len(entry["parts"])
+
+
+def _charts(inputs: PageInputs) -> list[Drawing]:
+    """The charts that have something to show."""
+    chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
+    if not any(_is_known(entry) for entry in inputs.waterfall):
+        chosen.pop("waterfall", None)
+    if not any(row["value"] is not None for row in (inputs.forecast or {"forecasts": []})["forecasts"]):
+        chosen.pop("forecast", None)
+    if any(c["estimate"] for c in inputs.comparisons):
+        chosen["comparison"] = COMPARISON
+    return [_drawing(inputs, name, chart.title, chart.caption) for name, chart in chosen.items()]
+
+
+def _trace_charts(inputs: PageInputs) -> list[Drawing]:
+    if not inputs.traces or not any(t["status"] == "ok" for t in inputs.traces["traces"]):
+        return []
+    traced = sum(t["status"] == "ok" for t in inputs.traces["traces"])
+    names = [name for name in TRACE_CAPTIONS if traced > 1 or name not in COMPARING]
+    return [_drawing(inputs, name, name.removeprefix("trace-").capitalize(), TRACE_CAPTIONS[name]) for name in names]
+
+
+def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing:
+    return Drawing(name, title, caption, inline_svg(inputs.charts / f"{name}.svg", name, title))
+
+
+def _grouped(findings: list[Finding]) -> list[FindingGroup]:
+    """Findings of one kind together, the most severe first."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity), []).append(finding)
+    return [
+        FindingGroup(code, severity, _where(group), list(dict.fromkeys(f.advice for f in group)), _occurrences(group))
+        for (code, severity), group in groups.items()
+    ]
+
+
+def _where(group: list[Finding]) -> str:
+    """ "zero2-n1x2, zero3-n1x2 (6 runs)"; of a single run the cell alone."""
+    cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
+    named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
+    runs = {run for finding in group for run in finding.runs}
+    return f"{named} ({plural(len(runs), 'run')})" if len(runs) > 1 and named else named
+
+
+def _occurrences(group: list[Finding]) -> list[Occurrence]:
+    """What is said of several runs in the same words stands once."""
+    same: dict[tuple[str, str], list[Finding]] = {}
+    for finding in group:
+        same.setdefault((finding.evidence, str(finding.corrected)), []).append(finding)
+    return [
+        Occurrence(
+            names_of_runs([run for f in alike for run in f.runs or f.cells]), alike[0].evidence, alike[0].corrected
+        )
+        for alike in same.values()
+    ]
+
+
+def _severities(findings: list[Finding]) -> dict[str, str]:
+    """The severity of each code, the most severe where it has several: they come first."""
+    return {finding.code: finding.severity for finding in reversed(findings)}
+
+
+def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:
+    """Codes of findings by the name of the run."""
+    codes: dict[str, list[str]] = {}
+    for finding in findings:
+        for run in finding.runs:
+            codes.setdefault(run, []).append(finding.code)
+    return {run: list(dict.fromkeys(names)) for run, names in codes.items()}

@@ -1,0 +1,208 @@
+"""What the records of runs tell the page: what was run, where and when, and what is missing."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import duration
+from scaleproof.ground.records.host_names import hosts_of
+from scaleproof.ground.records.metrics import Failure, Measured, Recorded
+from scaleproof.ground.records.run import Run
+from scaleproof.ground.records.unreadable import is_readable
+from scaleproof.measure.doctor.doctor import Entry, Report
+
+Facts = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the page says of the records of all runs."""
+
+    when: str
+    machine: str
+    protocol: Facts
+    environment: Facts
+    failed: list[tuple[str, Failure]]  # runs without numbers
+    lost: list[str]  # raw files that are gone
+    hosts: set[str]
+    machine_check: "MachineCheck | None"
+
+
+def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
+    """`doctor`: doctor.json, of whatever machine and time it is.
+
+    A run whose record is damaged is one of those without numbers; nothing else is known of it.
+    """
+    recorded = [run for run in runs if is_readable(run)]
+    return RunFacts(
+        when=when(recorded),
+        machine=machine(recorded),
+        protocol=protocol(recorded),
+        environment=environment_facts(recorded),
+        failed=_failed(runs),
+        lost=_lost_files(recorded),
+        hosts={name for run in recorded for name in hosts_of(run.metrics.host, run.metrics.ranks)},
+        machine_check=machine_check(doctor, recorded),
+    )
+
+
+def when(runs: list[Run]) -> str:
+    """Date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
+    starts = sorted(datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs)
+    if not starts:
+        return "unknown: no run has a record"
+    seconds = [run.metrics.total_wall_time_s for run in runs if run.metrics.total_wall_time_s is not None]
+    last = max(
+        start + timedelta(seconds=run.metrics.total_wall_time_s or 0)
+        for run in runs
+        for start in [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC)]
+    )
+    end = f"{last:%H:%M}" if last.date() == starts[0].date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration(sum(seconds))}"
+
+
+def machine(runs: list[Run]) -> str:
+    """Devices and processor in a few words, for the head of the page."""
+    metrics = [run.metrics for run in runs]
+    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
+    processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
+    if devices or not processors:
+        return _join([*devices, *processors])
+    return f"{_join(processors)} (a device here is one process, bound to cores of its own)"
+
+
+def protocol(runs: list[Run]) -> Facts:
+    """What was run; where cells differ, all values are listed."""
+    metrics = [run.metrics for run in runs]
+    work = [m.config["work"] for m in metrics]
+    steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
+    rows = [
+        ("Model", [_model(m) for m in metrics]),
+        ("Parameters", [_parameters(m) for m in metrics if isinstance(m, Measured)]),
+        ("Corpus", [_corpus(m) for m in metrics]),
+        ("Samples", [_samples(m) for m in metrics]),
+        ("Steps", steps),
+        ("Optimizer", [_optimizer(w) for w in work]),
+    ]
+    return [(name, _join(values)) for name, values in rows if values]
+
+
+def environment_facts(runs: list[Run]) -> Facts:
+    """Machine and versions; where runs differ, all values are listed."""
+    metrics = [run.metrics for run in runs]
+    devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
+    processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
+    commits = [f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}" for m in metrics]
+    packages = ("torch", "transformers", "deepspeed", "scaleproof")
+    return [
+        ("Machine", _join([m.host["hostname"] for m in metrics])),
+        ("Processor", _join(processors)),
+        ("Memory", _join([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
+        ("Devices", _join(devices or ["none came up"])),
+        ("Operating system", _join([m.host["os"] for m in metrics])),
+        ("Python", _join([m.env["python_version"] for m in metrics])),
+        *((package, _join([m.env[f"{package}_version"] for m in metrics])) for package in packages),
+        ("Commit", _join(commits)),
+        ("Measuring code", _join([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
+    ]
+
+
+@dataclass(frozen=True)
+class MachineCheck:
+    """What `scaleproof doctor` found before the campaign ran on the same machine."""
+
+    date: str
+    counts: str  # "20 PASS, 1 FAIL, 5 not here"
+    failed: list[Entry]
+    others: list[Entry]
+
+    @property
+    def facts(self) -> Facts:
+        """What it knows of the machine beyond the runs' own records."""
+        threads = [e.values["threads_per_core"] for e in (*self.failed, *self.others) if "threads_per_core" in e.values]
+        return [("Threads per core", str(threads[0]))] if threads and threads[0] else []
+
+
+def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
+    """The doctor's report, where it is of the host of every run and older than all of them; else None."""
+    if report is None or not runs:
+        return None
+    examined = report.timestamp_utc.astimezone(UTC)
+    for run in runs:
+        hosts = set(hosts_of(run.metrics.host, run.metrics.ranks))
+        if report.host not in hosts or datetime.fromisoformat(run.metrics.timestamp_utc) < examined:
+            return None
+    counted = Counter(entry.status for entry in report.checks)
+    return MachineCheck(
+        date=f"{examined:%Y-%m-%d %H:%M} UTC",
+        counts=", ".join(f"{counted[status]} {status}" for status in ("PASS", "FAIL", "not here") if counted[status]),
+        failed=report.failed,
+        others=[entry for entry in report.checks if entry.status != "FAIL"],
+    )
+
+
+def _failed(runs: list[Run]) -> list[tuple[str, Failure]]:
+    """Runs without numbers; those that failed in the same way stand together."""
+    same: dict[str, tuple[Failure, list[str]]] = {}
+    for run in runs:
+        failure = run.metrics.failure
+        if failure:
+            same.setdefault(failure.model_dump_json(), (failure, []))[1].append(run.name)
+    return [(names_of_runs(names), failure) for failure, names in same.values()]
+
+
+def names_of_runs(runs: list[str]) -> str:
+    """Repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
+    repeats: dict[str, list[str]] = {}
+    for run in dict.fromkeys(runs):
+        cell, separator, repeat = run.rpartition("/")
+        repeats.setdefault(f"{cell}/" if repeat.startswith("rep") and separator else "", []).append(
+            repeat if repeat.startswith("rep") and separator else run
+        )
+    return "; ".join(f"{cell}{', '.join(names)}" for cell, names in repeats.items())
+
+
+def _lost_files(runs: list[Run]) -> list[str]:
+    """Raw files that a run was recorded with and that are gone: its figures cannot be recomputed."""
+    return [f"{run.name}/{name}" for run in runs for name in run.metrics.files if not (run.folder / name).is_file()]
+
+
+def _join(values: list[Any]) -> str:
+    """All different values; runs that differ are not summarised as if they were alike."""
+    return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
+
+
+def _model(metrics: Recorded) -> str:
+    config = metrics.training_config
+    rows = metrics.config["workload"]["vocab_size"]
+    rows = metrics.data["vocab_size"] if rows == "derive" else rows
+    return f"{config.model_name} ({config.model_size}), {rows:,} embedding rows (padded vocabulary)"
+
+
+def _parameters(metrics: Measured) -> str:
+    model = metrics.model
+    return f"{model.parameters:,} ({model.flops_per_token:,} FLOPs per token, forward and backward)"
+
+
+def _corpus(metrics: Recorded) -> str:
+    data = metrics.data
+    revision = data["revision"] or data["corpus_sha256"][:12]
+    text = f"{data['corpus']} ({revision}), tokenizer {data['tokenizer']}, licence {data['licence']}"
+    # The classes of a corpus with labels, where the task is to learn them.
+    classes = data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
+    return text + (f", {len(classes)} classes" if classes else "")
+
+
+def _samples(metrics: Recorded) -> str:
+    config = metrics.training_config
+    return f"seq_len {config.seq_len}, global batch {config.global_batch}"
+
+
+def _optimizer(work: dict[str, Any]) -> str:
+    optimizer, schedule = work["optimizer"], work["schedule"]["name"]
+    norm = optimizer["max_grad_norm"]
+    clipping = f"clipping at {norm:g}" if norm else "no clipping"
+    rate = f"learning rate {optimizer['learning_rate']:g} ({schedule})"
+    return f"{optimizer['name']}, {rate}, {clipping}, seed {work['seed']}"

@@ -1,0 +1,141 @@
+"""Tables of the page: each figure with its way back to the files that it was computed from."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, split_constant
+from scaleproof.conclude.report.tables.columns import CONFIGURED, DEFINITIONS, HUMAN, MAIN, PLAIN, TEXT
+from scaleproof.conclude.report.tables.scaling import QUANTITIES, series_human
+from scaleproof.ground.number_format import estimate, is_useless
+
+# Columns of the file alone.
+FILES_ONLY = ("kind", "perplexity", "startup_s")
+
+
+@dataclass(frozen=True)
+class Column:
+    """`key`: the quantity, for its definition. `first`: visible before the reader asks for all columns."""
+
+    key: str
+    label: str
+    numeric: bool
+    first: bool = True
+
+    @property
+    def definition(self) -> str:
+        return DEFINITIONS.get(self.key, "")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One entry of a table.
+
+    `id`: what `scaleproof why` takes; empty for words. `order`: for sorting. `tip`: the unrounded value, n, interval.
+    `undecided`: the interval of a ratio contains 1.
+    """
+
+    text: str
+    id: str = ""
+    order: float | None = None
+    tip: str = ""
+    source: str = ""
+    undecided: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    cell: str
+    findings: list[str]
+    figures: list[Figure]
+    mark: bool = False  # a footnote says what a finding above a note is about
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first two columns, cell and findings, are apart from `columns`."""
+
+    name: str
+    columns: list[Column]
+    rows: list[Row]
+    constant: list[tuple[str, str]]
+
+    @property
+    def hidden(self) -> int:
+        return sum(not column.first for column in self.columns)
+
+
+def cells_view(cells: pd.DataFrame, report: dict[str, Any], marked: Collection[str] = ()) -> Table:
+    """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
+    plain = scaling_rows(cells, report)
+    human, constant = split_constant(human_rows(plain))
+    keys = [key for key in (*MAIN, *HUMAN) if HUMAN[key] in human.columns and key not in ("findings", *FILES_ONLY)]
+    keys = list(dict.fromkeys(keys))
+    columns = [Column(key, HUMAN[key], key not in TEXT, key in MAIN) for key in keys]
+    rows = []
+    for row, text in zip(records(plain), human.to_dict("records"), strict=True):
+        figures = [_figure(row, key, text[HUMAN[key]]) for key in keys]
+        rows.append(Row(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
+    return Table("cells", columns, rows, constant)
+
+
+def _figure(row: dict[str, Any], key: str, text: str) -> Figure:
+    value = row.get(key)
+    if key in TEXT or key in CONFIGURED or key == "n" or not isinstance(value, float | int) or text == "–":
+        return Figure(text, order=_order(value))
+    low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
+    n = row.get(f"{key}_n") or row["n"]
+    ratio = key in ("relative_to_fastest", "speedup", "speedup_vs_best_single")
+    undecided = bool(ratio and low is not None and high is not None and low <= 1 <= high)
+    factor = PLAIN.get(key, 1)
+    identity = f"cells/{row['cell']}/{key}"
+    tip = interval_tip(value, low, high, n, factor)
+    return Figure(text, identity, value, tip, row["cell"], undecided)
+
+
+def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
+    """As the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3"."""
+    text = f"{value * factor:.7g}"
+    if low is None or high is None:
+        return f"{text}, n={n:.0f}"
+    if is_useless(low, high, n):
+        return f"{text}, n={n:.0f}: too few for an interval"
+    return f"{text} [{low * factor:.7g}, {high * factor:.7g}], n={n:.0f}"
+
+
+def _order(value: Any) -> float | None:
+    return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
+
+
+def series_view(report: dict[str, Any], kind: str) -> Table:
+    """Strong or weak scaling: one row per size of a series."""
+    human = series_human(report, kind)
+    labels = [c for c in human.columns if c not in ("series", "findings")]
+    columns = [Column(QUANTITIES.get(c, c), c, c != "rating", QUANTITIES.get(c) != "karp_flatt") for c in labels]
+    points = [point for s in report["series"] if s["kind"] == kind for point in s["runs"].values()]
+    rows = []
+    for point, text in zip(points, human.to_dict("records"), strict=True):
+        figures = [_series_figure(point, c, text[c]) for c in labels]
+        rows.append(Row(point["cell"], list(dict.fromkeys(point["findings"])), figures))
+    return Table(kind, columns, rows, [])
+
+
+def _series_figure(point: dict[str, Any], column: str, text: str) -> Figure:
+    quantity = QUANTITIES.get(column)
+    if not quantity or not point[quantity]:
+        return Figure(text, order=float(text) if text.isdigit() else None)
+    return series_figure(point, quantity, text)
+
+
+def series_figure(point: dict[str, Any], quantity: str, text: str = "") -> Figure:
+    """A quantity of a point of scaling_report.json that has it; `text`: how it is printed, if not as ratios are."""
+    interval = point[quantity]
+    name = "tokens_per_s" if quantity == "tokens_per_sec_global" else quantity
+    low, high = interval["low"], interval["high"]
+    undecided = bool(quantity.startswith("speedup") and low is not None and high is not None and low <= 1 <= high)
+    tip = interval_tip(interval["value"], low, high, interval["n"])
+    identity = f"cells/{point['cell']}/{name}"
+    return Figure(text or estimate(interval), identity, interval["value"], tip, point["cell"], undecided)

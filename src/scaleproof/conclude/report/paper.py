@@ -1,0 +1,95 @@
+"""report.pdf: a short paper of a campaign, set by Typst.
+
+Typst and not LaTeX: it comes as one wheel with its fonts, needs nothing installed, and takes its data as JSON, so that
+a title or a reason of a failure is text and never markup.
+"""
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import typst
+
+from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_tables import cells_view
+from scaleproof.conclude.report.sentences.answer import conclude
+
+CHARTS = ("ranking", "throughput", "loss_seconds", "memory")
+SEVERITIES = ("invalid", "suspect", "note")
+MOST_FINDINGS = 12
+
+
+def write_paper(inputs: PageInputs, out: Path) -> None:
+    """Write the paper to `out`; the same results make the same bytes."""
+    template = resources.files("scaleproof.conclude.report") / "templates" / "paper.typ"
+    charts = [
+        name for name in CHARTS if name in inputs.drawn and CATALOG[name].has_content(inputs.cells, inputs.report)
+    ]
+    # Typst reads pictures below its root alone: the campaign's folder, where the template is put for the while.
+    source = inputs.charts.parent / ".paper.typ"
+    source.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    try:
+        pdf = typst.compile(
+            str(source),
+            root=str(inputs.charts.parent),
+            font_paths=[str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")],
+            sys_inputs={"data": inputs.without_hosts(json.dumps(_data(inputs, charts)))},
+            timestamp=0,
+        )
+    finally:
+        source.unlink()
+    part = out.with_name(f".{out.name}.part")
+    part.write_bytes(pdf)
+    part.replace(out)
+
+
+def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
+    """All text of the paper; the template has none of a campaign's."""
+    conclusion = conclude(inputs.report, list(inputs.comparisons), inputs.forecast)
+    facts = inputs.facts()
+    findings = sorted(inputs.findings.findings, key=lambda f: SEVERITIES.index(f.severity))
+    table = cells_view(inputs.cells, inputs.report)
+    columns = [i for i, column in enumerate(table.columns) if column.first]
+    rows = [[row.cell, *(row.figures[i].text for i in columns), " ".join(row.findings) or "–"] for row in table.rows]
+    constant = ", ".join(f"{name} {value}" for name, value in table.constant)
+    return {
+        "title": inputs.report["title"],
+        "campaign": inputs.report["campaign"],
+        "verdict": conclusion.verdict,
+        "bullets": [bullet.sentence for bullet in conclusion.bullets],
+        "when": facts.when,
+        "machine": facts.machine,
+        "file": inputs.campaign_file,
+        "header": ["cell", *(table.columns[i].label for i in columns), "findings"],
+        "rows": rows,
+        "constant": constant,
+        "charts": [
+            {"path": f"charts/{name}.svg", "caption": f"{CATALOG[name].title}. {CATALOG[name].caption}"}
+            for name in charts
+        ],
+        "findings": [
+            {
+                "severity": f.severity,
+                "code": f.code,
+                "where": ", ".join(f.runs or f.cells),
+                "evidence": f.evidence,
+            }
+            for f in findings[:MOST_FINDINGS]
+        ],
+        "more_findings": max(0, len(findings) - MOST_FINDINGS),
+        "checks": len(inputs.findings.checks),
+        "protocol": facts.protocol,
+        "environment": facts.environment,
+        "references": REFERENCES,
+    }
+
+
+REFERENCES = [
+    "Hoefler, Belli: Scientific Benchmarking of Parallel Computing Systems, SC 2015 (intervals, what to report).",
+    "Amdahl, AFIPS 1967; Gustafson, CACM 31(5), 1988; Karp, Flatt, CACM 33(5), 1990 (laws of scaling).",
+    "Rajbhandari et al.: ZeRO, SC 2020 (model of the memory).",
+    "Chowdhery et al.: PaLM, appendix B, 2022 (FLOPs per token).",
+]

@@ -1,0 +1,106 @@
+"""What a ratio with its interval supports, in one sentence: the only place that says "cannot be told apart"."""
+
+from typing import TYPE_CHECKING, Any
+
+from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import interval_text, number
+
+if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
+    from collections.abc import Sequence
+
+    from scaleproof.ground.comparison import Compared
+
+
+def runs_text(*counts: int) -> str:
+    """How many runs stand behind compared figures: "3", or "3 and 5"."""
+    return str(counts[0]) if len(set(counts)) == 1 else " and ".join(map(str, counts))
+
+
+def ratio_sentence(
+    subject: str, base: str, value: float, low: float | None, high: float | None, n: str, unit: str = "tokens/s"
+) -> str:
+    """`subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is one."""
+    if low is None or high is None:
+        return (
+            f"{subject} runs at {number(value)}x the {unit} of {base}; without an interval nothing is claimed (n={n})."
+        )
+    interval = interval_text(low, high, n)
+    if low <= 1 <= high:
+        return f"{subject} cannot be told apart from {base}: {number(value)}x its {unit} ({interval})."
+    if value > 1:
+        return f"{subject} is {number(value)}x faster than {base} in {unit} ({interval})."
+    return f"{subject} is slower than {base}: {number(value)}x its {unit} ({interval})."
+
+
+def compared_sentence(compared: "Compared") -> str:
+    """What `scaleproof compare` prints of two results."""
+    if compared.why or compared.ratio is None:
+        text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."
+    else:
+        n = runs_text(*compared.runs)
+        text = ratio_sentence(
+            compared.b, compared.a, compared.ratio, compared.low, compared.high, n, unit=compared.unit
+        )
+    if compared.unstated:
+        text += f" Not stated by both, so not compared: {', '.join(compared.unstated)}."
+    if compared.suspect:
+        text += f" With reservations: {', '.join(compared.suspect)}."
+    return text
+
+
+def compared_verdict(compared: "Sequence[Compared]") -> str:
+    """What all cells of a comparison say together; "" of one, whose sentence says it."""
+    from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
+
+    claims = [claim(one) for one in compared if one.ratio is not None]
+    if len(compared) == 1:
+        return ""
+    if not claims:
+        return f"No answer: none of the {len(compared)} common cells is comparable."
+    counts = {word: claims.count(word) for word in (FASTER, SLOWER, UNDECIDED, NO_INTERVAL)}
+    words = {FASTER: "faster in B", SLOWER: "slower in B", UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
+    parts = [f"{count} {words[word]}" for word, count in counts.items() if count]
+    if len(claims) < len(compared):
+        parts.append(f"{len(compared) - len(claims)} not comparable")
+    return f"Of {len(compared)} common cells: {', '.join(parts)}."
+
+
+def intervals_note(compared: "Sequence[Compared]") -> str:
+    """What the intervals of several cells hold for; "" of one."""
+    claims = max((one.claims for one in compared), default=1)
+    return f"The intervals hold for all {claims} cells at once with 95 % (Bonferroni)." if claims > 1 else ""
+
+
+def ab_sentence(comparison: dict[str, Any]) -> str:
+    """What an A/B comparison supports; `comparison`: an entry of comparison.json."""
+    name, e = comparison["name"], comparison["estimate"]
+    if comparison["status"] != "ok":
+        return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
+    ratio = ratio_sentence(comparison["b"], comparison["a"], e["ratio"], e["low"], e["high"], f"{e['n']} pairs")
+    floor, nulls = number(100 * e["floor"], 2), plural(len(e["null_ratios"]), "A/A pair")
+    noise = f" Noise, by {nulls}: the mean of {e['n']} pairs without an effect may be off by up to {floor} %."
+    if e["claim"]:
+        curse = (
+            " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
+        )
+        return f"{name}: {ratio}{noise}{curse if e['overstated'] else ''}"
+    if not e["low"] <= 1 <= e["high"]:
+        ratio = f"{ratio[:-1]}, but the effect is within the noise: nothing is claimed."
+    return f"{name}: {ratio}{noise} {_power(e)}"
+
+
+def _power(e: dict[str, Any]) -> str:
+    """What so many pairs detect, and how many pairs detect 2 %."""
+    low, high = (number(100 * e[f"detectable_{bound}"], 2) for bound in ("low", "high"))
+    text = f"{e['n']} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
+    if e["n"] < 6:
+        return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
+    return f"{text}; an effect of 2 % needs {_pairs(e['pairs_low'], e['pairs_high'])}."
+
+
+def _pairs(low: int | None, high: int | None) -> str:
+    if low is None:
+        return "more than 1,000 pairs"
+    if high is None:
+        return f"{low} pairs or more, perhaps above 1,000"
+    return f"{low} pairs" if low == high else f"{low}-{high} pairs"

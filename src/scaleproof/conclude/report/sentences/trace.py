@@ -1,0 +1,89 @@
+"""A profile in sentences. What the trace does not support is unknown, or left out."""
+
+from scaleproof.ground.records.profile_schema import Profile, mean
+
+LITTLE = 0.02  # of a step: less waiting than this names nobody
+OFTEN = 0.8  # of the steps: a rank that is last more rarely is last by chance
+
+
+def sentences(profile: Profile) -> list[str]:
+    """The sentences on one capture."""
+    if profile.status != "ok":
+        return [f"There is no trace: {profile.reason}."]
+    lines = [_head(profile), *_step(profile), *_collectives(profile), *_waiting(profile), *_totals(profile)]
+    lines += [
+        f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()
+    ]
+    return lines
+
+
+def _head(profile: Profile) -> str:
+    what = f"{profile.cell}, " if profile.cell else ""
+    steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
+    ranks = f" on {len(profile.ranks)} rank{'s' if len(profile.ranks) != 1 else ''}" if profile.ranks else ""
+    why = f" ({profile.tool_reason})" if profile.tool_reason else ""
+    return f"{what}{steps}{ranks}, traced with {profile.tool}{why}."
+
+
+def _step(profile: Profile) -> list[str]:
+    wall, compute, exposed = (mean(profile, n) for n in ("wall_ms", "compute_ms", "exposed_ms"))
+    if wall is None or compute is None or exposed is None:
+        return []
+    total, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
+    waiting = mean(profile, "exposed_wait_ms")
+    of_it = "" if not waiting else f" ({_ms(waiting)} of it waiting for the last rank)"
+    return [
+        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}{of_it}, "
+        f"idle {_ms(idle)}.",
+        f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: no computing hides it."
+        if total
+        else "There is no communication.",
+    ]
+
+
+def _collectives(profile: Profile) -> list[str]:
+    return [
+        f"{name}: {c.calls:g} calls a step, {_ms(c.total_ms)}"
+        + (
+            f" ({_ms(c.transfer_ms)} transfer, {_ms(c.wait_ms)} waiting for the last rank)"
+            if c.wait_ms is not None
+            else ""
+        )
+        + (f"; bus bandwidth {c.bus_gb_per_s:.3g} GB/s." if c.bus_gb_per_s else ".")
+        for name, c in profile.collectives.items()
+    ]
+
+
+def _waiting(profile: Profile) -> list[str]:
+    slowest, wall = profile.slowest, mean(profile, "wall_ms")
+    if not slowest or not wall or slowest.caused_ms < LITTLE * wall or slowest.steps_last < OFTEN * slowest.of_steps:
+        return []
+    return [
+        f"Rank {slowest.rank} comes last in {slowest.steps_last} of {slowest.of_steps} steps; "
+        f"the others wait for it, {_ms(slowest.caused_ms)} a step on average."
+    ]
+
+
+def _totals(profile: Profile) -> list[str]:
+    """What sums alone say: of texts, and of traces without steps."""
+    if profile.steps and profile.per_step:
+        return []
+    lines = []
+    if profile.communication_share is not None and profile.kernel_time_ms is not None:
+        seconds = profile.kernel_time_ms / 1e3
+        lines.append(f"{100 * profile.communication_share:.2f} % of {seconds:,.3f} s of kernel time is communication.")
+    lines += [
+        f"{name}: {calls:.2f} calls per optimizer step and rank." for name, calls in profile.calls_per_step.items()
+    ]
+    if profile.executed_steps is not None and profile.steps:
+        executed = f"{profile.executed_steps:,.0f} of {profile.steps:,}"
+        lines.append(f"{executed} optimizer steps were executed (all-gathers per rank).")
+    return lines
+
+
+def _ms(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %"

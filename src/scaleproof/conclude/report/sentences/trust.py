@@ -1,0 +1,124 @@
+"""Whether the figures can be trusted, in words: what the findings concern, and how small a difference n shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scaleproof.conclude.analysis.ranking import largest_group
+from scaleproof.conclude.analysis.simultaneous import FEWEST
+from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.number_format import number
+
+# What findings concern -> where their runs are, if the answer is not made from them.
+ELSEWHERE = {"comparison": "the A/B pairs", "trace": "the traces"}
+ABOVE_NOTE = ("invalid", "suspect")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Two questions, because sound runs may be too few: `word` and `text` on the measurements, then `precision`.
+
+    `word`: the verdict, first; `text` goes on from it. `precision`: a sentence; empty where nothing is compared.
+    """
+
+    word: str
+    text: str
+    precision: str = ""
+
+
+def trust_in(
+    findings: Findings, report: Mapping[str, Any], lost: int = 0, comparisons: Sequence[Mapping[str, Any]] = ()
+) -> Trust | None:
+    """What findings above a note say of the runs that the answer is made from, and of the others; the precision.
+
+    `report`: scaling_report.json; `lost`: raw files that are gone; `comparisons`: of comparison.json. None where
+    nothing was checked.
+    """
+    if not findings.checks:
+        return None
+    serious = [finding for finding in findings.findings if finding.severity in ABOVE_NOTE]
+    concerns = _concerns_of_answer(report)
+    used = [finding for finding in serious if finding.concerns in concerns]
+    others = _others([finding for finding in serious if finding.concerns not in concerns])
+    precision = _precision(report, comparisons)
+    if lost:
+        text = f": {plural(lost, 'raw file')} missing, so figures cannot be recomputed{others}"
+        return Trust("not fully", text, precision)
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    runs = {f"{point['cell']}/rep{repeat}" for point in points for repeat in point["repeats"]}
+    compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
+    invalid = [finding for finding in used if finding.severity == "invalid"]
+    if invalid:
+        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part(invalid, runs)} {compared}{others}")
+    if used:
+        text = f": {_codes(used)} in {_part(used, runs)} {compared}{others}"
+        return Trust("with reservations", text, precision)
+    checks = plural(len(findings.checks), "check")
+    text = f": {checks} found nothing worse than a note in {compared}{others}"
+    return Trust("yes", text, precision)
+
+
+def _precision(report: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str:
+    """Which differences so many repeats show: of the comparison that the answer is made from, as it has it."""
+    group = largest_group(report["ranking"])
+    series = next((one for one in report["series"] if len(one["runs"]) > 1), None)
+    compared = report.get("question") or group or series
+    if compared:
+        resolve = compared["resolve"]
+        if resolve:
+            difference = rounded_up(resolve["detectable"])
+            repeats = plural(resolve["n"], "repeat")
+            return (
+                f"{repeats} reliably show differences of {difference} (4 times in 5); smaller ones are often missed. "
+                "A difference that is called faster or slower is significant even so: its interval excludes 1x."
+            )
+        n = min((point["n"] for one in report["series"] for point in one["runs"].values()), default=0)
+        return f"none yet, {FEWEST} repeats per cell are needed (n={n})." if 0 < n < FEWEST else ""
+    estimate = next((c["estimate"] for c in comparisons if c["estimate"]), None)
+    if not estimate:
+        return ""
+    low, high = (number(100 * estimate[f"detectable_{bound}"], 2) for bound in ("low", "high"))
+    return f"{estimate['n']} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5."
+
+
+def _concerns_of_answer(report: Mapping[str, Any]) -> set[str]:
+    """A campaign without several cells of one size or sizes of one series is answered from its A/B pairs."""
+    if largest_group(report["ranking"]) or any(len(series["runs"]) > 1 for series in report["series"]):
+        return {"runs", "scaling"}
+    return {"runs", "scaling", "comparison"}
+
+
+def _others(findings: Sequence[Finding]) -> str:
+    """Findings on runs that the answer does not use, with a leading separator."""
+    parts = []
+    for concern, place in ELSEWHERE.items():
+        own = [finding for finding in findings if finding.concerns == concern]
+        if own:
+            verb = "is" if _number(own) == 1 else "are"
+            parts.append(f"{_subjects(own)} ({_codes(own)}) {verb} in {place} alone, which the answer does not use")
+    return f". {'; '.join(parts)}." if parts else "."
+
+
+def _codes(findings: Sequence[Finding]) -> str:
+    return ", ".join(dict.fromkeys(finding.code for finding in findings))
+
+
+def _part(findings: Sequence[Finding], runs: set[str]) -> str:
+    """ "2 of", of the runs compared (all that are named, where there are none); else the cells that are meant."""
+    named = {run for finding in findings for run in finding.runs}
+    count = len(named & runs if runs else named)
+    cells = ", ".join(dict.fromkeys(cell for finding in findings for cell in finding.cells))
+    return f"{count} of" if count else f"{cells}, among" if cells else "some of"
+
+
+def _number(findings: Sequence[Finding]) -> int:
+    """How many runs they concern; a finding that names none is counted by its cells."""
+    return len({run for finding in findings for run in finding.runs or finding.cells})
+
+
+def _subjects(findings: Sequence[Finding]) -> str:
+    """ "2 suspect runs"."""
+    severity = "invalid" if any(finding.severity == "invalid" for finding in findings) else "suspect"
+    return plural(_number(findings), f"{severity} run")

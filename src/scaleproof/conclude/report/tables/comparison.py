@@ -1,0 +1,72 @@
+"""The table of A/B comparisons as CSV, Markdown and LaTeX."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.conclude.report.tables.latex import latex
+from scaleproof.ground.files import write_atomic
+from scaleproof.ground.number_format import number
+
+NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
+NOTES = (
+    "A pair is two runs one after the other on the same devices, in random order; the interval is over pairs. "
+    "Noise: what the mean of as many A/A pairs stays below. Detectable: the effect that so many pairs show 4 times "
+    "in 5, as a range, because the spread is only estimated."
+)
+
+
+def comparison_rows(report: dict[str, Any]) -> pd.DataFrame:
+    """comparison.json as people read it, one row per comparison."""
+    return pd.DataFrame([_row(comparison) for comparison in report["comparisons"]])
+
+
+def _row(comparison: dict[str, Any]) -> dict[str, str]:
+    estimate = comparison["estimate"]
+    row = {"comparison": comparison["name"], "A": comparison["a"], "B": comparison["b"]}
+    if estimate:
+        low, high = number(estimate["low"], 4), number(estimate["high"], 4)
+        row |= {
+            "B / A, tokens/s [95 %]": f"{number(estimate['ratio'], 4)} [{low},\u00a0{high}]",
+            "pairs": str(estimate["n"]),
+            "A / A, noise (%)": number(100 * estimate["floor"], 2),
+            "detectable (%)": "-".join(number(100 * estimate[f"detectable_{b}"], 2) for b in ("low", "high")),
+            "claim": estimate["claim"] or "none",
+        }
+    else:
+        row |= {
+            "B / A, tokens/s [95 %]": f"{comparison['status']}: {comparison['why']}",
+            "pairs": f"0 of {comparison['pairs']}",
+            "A / A, noise (%)": "–",
+            "detectable (%)": "–",
+            "claim": "–",
+        }
+    return row | {"findings": " ".join(sorted(comparison["findings"]))}
+
+
+def pair_rows(comparisons: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """The ratio of each pair, in the order in which they ran: of B over A, and of A over A."""
+    rows = []
+    for comparison in comparisons:
+        estimate = comparison["estimate"] or {}
+        for ratio, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")):
+            values = ", ".join(number(value, 4) for value in estimate.get(key, ()))
+            if values:
+                rows.append({"comparison": comparison["name"], "ratio": ratio, "of each pair": values})
+    return rows
+
+
+def write_comparison(report: dict[str, Any], folder: Path) -> None:
+    """Write comparison.csv (plain numbers), .md and .tex."""
+    plain = [
+        {k: c[k] for k in ("name", "a", "b", "status", "why", "pairs")}
+        | {k: v for k, v in (c["estimate"] or {}).items() if not isinstance(v, list)}
+        for c in report["comparisons"]
+    ]
+    human = comparison_rows(report)
+    caption = f"A/B comparisons of {report['campaign']}."
+    write_atomic(folder / "comparison.csv", pd.DataFrame(plain).to_csv(index=False))
+    write_atomic(folder / "comparison.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
+    write_atomic(folder / "comparison.tex", latex(human, caption, f"{report['campaign']}-comparison", NOTES, NUMERIC))

@@ -1,0 +1,52 @@
+"""Forecasts beside what was measured, as a table."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.conclude.report.tables.latex import latex
+from scaleproof.ground.files import write_atomic
+from scaleproof.ground.number_format import number
+
+COLUMNS = (
+    *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
+    *("measured_s", "error", "inside", "refusal", "measure", "made_utc"),
+)
+
+
+def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """One row per cell in milliseconds; a cell without a forecast has its reason, a wide one no value."""
+    table = []
+    for row in rows:
+        known = row["value"] is not None
+        inside = {True: "yes", False: "no", None: "–"}[row["inside"]]
+        table.append(
+            {
+                "cell": row["cell"],
+                "forecast (ms)": number(1e3 * row["value"]) if known and not row["wide"] else "–",
+                "interval (ms)": f"[{number(1e3 * row['low'])},\u00a0{number(1e3 * row['high'])}]" if known else "–",
+                "level": f"{100 * row['level']:.0f} %" if known else "–",
+                "measured (ms)": "–" if row["measured_s"] is None else number(1e3 * row["measured_s"]),
+                "inside": inside,
+                "from": row["construction"] if known else f"refused: {row['refusal']}",
+            }
+        )
+    return pd.DataFrame(table)
+
+
+def write_forecast(rows: list[dict[str, Any]], folder: Path) -> None:
+    """Write forecast.csv, .md and .tex from the entries `forecasts` of forecast.json."""
+    write_atomic(folder / "forecast.csv", pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(index=False))
+    if not rows:
+        none = "No forecast was made.\n"
+        write_atomic(folder / "forecast.md", none)
+        write_atomic(folder / "forecast.tex", f"% {none}")
+        return
+    human = forecast_human(rows)
+    numeric = tuple(c for c in human.columns if c.endswith("(ms)"))
+    tex = latex(
+        human, "Step times as they were forecast, and as they were measured afterwards.", "forecast", "", numeric
+    )
+    write_atomic(folder / "forecast.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
+    write_atomic(folder / "forecast.tex", tex)

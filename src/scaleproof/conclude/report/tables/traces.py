@@ -1,0 +1,28 @@
+"""The table of a campaign's traces."""
+
+from typing import Any
+
+from scaleproof.ground.number_format import estimate, number
+
+# Column -> entry of traces.json, milliseconds per step and rank.
+PARTS = {
+    "step": "wall_ms",
+    "computing": "compute_ms",
+    "exposed communication": "exposed_ms",
+    "exposed waiting": "exposed_wait_ms",
+    "idle": "idle_ms",
+    "all communication": "communication_ms",
+    "all waiting": "wait_ms",
+}
+
+
+def trace_rows(report: dict[str, Any]) -> list[dict[str, str]]:
+    """One row per traced cell, as text; "unknown" for a figure that the trace does not support."""
+    return [_row(trace) for trace in report["traces"] if trace["status"] == "ok"]
+
+
+def _row(trace: dict[str, Any]) -> dict[str, str]:
+    times = {f"{name} (ms)": "unknown" if trace.get(key) is None else number(trace[key]) for name, key in PARTS.items()}
+    overhead = estimate(trace["overhead"]) if trace["overhead"] else "unknown"
+    row = {"cell": trace["cell"], "traced with": trace["tool"], "steps": str(trace["steps"] or "unknown")}
+    return row | times | {"traced / untraced": overhead, "file": trace["file"]}

@@ -1,0 +1,51 @@
+"""Where scaling is lost, as a table."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.conclude.report.tables.latex import latex
+from scaleproof.ground.files import write_atomic
+from scaleproof.ground.number_format import number
+
+
+def waterfall_rows(entries: list[dict[str, Any]]) -> pd.DataFrame:
+    """Plain numbers: one row per part of each cell, with what measured it or what would."""
+    rows = []
+    for cell in entries:
+        base = {name: cell[name] for name in ("cell", "baseline", "kind")}
+        steps = [
+            ("ideal", cell["ideal_ms"], cell["baseline"]),
+            *((p["name"], p["ms"], p["source"]) for p in cell["parts"]),
+        ]
+        steps += [("unexplained", cell["unexplained_ms"], "the rest"), ("measured", cell["measured_ms"], "timed runs")]
+        rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in steps]
+    return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
+
+
+def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
+    """One row per cell, one column per part; what is unknown is a dash."""
+    rows = []
+    for cell in entries:
+        row = {"cell": cell["cell"], "scaling": cell["kind"], "ideal (ms)": number(cell["ideal_ms"])}
+        row |= {part["name"]: number(part["ms"]) for part in cell["parts"]}
+        row |= {"unexplained": number(cell["unexplained_ms"]), "measured (ms)": number(cell["measured_ms"])}
+        row["compute / transfer"] = number(cell["compute_to_communication"])
+        rows.append(row)
+    return pd.DataFrame(rows).fillna("–")
+
+
+def write_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:
+    """Write waterfall.csv, .md and .tex from the entries of waterfall.json."""
+    write_atomic(folder / "waterfall.csv", waterfall_rows(entries).to_csv(index=False))
+    human = waterfall_human(entries)
+    if human.empty:
+        none = "No cell beside a baseline.\n"
+        write_atomic(folder / "waterfall.md", none)
+        write_atomic(folder / "waterfall.tex", f"% {none}")
+        return
+    numeric = tuple(c for c in human.columns if c not in ("cell", "scaling"))
+    tex = latex(human, "Where the time of a step is lost (ms).", "waterfall", "", numeric)
+    write_atomic(folder / "waterfall.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
+    write_atomic(folder / "waterfall.tex", tex)

@@ -1,0 +1,58 @@
+"""Campaigns as Snakemake read them when it planned its jobs: an edit must not reach the plan of a job in a queue.
+
+A job starts Snakemake anew on its node. Were the campaign's file read there, the job would compare it with itself, and
+publish the new settings where the old ones were planned.
+"""
+
+import hashlib
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.errors import UserError, missing
+from scaleproof.ground.files import write_atomic
+
+VARIABLE = "SCALEPROOF_CAMPAIGNS"  # goes along with every job: "demo=0123456789abcdef", the copy that counts
+COPIES = Path(".snakemake/scaleproof/campaigns")
+
+
+class CampaignsAsSent:
+    """The campaigns of one Snakemake: read from their files where it plans, from copies of them in its jobs."""
+
+    def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
+        """`plans`: whether this is the user's Snakemake, which may itself run in a job of another one."""
+        self._plans, self._environment = plans, environment
+        if plans:
+            environment[VARIABLE] = ""
+        self._copies = dict(word.split("=", 1) for word in environment.setdefault(VARIABLE, "").split())
+        self._campaigns: dict[str, LoadedCampaign] = {}
+
+    def load_named(self, name: str) -> LoadedCampaign:
+        """The campaign called `name`. Raises UserError."""
+        if name not in self._campaigns:
+            self._campaigns[name] = self._sent(name) if name in self._copies else load_named(name)
+        return self._campaigns[name]
+
+    def _sent(self, name: str) -> LoadedCampaign:
+        copy = _copy(name, self._copies[name])
+        if not copy.is_file():
+            raise missing(copy)
+        loaded = LoadedCampaign(copy)
+        loaded.path = CAMPAIGNS / copy.name
+        return loaded
+
+    def send(self) -> None:
+        """Keep a copy of each campaign for the jobs that follow. Raises UserError where one was edited meanwhile."""
+        for name, loaded in self._campaigns.items():
+            text = loaded.path.read_text()
+            self._copies[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            write_atomic(_copy(name, self._copies[name]), text)
+            if self._sent(name).campaign != loaded.campaign:
+                raise UserError(f"{loaded.path} was changed while the workflow was planned; start snakemake again")
+        self._environment[VARIABLE] = " ".join(f"{name}={digest}" for name, digest in sorted(self._copies.items()))
+
+
+def _copy(name: str, digest: str) -> Path:
+    return COPIES / digest / f"{name}.yaml"

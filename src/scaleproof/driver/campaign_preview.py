@@ -1,0 +1,113 @@
+"""A campaign as a table for people, before anything runs."""
+
+from collections import defaultdict
+
+from tabulate import tabulate
+
+from scaleproof.conclude.forecast import requirements
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.repeats import repeats_text
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import size
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
+
+
+def show(loaded: LoadedCampaign) -> str:
+    """Cells with batch arithmetic, tokens, processes and memory; totals; models, corpora, and what cannot run here."""
+    campaign, rows = loaded.campaign, []
+    total = 0
+    for cell in loaded.cells:
+        batch, seq_len = cell.batch, cell.workload.seq_len
+        tokens = batch.global_ * seq_len * cell.work.steps
+        total += tokens
+        rows.append(
+            [
+                cell.slug,
+                cell.planned_batch if cell.is_open else str(batch),
+                batch.global_ * seq_len,
+                cell.work.warmup_steps,
+                cell.work.steps,
+                tokens,
+                cell.world_size,
+                size(held) if (held := requirements.state(cell)) else "unknown",
+            ]
+        )
+    fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
+    gpus, lost = usable(cuda_devices)
+    hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
+    cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
+    headers = [
+        "cell",
+        "global = micro x accum. x devices",
+        "tokens/step",
+        "warm-up",
+        "steps",
+        "tokens/run",
+        "processes",
+        "state/device",
+    ]
+    table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
+    tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
+    return (
+        f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_span(fewest, runs)} runs, "
+        f"{tokens_text} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
+        f"so at most {hours:.3g} hours in all{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
+        f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
+        f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
+    )
+
+
+def _span(fewest: int, most: int) -> str:
+    return f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+
+
+def _jobs(loaded: LoadedCampaign) -> str:
+    """The jobs that hold several runs, which a cluster is asked for."""
+    sizes = [len(job.runs) for job in loaded.shared_jobs.values()]
+    return f"\nOn a cluster {plural(len(sizes), 'job')} of {_span(min(sizes), max(sizes))} runs." if sizes else ""
+
+
+def _padding(loaded: LoadedCampaign) -> str:
+    """Documents are known when they are tokenised; until then their tokens are bounded by seq_len."""
+    if all(cell.workload.task == "language-modelling" for cell in loaded.cells):
+        return ""
+    return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
+
+
+def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
+    """What cells without a CUDA device run on, and where they have to share it. `lost`: why no device is usable."""
+    cores, slow = available_cores(), []
+    if lost:
+        return f"\n\nNo CUDA device can be used, because {lost}."
+    if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
+        return ""
+    for cell in loaded.cells:
+        geometry, threads = cell.execution.geometry, cell.execution.threads_per_device
+        if geometry.nodes == 1 and geometry.devices_per_node * threads > cores:
+            slow.append(cell.slug)
+    shared = f" These share them, which is no scaling: {', '.join(slow)}" if slow else ""
+    return f"\n\nNo CUDA device is visible: devices are processes on the {cores} cores of this machine.{shared}"
+
+
+def not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """The cells that this machine cannot run, by reason."""
+    against = defaultdict(list)
+    for cell in loaded.cells:
+        if reason := unsupported_reason(cell, gpus):
+            against[reason].append(cell.slug)
+    if not against:
+        return ""
+    lines = [f"  {reason}: {', '.join(slugs)}" for reason, slugs in against.items()]
+    return "\n\nThis machine by itself cannot run these (each is a row that says so); a cluster may:\n" + "\n".join(
+        lines
+    )
+
+
+def _comparisons(loaded: LoadedCampaign) -> str:
+    lines = [
+        f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"
+        for c, a, b in loaded.comparisons.values()
+    ]
+    return "\n" + "".join(lines) if lines else ""

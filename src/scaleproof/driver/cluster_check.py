@@ -1,0 +1,254 @@
+"""`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
+
+import json
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaleproof.driver import slurm_plugin_guard
+from scaleproof.driver.site import Site
+from scaleproof.driver.slurm_test_only import QueueRequest, describe_request, in_its_words, queue_requests, refusal
+from scaleproof.driver.snakemake_profile import SnakemakeProfile
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError, plural
+from scaleproof.measure.machine import slurm
+
+WAIT = 120  # seconds until compute nodes must have been given, and have answered
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    ok: bool
+    text: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"OK    {self.text}" if self.ok else f"FAIL  {self.text}\n      {self.fix}"
+
+
+def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Check]:
+    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a
+    campaign.
+
+    Raises UserError where there is no Slurm.
+    """
+    profile = SnakemakeProfile(folder)
+    site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
+    config = slurm.config()
+    if not config:
+        raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
+    partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
+    checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
+    requests = queue_requests(loaded, profile) if loaded else []
+    without_devices = defaults.get("gres") == "" or (
+        bool(requests) and not any(request.job.gres or "gpus" in request.job.options for request in requests)
+    )
+    partition_checks, count = _partition(partition, not without_devices)
+    checks += partition_checks
+    checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
+    checks += _bookkeeping(profile.settings, config, account)
+    if partition_checks[0].ok and requests:
+        checks += _jobs(requests, profile)
+        checks += _too_long(requests, profile) + _too_short(requests)
+        checks.append(_queue(requests, profile.settings, slurm.submit_limit(account)))
+    if partition_checks[0].ok:
+        devices = not without_devices and partition_checks[1].ok
+        gpu = gpu_options(site, defaults.get("gres", "")) if devices else []
+        checks += _nodes(partition, account, min(2, count), results, gpu)
+    return checks
+
+
+def gpu_options(site: Site, gres: str) -> list[str]:
+    """What asks for one GPU, of the type that the profile names: some sites refuse `gpu:1`."""
+    written = re.fullmatch(r"gpu:([^:]+):\d+", gres)
+    return [f"--gres=gpu:{written[1]}:1"] if written else site.gpu_request(1)
+
+
+def _sinfo() -> tuple[list[list[str]], str]:
+    """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
+    rows = slurm.rows("sinfo", columns=("%R", "%a", "%D", "%l", "%G"))
+    return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
+
+
+def _named(partition: str, rules: list[str]) -> Check:
+    """A partition that set-resources names for some rules."""
+    rows, names = _sinfo()
+    who = " and ".join(rules)
+    if any(row[0] == partition for row in rows):
+        return Check(True, f"partition {partition}, for {who}")
+    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
+    return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
+
+
+def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Check]:
+    """Would Slurm take what the campaign asks for?"""
+    checks = []
+    for request in requests:
+        reason = refusal(request, profile)
+        verdict = "Slurm takes" if reason is None else "Slurm refuses"
+        text = f"{verdict} {request.who}: {describe_request(request.job)}" + (f": {reason}" if reason else "")
+        fix = (
+            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
+            "partition; a site that gives no whole nodes needs `config: {exclusive: false}` in the profile, one with "
+            "typed GPUs `config: {gpu_type: h100}`, one without gres `config: {gpu_option: gpus-per-node}`"
+        )
+        checks.append(Check(reason is None, text, fix))
+    return checks
+
+
+def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Check]:
+    """Jobs that ask for more time than their partition gives: where it is not enforced, they would wait forever."""
+    limits = {row[0]: slurm.minutes(row[3]) for row in _sinfo()[0]}
+    checks = []
+    for request in requests:
+        partition = profile.resources(request.rule).get("slurm_partition", "")
+        limit, minutes = limits.get(partition, float("inf")), request.job.runtime
+        if minutes > limit:
+            fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
+            if request.rule == "pairs":
+                fix = f"its runs are one job: {fix}"
+            if request.rule == "shared_job":
+                fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
+            text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
+            checks.append(Check(False, text, fix))
+    return checks
+
+
+def _too_short(requests: Sequence[QueueRequest]) -> list[Check]:
+    """Jobs that get less time than their runs may take."""
+    fix = "no run of this campaign is sent before that"
+    return [Check(False, f"{request.who}: {request.too_short}", fix) for request in requests if request.too_short]
+
+
+def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Check:
+    """What the campaign will ask of the queue, before it does."""
+    total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
+    by_rule: dict[str, int] = {}
+    for request in requests:
+        by_rule[request.rule] = by_rule.get(request.rule, 0) + request.jobs
+    parts = ", ".join(f"{count:,} {rule}" for rule, count in by_rule.items())
+    at_once = int(settings.get("jobs") or 1)
+    text = f"{plural(total, 'job')} ({parts}), at most {hours:,.3g} node hours; {at_once} in the queue at a time"
+    if limit is None or at_once <= limit:
+        return Check(True, text)
+    return Check(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
+
+
+def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
+    """The trainings' partition: its devices, which it needs only if some are requested, and how many nodes it has."""
+    rows, names = _sinfo()
+    own = [row for row in rows if row[0] == name]
+    if not own:
+        fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
+        return [Check(False, f'partition "{name}" of the profile does not exist', fix)], 0
+    count, gres = sum(int(row[2]) for row in own), sorted({row[4] for row in own})
+    up, devices = any(row[1] == "up" for row in own), any("gpu" in g for g in gres)
+    return [
+        Check(
+            up, f"partition {name}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
+        ),
+        Check(
+            devices or not with_devices,
+            f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
+            "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile "
+            "`config: {gpu_option: none}` (profiles/slurm/README.md); or choose another partition",
+        ),
+    ], count
+
+
+def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Check]:
+    """Does Snakemake hear of the end of jobs, and is the account one that counts?"""
+    interval = int(profile.get("slurm-init-seconds-before-status-checks", 40))
+    command = profile.get("slurm-status-command")
+    accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
+    reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
+    accounting = "sacct answers" if accounts else "no accounting (sacct does not answer)"
+    checked_by = command or "the plugin’s choice"
+    output = f"{accounting}; looks every {interval} s by {checked_by}; MinJobAge {config.get('MinJobAge')}"
+    checks = [Check(reason is None, output, reason or "")]
+    if account and not accounts:
+        checks.append(Check(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
+    return checks
+
+
+def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Check]:
+    """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them.
+
+    `gpu`: the options that ask for one GPU; none where trainings ask for none.
+    """
+    results.mkdir(parents=True, exist_ok=True)
+    token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
+    token.write_text(token.name)
+    command = [
+        *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
+        *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
+        *gpu,
+        *(sys.executable, "-m", "scaleproof.driver.compute_node", str(token)),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT)
+        output, wrong = done.stdout, done.stderr.strip()
+        written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
+    except subprocess.TimeoutExpired:
+        output = ""
+        wrong = f"no answer within {2 * WAIT} s"
+        written = set()
+    finally:
+        for path in results.glob(f"{token.name}*"):
+            path.unlink()
+    answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
+    if len(answers) < count:
+        words = in_its_words(wrong) or "they said nothing"
+        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
+            command[:-3]
+        )
+        number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
+        silent = [Check(False, f"{number}: {words}", fix)]
+    else:
+        silent = _network(answers)
+    return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + silent
+
+
+def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Check]:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    shared = node["reads"] and node["host"] in written
+    host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
+    one = f"the login node has {here}: use one environment"
+    checks = [
+        Check(shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"),
+        Check(node["python"] == here, f"{host}: Python {node['python']}", one),
+        Check(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
+    ]
+    return [*checks, _device(node)] if devices and node["torch"] else checks
+
+
+def _device(node: dict[str, Any]) -> Check:
+    """Can torch use the GPU that the node was asked for?"""
+    problem = node["device_problem"]
+    if not node["devices"] and problem is None:
+        fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
+        return Check(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
+    evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
+    return Check(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
+
+
+def _network(answers: list[dict[str, Any]]) -> list[Check]:
+    if len(answers) < 2:
+        return [Check(True, "one node: no network between nodes to look at")]
+    checks = []
+    for node in answers:
+        fix = (
+            f"{node['host']} has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and "
+            "NCCL_SOCKET_IFNAME"
+        )
+        checks.append(
+            Check(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
+        )
+    return checks

@@ -1,0 +1,133 @@
+"""Finished runs that Snakemake would measure again although nothing of their configuration has changed.
+
+It has no record of runs that were copied from another folder, and holds runs of older code for out of date.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+from scaleproof.driver import snakemake_view
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.corpora import local_files
+from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
+from scaleproof.ground.snakemake_command import options_for
+from scaleproof.measure.launch.finished_runs import finished_run
+
+TOKENS = "tokens.json"
+
+
+def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
+    """Let Snakemake take the finished runs of a campaign, its traces and pairs, as they are; returns the runs' folders.
+
+    Raises UserError where one is not a run of this campaign on these tokens, as it was written.
+    """
+    runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if (folder / METRICS).is_file()]
+    if not runs:
+        raise UserError(f"{results / loaded.name}: no finished run of {loaded.path} is there; there is nothing to keep")
+    changed: dict[str, str] = {}
+    records = []
+    for folder, cell, repeat in runs:
+        try:
+            records.append((read_planned(folder, cell.slug, repeat, cell.fingerprint), cell))
+            _check_seal(records[-1][0])
+        except UserError as error:
+            changed.setdefault(cell.slug, str(error))
+    _refuse(loaded, changed)
+    _check_tokens(loaded, results, records)
+    snakemake_view.record(_made(loaded, results))
+    return [folder for folder, *_ in runs]
+
+
+def _check_seal(run: Run) -> None:
+    """Raises UserError where a file of the run is not the one that was written with the others."""
+    launcher = run.folder / LAUNCHER
+    try:
+        seal = json.loads(launcher.read_bytes()).get(METRICS_SEAL)
+    except (OSError, ValueError, AttributeError):
+        raise UserError(f"{launcher} is missing or damaged") from None
+    if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
+        raise UserError(f"{run.folder / METRICS} was changed after the run: {LAUNCHER} has another sha256 of it")
+    if run.ok:
+        run.steps_file()
+
+
+def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
+    """Raises UserError where a run was made with other tokens than the campaign has now."""
+    folders = {tokens_dir(results, cell): cell for _, cell in records}
+    rows = {folder: cell.workload.corpus for folder, cell in folders.items()}
+    local = {folder for folder, name in rows.items() if local_files(name, loaded.corpora[name])}
+    absent = {folder for folder in folders if not (folder / TOKENS).is_file()}
+    if local | absent:  # texts of one's own may have changed; downloaded ones have their revision in their name
+        snakemake_view.build(sorted(folder / TOKENS for folder in local | absent))
+    changed: dict[str, str] = {}
+    for run, cell in records:
+        tokens = json.loads((tokens_dir(results, cell) / TOKENS).read_bytes())
+        present = [tokens[part]["sha256"] for part in ("train", "val")]
+        if run.ok and [run.metrics.data.get(f"{part}_sha256") for part in ("train", "val")] != present:
+            changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {tokens_dir(results, cell)}")
+    _refuse(loaded, changed)
+
+
+def _refuse(loaded: LoadedCampaign, changed: dict[str, str]) -> None:
+    """`changed`: cell -> what is wrong with one of its runs."""
+    if changed:
+        raise UserError(
+            f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
+            f"measure them again, then keep the others: {measure_again(loaded.path, changed)}"
+        )
+
+
+def _made(loaded: LoadedCampaign, results: Path) -> list[Path]:
+    """The measured files that are there: of runs or of jobs that hold several, of traces, pairs and sweeps."""
+    folder = results / loaded.name
+    runs = loaded.records(results) if loaded.shared_jobs else [run / METRICS for run in loaded.runs(results)]
+    traces = [folder / "traces" / cell.slug / CAPTURE for cell in loaded.traced]
+    pairs = [folder / "compare" / name / "pairs.json" for name in loaded.comparisons]
+    sweeps = [folder / "sweep" / group / "sweep.json" for group in loaded.communicating_groups]
+    return [path for path in (*runs, *traces, *pairs, *sweeps) if path.is_file()]
+
+
+def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
+    """What to say before Snakemake makes `outputs` again, of which it has no record; None where that is right.
+
+    Runs that cannot stand in this campaign are made again without a word.
+    """
+    records = loaded.records(results)
+    lost = []
+    for folder, cell, repeat in loaded.planned(results):
+        if folder / METRICS in outputs and _stands(folder, cell, repeat):
+            lost.append(folder)
+    for record, job in records.items():
+        if record in outputs:  # what has the code of today is not measured again
+            folders = [(results / loaded.name / "runs" / cell.slug / f"rep{k}", cell, k) for cell, k in job.runs]
+            lost += [f for f, cell, k in folders if _stands(f, cell, k) and finished_run(f, cell) is None]
+    if not lost:
+        return None
+    rule = "shared_job" if loaded.shared_jobs else "train"
+    return (
+        f"snakemake has no record of {plural(len(lost), 'finished run')} of {loaded.name} ({lost[0]}"
+        f"{', ...' if len(lost) > 1 else ''}) and would measure {'them' if len(lost) > 1 else 'it'} again: results "
+        f"that were copied from another folder?\n{choices_text(loaded, rule)}"
+    )
+
+
+def choices_text(loaded: LoadedCampaign, rule: str | None = None) -> str:
+    """The two commands, of which people choose one. `rule`: of runs that Snakemake makes again only when forced to."""
+    report = Path("results") / loaded.name / "report.html"
+    forced = f"--forcerun {rule} -- " if rule else ""
+    return (
+        f"  to keep them: scaleproof keep {loaded.path}\n"
+        f"  to measure them again: snakemake {options_for(report)} {forced}{report}"
+    )
+
+
+def _stands(folder: Path, cell: Cell, repeat: int) -> bool:
+    """Whether the run there is one with numbers, and of this configuration."""
+    try:
+        return read_planned(folder, cell.slug, repeat, cell.fingerprint).ok
+    except UserError:
+        return False

@@ -1,0 +1,111 @@
+"""Everything that a campaign will run, counted, and an estimate of its time."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaleproof.conclude.forecast.requirements import counts_of
+from scaleproof.conclude.forecast.run_times import FRESH_S, RunTimes, kind_of, run_times
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import UserError, plural
+from scaleproof.measure.reference.planned import expected_s
+from scaleproof.measure.reference.schema import FOLDER, read_reference, workload_name
+
+# Seconds on a laptop or a small node; none of them matters where runs take minutes.
+JOB_S = 1.3  # of a run: Snakemake, and the interpreter that launches it
+PAIR_S = 0.3  # the same within the pairs of a comparison
+FORK_SERVER_S = 6.0  # imports of the process that ranks are forked from, once for each engine
+TRACE_S = 5.0  # writing and reading a trace
+TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
+SWEEP_S = 15.0  # of one launch over all sizes
+CORPUS_S = 5.0  # tokenising a small corpus
+TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
+ANALYSES = 7  # jobs of the report beside its tables and charts
+
+
+@dataclass(frozen=True)
+class Planned:
+    """How many runs of each kind a campaign makes, and how long they may take."""
+
+    timed: int  # with `repeats.resolve` at most
+    fewest: int  # timed runs before the first look at the results
+    compared: int  # runs in the pairs of A/B comparisons
+    traced: int
+    replayed: int  # workloads whose first steps are replayed as a reference
+    swept: int  # groups of devices in which collectives are timed
+    searched: int  # cells whose micro-batch is found by trials
+    seconds: float
+    basis: str  # what the estimate rests on
+
+    @property
+    def text(self) -> str:
+        """One sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about 15 minutes (...)"."""
+        several = f"{self.fewest:,} to " if self.fewest < self.timed else ""
+        parts = [several + plural(self.timed, "timed run")]
+        parts += [plural(self.compared, "run") + " in A/B pairs"] if self.compared else []
+        parts += [plural(self.traced, "trace")] if self.traced else []
+        parts += [plural(self.replayed, "reference")] if self.replayed else []
+        parts += [plural(self.swept, "sweep of collectives", "sweeps of collectives")] if self.swept else []
+        searches = plural(self.searched, "search for a micro-batch", "searches for a micro-batch")
+        parts += [searches] if self.searched else []
+        counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        most = "at most " if several else ""
+        return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis})"
+
+
+def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
+    """Count the runs of a campaign and estimate the time of the whole, `drawn` tables and charts among it.
+
+    From earlier runs of this machine, else from the work of the cells.
+    """
+    campaign = loaded.campaign
+    times = run_times(results, loaded.name)
+    pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
+    arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
+    timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
+    seconds = sum(times.seconds(cell) + JOB_S for cell in timed)
+    seconds += sum(times.seconds(arm) + PAIR_S for arm in arms)
+    seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
+    kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
+    seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
+    workloads = {workload_name(cell.config): cell for cell in loaded.cells}
+    references = results / loaded.name / FOLDER
+    seconds += sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items())
+    forecast = campaign.forecast
+    swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
+    seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
+    searched = [cell for cell in loaded.cells if cell.searched]
+    seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
+    missing = {tokens_dir(results, cell) for cell in loaded.cells}
+    seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
+    seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
+    basis = times.basis([*timed, *arms])
+    fewest = len(loaded.cells) * campaign.fewest_repeats
+    return Planned(
+        len(timed), fewest, len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis
+    )
+
+
+def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
+    """Seconds of a replay: as long as the last time, where it was made, else by its FLOPs."""
+    try:
+        return FRESH_S + read_reference(path).seconds
+    except (UserError, OSError):
+        counts = counts_of(cell)
+    if counts is None:
+        return FRESH_S
+    tokens = cell.batch.global_ * cell.workload.seq_len
+    step_s = counts.flops_per_token * tokens / times.replay_flops(cell)
+    return FRESH_S + expected_s(counts.parameters, tokens, cell.work.warmup_steps + cell.work.steps, step_s)
+
+
+def duration(seconds: float) -> str:
+    """As people say it: 40 seconds, 8 minutes, 2.5 hours, 3 days."""
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * size:
+            amount = seconds / size
+            number = f"{amount:.1f}".removesuffix(".0") if amount < 10 and unit != "minute" else f"{amount:,.0f}"
+            return f"{number} {unit}s"
+    return plural(math.ceil(seconds), "second")

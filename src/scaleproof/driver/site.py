@@ -1,0 +1,128 @@
+"""How a site wants to be asked: the resources of a run, which the campaign states once, in the words of a scheduler.
+
+A profile says it under `config`: `{scheduler: lsf}`, or `{gpu_type: h100, exclusive: false}` for a Slurm site.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from scaleproof.driver.slurm_request import EXCLUSIVE, Job
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.snakemake_command import snakemake_command
+
+SCHEDULERS = ("slurm", "cluster-generic", "lsf")
+REPORT = "results/NAME/report.html"
+GPU_OPTIONS = ("gres", "gpus-per-node", "none")
+OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
+ELSEWHERE = " It goes under default-resources of the profile, as {}."
+TARGET = " The campaign is chosen by the target: {command}."
+# What people look for in Snakemake's config -> where it goes.
+OF_OTHERS = {
+    "campaign": TARGET,
+    "campaigns": TARGET,
+    "name": TARGET,
+    "partition": ELSEWHERE.format("slurm_partition"),
+    "account": ELSEWHERE.format("slurm_account"),
+    "qos": ELSEWHERE.format("qos"),
+    "executor": " It is an option of its own: --executor, or a key at the top of the profile.",
+    "gpus": " How many devices a run has is the campaign's business (key: geometry).",
+    "nodes": " How many nodes a run has is the campaign's business (key: geometry).",
+}
+Request = dict[str, int | str | None]  # None: not asked for
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a profile says of its cluster."""
+
+    scheduler: str = "slurm"
+    gpu_type: str = ""  # as the site calls its GPUs: h100
+    gpu_option: str = "gres"  # of sbatch; none: trainings are on CPUs
+    exclusive: bool = True  # whether the site lets a job have whole nodes
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | None) -> "Site":
+        """The site of a profile's `config`. Raises UserError for unknown keys and values."""
+        config = dict(config or {})
+        known = [field.name for field in fields(cls)]
+        if campaign := [key for key in config if key in Campaign.model_fields]:
+            raise UserError(
+                f'"{campaign[0]}" is a key of a campaign, which needs no --configfile and no --config: write it into '
+                f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
+            )
+        for key in config:
+            if key not in (*known, *OTHER_KEYS):
+                hint = nearest(key, [*known, *OTHER_KEYS])
+                allowed = ", ".join((*known, *OTHER_KEYS))
+                hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
+                raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
+        given = {key: value for key, value in config.items() if key in known and value is not None}
+        for key in ("exclusive", "anonymous"):
+            truth = str(config.get(key, True)).lower()
+            if truth not in ("true", "false"):
+                raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
+        exclusive = str(given.get("exclusive", True)).lower()
+        texts = {key: str(value) for key, value in given.items() if key != "exclusive"}
+        site = cls(**texts, exclusive=exclusive == "true")
+        for key, value, allowed_values in (
+            ("scheduler", site.scheduler, SCHEDULERS),
+            ("gpu_option", site.gpu_option, GPU_OPTIONS),
+        ):
+            if value not in allowed_values:
+                hint = nearest(value, allowed_values)
+                raise UserError(
+                    f'config of the profile: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed_values)}'
+                )
+        if not all(c.isalnum() or c in "_.-" for c in site.gpu_type):
+            raise UserError(
+                f'config of the profile: gpu_type is "{shortened(site.gpu_type)}"; allowed: letters, digits, "_", "." '
+                'and "-", like h100 (sinfo -o "%N %G" lists them)'
+            )
+        return site
+
+    def applied(self, request: Job) -> Job:
+        """A request as this site's Slurm wants it: GPUs by type or by another option, whole nodes or not."""
+        devices = 0 if self.gpu_option == "none" else request.devices_per_node
+        number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)
+        options = [option for option in request.options.split() if self.exclusive or option != EXCLUSIVE]
+        by_node = self.gpu_option == "gpus-per-node"
+        if devices and by_node:
+            options.append(f"--gpus-per-node={number}")
+        gres = f"gpu:{number}" if devices and not by_node else ""
+        return replace(request, gres=gres, options=" ".join(options))
+
+    def gpu_request(self, devices: int) -> list[str]:
+        """The options of srun or sbatch for so many GPUs on each node."""
+        request = self.applied(Job(1, f"gpu:{devices}", 1, 1, 1, ""))
+        return [*([f"--gres={request.gres}"] if request.gres else []), *request.options.split()]
+
+    def resources(self, request: Job) -> Request:
+        """A rule's resources for one job, under the names that this scheduler's plugin reads."""
+        common: Request = {
+            "mem_mb": request.mem_mb,
+            "runtime": request.runtime,
+            # Elsewhere than on Slurm nothing starts the ranks of several nodes: such a run ends as `not_applicable`.
+            "nodes": request.nodes if self.scheduler == "slurm" else 1,
+            "cpus_per_task": request.cpus_per_task,
+            "devices_per_node": request.devices_per_node,  # for the command of cluster-generic
+        }
+        devices, gpu = request.devices_per_node or None, self.gpu_type
+        own: Request = {}
+        if self.scheduler == "slurm":
+            sent = self.applied(request)
+            # One launcher per node is one task per node. tasks_per_gpu=0 keeps the plugin from asking for tasks per
+            # GPU as well.
+            own = {"tasks": sent.nodes, "slurm_extra": sent.options, "mpi": sent.mpi, "gres": sent.gres}
+            own["tasks_per_gpu"] = 0
+        elif self.scheduler == "lsf":
+            whole = ["-x"] if EXCLUSIVE in self.applied(request).options.split() else []
+            by_type = f":gmodel={gpu}" if gpu else ""
+            own = {"lsf_extra": " ".join([*whole, *([f"-gpu num={devices}{by_type}:mode=shared"] if devices else [])])}
+        return common | own
+
+    @property
+    def resource_names(self) -> list[str]:
+        """The names of `resources`, the same for every job."""
+        return list(self.resources(Job(1, "", 1, 1, 1, "")))

@@ -1,0 +1,54 @@
+"""What Snakemake sees of results: asked of Snakemake itself, by its own options, in the folder of the Snakefile."""
+
+import subprocess
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaleproof.ground.campaign.loaded import RESULTS
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
+
+HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
+LAST_LINES = 15  # of what Snakemake says when it cannot
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An output of the workflow: whether Snakemake would make it again, and whether it remembers having made it."""
+
+    pending: bool
+    recorded: bool
+
+
+def seen(targets: Collection[Path], results: Path) -> dict[Path, Seen] | None:
+    """All that is made for `targets`; None where Snakemake does not work on these results, or cannot say."""
+    if results != RESULTS or not Path("Snakefile").is_file():
+        return None
+    summary = _snakemake("--summary", "--", *map(str, targets))
+    if summary.returncode or HEADING not in summary.stdout:
+        return None
+    rows = [line.split("\t") for line in summary.stdout.partition(HEADING)[2].splitlines() if line.count("\t") == 5]
+    return {Path(path): Seen(plan == "update pending", log != "-") for path, _, _, log, _, plan in rows}
+
+
+def record(targets: Collection[Path]) -> None:
+    """Let Snakemake note that `targets` and what they were made from are up to date. Raises UserError."""
+    _demand("--cores", "1", "--touch", "--force", "--", *map(str, targets))
+
+
+def build(targets: Collection[Path]) -> None:
+    """Let Snakemake make of `targets` what is missing or out of date. Raises UserError."""
+    _demand("--cores", "all", "--", *map(str, targets))
+
+
+def _demand(*words: str) -> None:
+    done = _snakemake(*words)
+    if done.returncode not in (0, FAILED_RUNS):
+        last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
+        raise UserError(f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n{last}")
+
+
+def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "snakemake", *words], capture_output=True, text=True, errors="replace")

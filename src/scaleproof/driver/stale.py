@@ -1,0 +1,109 @@
+"""What an upgrade or an edited campaign would measure again, why, and what that costs, before anything runs."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaleproof.driver.keep import choices_text
+from scaleproof.driver.snakemake_view import Seen, seen
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.code_dependencies import MEASURING, code_sha256
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.run import METRICS, measure_again, read_run
+
+UNREADABLE = "its metrics are unreadable"
+CONFIGURATION = "its configuration changed"
+CODE = "code that takes part in a run changed"
+UNRECORDED = "snakemake has no record of it, as of one that was copied from another folder"
+INPUT = "an input of it changed"
+
+
+@dataclass(frozen=True)
+class StaleRuns:
+    """The finished runs of one campaign that are to be measured again, or kept."""
+
+    loaded: LoadedCampaign
+    planned: int
+    reasons: dict[str, int]  # why -> number of runs
+    cells: tuple[str, ...]  # of runs that cannot be kept: of another configuration, or unreadable
+    device_hours: float  # what they took when they were measured
+    commits: tuple[str, ...]  # that they were measured at
+    unrecorded: bool = False  # Snakemake has no record of some: it makes these again only when forced to
+
+    @property
+    def campaign(self) -> str:
+        return self.loaded.name
+
+    @property
+    def runs(self) -> int:
+        return sum(self.reasons.values())
+
+
+def stale_runs(path: Path, results: Path) -> StaleRuns:
+    """Compare the finished runs of a campaign with its file, with the code of today, and with what Snakemake would do.
+
+    Runs never made do not count. Raises UserError if the campaign is not valid.
+    """
+    loaded = LoadedCampaign(path)
+    current_code = code_sha256(*MEASURING)
+    planned = loaded.planned(results)
+    finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
+    view = seen([results / loaded.name / "report.html"], results) if finished and not loaded.shared_jobs else None
+    reasons: Counter[str] = Counter()
+    device_seconds = 0.0
+    commits: set[str] = set()
+    unusable: dict[str, None] = {}
+    unrecorded = False
+    for folder, cell in finished:
+        try:
+            metrics = read_run(folder).metrics
+        except UserError:
+            reasons[UNREADABLE] += 1
+            unusable[cell.slug] = None
+            continue
+        file = view.get(folder / METRICS) if view else None
+        if reason := _reason(metrics, cell.fingerprint, current_code, file):
+            reasons[reason] += 1
+            unrecorded |= file is not None and not file.recorded
+            if reason == CONFIGURATION:
+                unusable[cell.slug] = None
+            device_seconds += (metrics.total_wall_time_s or 0.0) * cell.execution.geometry.n_devices
+            commits.add(metrics.git_commit[:10])
+    hours = device_seconds / 3600
+    return StaleRuns(loaded, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded)
+
+
+def _reason(metrics: Measured | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
+    """Why a run is measured again; `file`: Snakemake's view of it, where that is known."""
+    if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
+        return CONFIGURATION
+    if file and not file.pending:
+        return None
+    if metrics.code_sha256 != current_code:
+        return CODE
+    if file is None:
+        return None
+    return INPUT if file.recorded else UNRECORDED
+
+
+def stale_text(stale: StaleRuns) -> str:
+    """The answer for one campaign, with what to type."""
+    if not stale.runs:
+        return f"{stale.campaign}: no finished run would be measured again"
+    why = "; ".join(f"{count} because {reason}" for reason, count in stale.reasons.items())
+    commits = ", ".join(stale.commits) or "an unknown commit"
+    head = (
+        f"{stale.campaign}: {stale.runs} of {stale.planned} runs would be measured again "
+        f"({stale.device_hours:.3g} device hours): {why}; measured at {commits}\n"
+    )
+    path = stale.loaded.path
+    if stale.cells:
+        return (
+            f"{head}  to measure them again: {measure_again(path, stale.cells)}\n"
+            f"  to keep the old ones: undo the change in {path}, and make it in a copy of the file under another name"
+        )
+    code = ""
+    if CODE in stale.reasons:
+        code = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
+    return head + choices_text(stale.loaded, "train" if stale.unrecorded else None) + code

@@ -1,0 +1,79 @@
+"""Batch arithmetic: global batch = micro-batch x accumulation x devices."""
+
+from dataclasses import dataclass
+
+from scaleproof.ground.campaign.config import Work
+from scaleproof.ground.errors import UserError
+
+KEY = ("work", "global_batch")
+SEARCHED = ("largest", "fastest")  # values of micro_batch that trials find
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The resolved numbers of one cell, in samples (micro, global_), micro-batches (accumulation) and devices."""
+
+    micro: int
+    accumulation: int
+    n_devices: int
+    global_: int
+
+    def __str__(self) -> str:
+        return f"{self.global_} = {self.micro} x {self.accumulation} x {self.n_devices}"
+
+
+def resolve(work: Work, n_devices: int) -> Batch:
+    """Fill in what the campaign leaves to be derived.
+
+    A micro-batch that is still to be found stands as 1. Raises UserError, with the arithmetic, where the three given
+    numbers disagree or do not divide.
+    """
+    if work.micro_batch in SEARCHED:
+        return _before_the_search(work, n_devices)
+    given = {"global_batch": work.global_batch, "micro_batch": work.micro_batch, "accumulation": work.accumulation}
+    total, micro, accumulation = (v if isinstance(v, int) else None for v in given.values())
+    if total is None and micro is None:
+        raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
+    if accumulation is None:
+        accumulation = 1 if micro is None or total is None else _divide("accumulation", total, micro, n_devices)
+    if micro is None:
+        micro = _divide("micro_batch", total or 0, accumulation, n_devices)
+    if total is None:
+        total = micro * accumulation * n_devices
+    if micro * accumulation * n_devices != total:
+        raise UserError(
+            f"work.global_batch is {total}, but micro_batch x accumulation x devices = "
+            f"{micro} x {accumulation} x {n_devices} = {micro * accumulation * n_devices}. Leave one of the three to "
+            "`derive`",
+            KEY,
+        )
+    return Batch(micro, accumulation, n_devices, total)
+
+
+def _before_the_search(work: Work, n_devices: int) -> Batch:
+    if work.global_batch == "derive" or work.accumulation != "derive":
+        raise UserError(
+            f"work.micro_batch: {work.micro_batch} needs a number for work.global_batch and `derive` for "
+            "work.accumulation, which follows from both",
+            ("work", "micro_batch"),
+        )
+    return Batch(1, _divide("accumulation", work.global_batch, 1, n_devices), n_devices, work.global_batch)
+
+
+def candidates(work: Work, n_devices: int) -> list[int]:
+    """The micro-batches that divide the samples of a device's step, the smallest first."""
+    share = resolve(work, n_devices).global_ // n_devices
+    return [size for size in range(1, share + 1) if share % size == 0]
+
+
+def _divide(what: str, total: int, other: int, n_devices: int) -> int:
+    if total % (other * n_devices):
+        below = total - total % (other * n_devices)
+        near = " or ".join(str(n) for n in (below, below + other * n_devices) if n)
+        name = "accumulation" if what == "micro_batch" else "micro_batch"
+        raise UserError(
+            f"work.global_batch {total} cannot be divided: {what} = global_batch / ({name} x devices) = "
+            f"{total} / ({other} x {n_devices}) is not a whole number. Nearest global_batch that works: {near}",
+            KEY,
+        )
+    return total // (other * n_devices)

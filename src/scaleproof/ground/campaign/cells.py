@@ -1,0 +1,349 @@
+"""From a campaign to its cells: expansion, slugs, fingerprints."""
+
+import hashlib
+import itertools
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve
+from scaleproof.ground.campaign.config import (
+    AXES,
+    SECTIONS,
+    Campaign,
+    Comparison,
+    Execution,
+    Work,
+    Workload,
+    entries_of,
+    shape_of,
+)
+from scaleproof.ground.campaign.field import Section, axis_prefix
+from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scaleproof.ground.errors import UserError, nearest
+
+MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
+# Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
+MOST_CELLS, MOST_RUNS = 10_000, 100_000
+MOST_PARAMETERS = 10**13
+LONGEST_SLUG = 180  # a name of a folder; most file systems allow 255 bytes
+ALWAYS_NAMED = ("strategy", "geometry")  # so that a second strategy or size renames no older cell
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration of a campaign, complete and checked."""
+
+    slug: str
+    workload: Workload
+    work: Work
+    execution: Execution
+    searched: Literal["largest", "fastest"] | None = None  # its micro-batch was, or is to be, found by trials
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its micro-batch is still to be found."""
+        return self.work.micro_batch in SEARCHED
+
+    def resolved(self, micro_batch: int) -> "Cell":
+        """The cell with the micro-batch that trials have found; its name and its plan stay."""
+        return replace(self, work=self.work.model_copy(update={"micro_batch": micro_batch}))
+
+    @cached_property
+    def batch(self) -> Batch:
+        return resolve(self.work, self.execution.geometry.n_devices)
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the model's token table."""
+        rows, multiple = self.workload.vocab_size, self.workload.vocab_multiple
+        return -(-entries_of(self.workload.tokenizer) // multiple) * multiple if rows == "derive" else rows
+
+    @property
+    def processes_per_node(self) -> int:
+        """Ranks on a node: one per device, but one for all of them under nn.DataParallel."""
+        return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of a run, as torch.distributed counts them; `batch.n_devices` is what they drive."""
+        return self.execution.geometry.nodes * self.processes_per_node
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The effective configuration: every key, batch and vocabulary resolved, the model as a shape."""
+        config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
+        config["workload"]["vocab_size"] = self.vocab_size
+        config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
+        config["execution"]["geometry"] = str(self.execution.geometry)
+        batch = self.batch
+        config["work"] |= {
+            "global_batch": batch.global_,
+            "micro_batch": batch.micro,
+            "accumulation": batch.accumulation,
+        }
+        return config
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the effective configuration: two cells with the same one do the same work in the same way."""
+        return _digest(self.config)
+
+    @cached_property
+    def planned_fingerprint(self) -> str:
+        """The same before and after a search for its micro-batch: what the workflow plans by."""
+        if self.searched is None:
+            return self.fingerprint
+        unknown = {"micro_batch": self.searched, "accumulation": "derive"}
+        return _digest(self.config | {"work": self.config["work"] | unknown})
+
+    @property
+    def planned_batch(self) -> str:
+        """The arithmetic of its batch in words, the same before and after a search."""
+        return f"{self.batch.global_} ({self.searched} micro-batch)" if self.searched else str(self.batch)
+
+
+def _digest(config: dict[str, Any]) -> str:
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def expand(campaign: Campaign) -> list[Cell]:
+    """All cells of a campaign: the product of `vary`, less `exclude`, plus `cells`; in that order.
+
+    Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
+    there would be too many.
+    """
+    axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
+    _check_count(campaign, axes)
+    for name, values in axes.items():
+        seen: set[str] = set()
+        for value in values:
+            if str(value) in seen:
+                raise UserError(f"vary.{name} lists {value} twice", key=("vary", name))
+            seen.add(str(value))
+    choices = _not_excluded(campaign, axes) + [_given(extra) for extra in campaign.cells]
+    if not choices:
+        raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
+    cells: dict[str, Cell] = {}
+    for choice in choices:
+        cell = _cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
+        if cell.slug in cells:
+            raise UserError(
+                f"cells: {cell.slug} is there already; `vary` makes it, or without `vary` the sections do",
+                key=("cells",),
+            )
+        cells[cell.slug] = cell
+    return list(cells.values())
+
+
+def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
+    """Refuse more cells or runs than any machine makes, before one of them is built."""
+    cells = math.prod(map(len, axes.values())) + len(campaign.cells)
+    if cells > MOST_CELLS:
+        sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+        raise UserError(f"vary: {sizes} makes {cells:,} cells; at most {MOST_CELLS:,} are allowed", key=("vary",))
+    runs = cells * campaign.most_repeats
+    if runs > MOST_RUNS:
+        raise UserError(
+            f"repeats: {cells:,} cells x {campaign.most_repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
+            "allowed",
+            key=("repeats",),
+        )
+
+
+def _not_excluded(campaign: Campaign, axes: dict[str, list]) -> list[dict[str, Any]]:
+    """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
+    excluded = [_given(entry) for entry in campaign.exclude]
+    unmatched = set(range(len(excluded)))
+    remaining = []
+    for values in itertools.product(*axes.values()):
+        choice = dict(zip(axes, values, strict=True))
+        matches = {
+            place
+            for place, entry in enumerate(excluded)
+            if all(_value(campaign, choice, name) == value for name, value in entry.items())
+        }
+        unmatched -= matches
+        if not matches:
+            remaining.append(choice)
+    if unmatched:
+        entry = excluded[min(unmatched)]
+        words = ", ".join(f"{name}: {value}" for name, value in entry.items())
+        present = {name: axes.get(name) or [_value(campaign, {}, name)] for name in entry}
+        is_never = [name for name, value in entry.items() if value not in present[name]]
+        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in is_never)
+        raise UserError(
+            f"exclude: {words} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
+            key=("exclude", min(unmatched)),
+        )
+    return remaining
+
+
+def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
+    """The two cells of an A/B comparison.
+
+    Raises UserError where they are one, or not the same work on the same devices.
+    """
+    choices = [_given(comparison.a), _given(comparison.b)]
+    named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
+    a, b = (_cell(campaign, choice, named) for choice in choices)
+    place = ("compare", campaign.compare.index(comparison))
+    if a.searched or b.searched:
+        raise UserError(
+            f"compare: {comparison.name} needs numbers for micro_batch; {a.searched or b.searched} is for cells", place
+        )
+    if a.fingerprint == b.fingerprint:
+        raise UserError(
+            f"compare: the arms of {comparison.name} are the same cell, {a.slug}; give `a` or `b` a key", place
+        )
+    if a.execution.geometry != b.execution.geometry:
+        raise UserError(
+            f"compare: the arms of {comparison.name} have different geometries; pairs run on the same devices. "
+            "Use `vary` for scaling",
+            place,
+        )
+    if tokens_of(a) != tokens_of(b):
+        raise UserError(f"compare: the arms of {comparison.name} have different corpora or tokenizers", place)
+    return a, b
+
+
+def tokens_of(cell: Cell) -> tuple[str, str]:
+    """What the token files of a cell are named after: corpus and tokenizer."""
+    return cell.workload.corpus, cell.workload.tokenizer
+
+
+def find(cells: list[Cell], slug: str) -> Cell:
+    """The cell called `slug`; UserError with the nearest name where there is none."""
+    for cell in cells:
+        if cell.slug == slug:
+            return cell
+    names = [c.slug for c in cells]
+    raise UserError(f'there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}')
+
+
+def _given(choice: Section) -> dict[str, Any]:
+    return {name: getattr(choice, name) for name in choice.model_fields_set if getattr(choice, name) is not None}
+
+
+def _value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
+    return choice[axis] if axis in choice else getattr(getattr(campaign, AXES[axis][0]), axis)
+
+
+def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
+    sections = {
+        name: getattr(campaign, name).model_copy(update={k: v for k, v in choice.items() if AXES[k][0] == name})
+        for name in SECTIONS
+    }
+    slug = "-".join(
+        _token(axis_prefix(field) or "", getattr(sections[section], axis))
+        for axis, (section, field) in AXES.items()
+        if axis in named
+    )
+    if len(slug) > LONGEST_SLUG:
+        raise UserError(
+            f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
+        )
+    micro = sections["work"].micro_batch
+    cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None)
+    try:
+        _check(cell)
+    except UserError as error:
+        raise UserError(f"cell {slug}: {error}", error.key) from None
+    return cell
+
+
+def _token(prefix: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return prefix if value else f"no{prefix}"
+    if isinstance(value, int) and value >= 10**6 and value % 10**6 == 0:
+        return f"{prefix}{value // 10**6}m"
+    text = value.slug() if hasattr(value, "slug") else str(value)
+    return prefix + re.sub(r"[^a-z0-9.]+", "-", text.lower())
+
+
+def _check(cell: Cell) -> None:
+    """What no single key can know. Raises UserError."""
+    cell.batch  # noqa: B018  (raises where the arithmetic fails)
+    shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
+    if seq_len > shape.context:
+        raise UserError(
+            f"workload.seq_len {seq_len} is longer than the model's context of {shape.context} tokens",
+            ("workload", "seq_len"),
+        )
+    if shape.width % shape.heads:
+        name = "width" if isinstance(shape, ModelShape) else "d_model"
+        raise UserError(
+            f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
+        )
+    ramp, steps = cell.work.schedule.ramp_steps, cell.work.warmup_steps + cell.work.steps
+    if ramp > steps:
+        raise UserError(
+            f"work.schedule.ramp_steps {ramp} is more than the run has: "
+            f"{cell.work.warmup_steps} warm-up + {cell.work.steps} timed steps",
+            ("work", "schedule", "ramp_steps"),
+        )
+    bucket, strategy = cell.execution.bucket_elements, cell.execution.strategy
+    if bucket != "auto" and bucket % 2 and strategy.startswith(("zero1", "zero2")):
+        raise UserError(
+            f"execution.bucket_elements {bucket} is odd; buckets of {strategy} have an even number of elements, "
+            f"e.g. {bucket + 1}",
+            ("execution", "bucket_elements"),
+        )
+    _check_task(cell, shape)
+    _check_vocabulary(cell)
+    parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width
+    if parameters > MOST_PARAMETERS:
+        raise UserError(
+            f"workload.model has about {parameters:.1e} parameters; at most {MOST_PARAMETERS:.0e} are allowed",
+            ("workload", "model"),
+        )
+
+
+def _check_vocabulary(cell: Cell) -> None:
+    """Enough rows for the tokenizer, and not absurdly many. Raises UserError."""
+    workload = cell.workload
+    if len(workload.tokenizer) > 20 or (entries := entries_of(workload.tokenizer)) > MOST_ENTRIES:
+        raise UserError(
+            f"workload.tokenizer {workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
+            ("workload", "tokenizer"),
+        )
+    if entries < 257:
+        raise UserError(
+            f"workload.tokenizer {workload.tokenizer} is too small: the 256 bytes and end-of-text need bpe-257",
+            ("workload", "tokenizer"),
+        )
+    rows = workload.vocab_size
+    if rows == "derive":
+        return
+    if rows < entries:
+        raise UserError(
+            f"workload.vocab_size {rows} is smaller than the {entries} entries of {workload.tokenizer}",
+            ("workload", "vocab_size"),
+        )
+    if rows % workload.vocab_multiple:
+        raise UserError(
+            f"workload.vocab_size {rows} is not a multiple of workload.vocab_multiple {workload.vocab_multiple}; "
+            "give one of the two",
+            ("workload", "vocab_multiple"),
+        )
+
+
+def _check_task(cell: Cell, shape: Shape) -> None:
+    """A GPT-2 for language modelling, an encoder for classification."""
+    task, encoder = cell.workload.task, isinstance(shape, EncoderShape)
+    if encoder != (task == "classification"):
+        allowed = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != encoder]
+        own = "layers, width" if encoder else "d_model, heads"
+        raise UserError(
+            f"workload.model: {'an encoder' if encoder else 'a GPT-2'} cannot be trained for {task}; "
+            f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
+            ("workload", "model"),
+        )
+    if encoder and cell.execution.loss != "plain":
+        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
+    if encoder and cell.execution.attention != "sdpa":
+        raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))

@@ -1,0 +1,390 @@
+"""The keys of a campaign file. The JSON schema in `config/campaign.schema.json` is generated from these classes."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, create_model, field_validator, model_validator
+
+from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
+from scaleproof.ground.campaign.geometry import Geometry, GeometryKey
+from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
+from scaleproof.ground.campaign.question import Percent, Question
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.campaign.unmeasured import Forecasting, Frontier, Tracing
+
+Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
+MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
+ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
+StrategyName = Literal[
+    "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
+]
+PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
+
+TOKENIZER = r"^(gpt2|bytes|bpe-[0-9]{1,18})$"
+ENTRIES = {"gpt2": 50257, "bytes": 257}  # end-of-text included
+
+
+class Workload(Section):
+    """What is trained, on which tokens."""
+
+    task: Literal["language-modelling", "classification"] = key(
+        "language-modelling",
+        "language-modelling: a GPT-2 predicts each next token. classification: an encoder predicts the class of each "
+        "document, from a corpus with labels.",
+        "none",
+    )
+    model: ModelName | ModelShape | EncoderShape = key(
+        "gpt2-tiny",
+        "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context). For classification: "
+        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context).",
+        "none",
+        axis="",
+    )
+    corpus: str = key(
+        "python-docs", "Name of a corpus in config/corpora.yaml.", "none", axis="", pattern=r"^[a-z0-9][a-z0-9._-]*$"
+    )
+    tokenizer: str = key(
+        "bpe-2048",
+        "gpt2: the 50,257 entries of GPT-2, downloaded once. bytes: the 256 bytes and end-of-text. "
+        "bpe-<n>: byte-level BPE with n entries (257 or more: the bytes and end-of-text), trained on the corpus.",
+        "none",
+        axis="",
+        pattern=TOKENIZER,
+        examples=["gpt2", "bytes", "bpe-2048"],
+    )
+    seq_len: int = key(
+        128,
+        "Predicted tokens per sample. For classification: tokens of a document; longer ones are cut, shorter ones are "
+        "padded, and padding is not counted.",
+        "tokens",
+        axis="sl",
+        ge=1,
+        le=10**7,
+    )
+    vocab_size: Derivable = key(
+        "derive",
+        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number "
+        "pads.",
+        "entries",
+        axis="v",
+    )
+    vocab_multiple: int = key(
+        1,
+        "What a derived vocab_size is a multiple of: 64 or 128 make matrix products faster.",
+        "entries",
+        axis="vm",
+        ge=1,
+        le=10**6,
+    )
+
+
+class Work(Section):
+    """How much is done. global_batch = micro_batch x accumulation x world size is checked for every cell."""
+
+    global_batch: Derivable = key(
+        16,
+        "Samples per optimizer step over all devices. Fixed: strong scaling; `derive`: weak scaling.",
+        "samples",
+        axis="gb",
+    )
+    micro_batch: MicroBatch = key(
+        "derive",
+        "Samples per device in one forward and backward pass. largest, fastest: found by a few short trials before the "
+        "run (`frontier`), among those that divide global_batch / devices; accumulation follows.",
+        "samples",
+        axis="mb",
+    )
+    accumulation: Derivable = key(
+        "derive",
+        "Micro-batches per optimizer step (gradient accumulation); 1 where nothing else fixes it.",
+        "micro-batches",
+        axis="ga",
+    )
+    steps: int = key(50, "Timed optimizer steps: the window.", "optimizer steps", ge=2, le=10**7)
+    warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
+    validation_samples: int = key(
+        64,
+        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed "
+        "comes after it. The same ones for every strategy and world size; all that there are where there are fewer. "
+        "0: none.",
+        "samples",
+        ge=0,
+        le=10**7,
+    )
+    optimizer: Optimizer = key(Optimizer(), "The optimizer.", "none")
+    schedule: Schedule = key(Schedule(), "The learning-rate schedule.", "none")
+    seed: int = key(1, "Seed of the weights and of the order of the samples.", "none", axis="seed", ge=0, lt=2**32)
+
+
+class Execution(Section):
+    """How the work is spread over devices."""
+
+    strategy: StrategyName = key(
+        "ddp",
+        "single: one device, no wrapper. dp: nn.DataParallel, one process for all devices of a node. "
+        "ddp: DistributedDataParallel, a full replica on each device. fsdp: FSDP2 (fully_shard), everything sharded. "
+        "zero0 to zero3: DeepSpeed ZeRO stages; with -offload the optimizer's state and step are on the CPU.",
+        "none",
+        axis="",
+    )
+    precision: PrecisionName = key(
+        "fp32",
+        "Arithmetic of forward and backward. fp32: strict. tf32: fp32 with TF32 matrix products. "
+        "bf16, fp16: mixed precision with fp32 master weights; fp16 with loss scaling.",
+        "none",
+        axis="",
+    )
+    geometry: GeometryKey = key(
+        Geometry(nodes=1, devices_per_node=1),
+        'nodes x devices_per_node: "2x4" is 2 nodes with 4 devices each.',
+        "nodes x devices",
+        axis="n",
+    )
+    attention: Literal["sdpa", "eager"] = key(
+        "sdpa", "sdpa: the fused kernels of torch. eager: plain matrix products.", "none", axis=""
+    )
+    compile: bool = key(False, "torch.compile; its time is in the warm-up.", "none", axis="compile")
+    activation_checkpointing: bool = key(
+        False, "Forget activations inside a block and compute them again in the backward pass.", "none", axis="ac"
+    )
+    loss: Literal["plain", "chunked", "fused"] = key(
+        "plain",
+        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some "
+        "tokens at "
+        "a time, computed again in the backward pass. fused: some tokens at a time, gradients made at once. "
+        "Language models alone.",
+        "none",
+        axis="loss",
+    )
+    fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
+    bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
+        "auto",
+        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for "
+        "zero, whose zero1 and zero2 need an even number. Without effect on single, dp and fsdp (which reduces block "
+        "by block).",
+        "elements",
+        axis="bucket",
+    )
+    overlap_comm: bool | Literal["auto"] = key(
+        "auto",
+        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on "
+        "for "
+        "zero3). Without effect on other strategies.",
+        "none",
+        axis="overlap",
+    )
+    fsdp_prefetch: int = key(
+        1,
+        "Blocks that fsdp gathers ahead of the one that is computed. 1 is torch's own order. Without effect on others.",
+        "blocks",
+        axis="prefetch",
+        ge=1,
+        le=8,
+    )
+    device: Literal["auto", "cpu", "cuda"] = key(
+        "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
+    )
+    start: Literal["fresh", "forked"] = key(
+        "fresh",
+        "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is "
+        "forked from a process that has only imported libraries, which saves most of a short run's start-up; "
+        "elsewhere as fresh.",
+        "none",
+    )
+    threads_per_device: int = key(
+        1, "On the CPU a device is one process bound to this many cores.", "cores", axis="t", ge=1, le=4096
+    )
+
+
+class Resources(Section):
+    """What one run may take. Changing these re-runs nothing."""
+
+    time_limit: float = key(
+        15, "A run that takes longer is stopped and recorded as `timeout`.", "minutes", gt=0, le=10**6
+    )
+    cpus_per_device: Derivable = key(
+        "derive",
+        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a "
+        "GPU.",
+        "cores",
+    )
+    same_allocation: bool = key(
+        False,
+        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired "
+        "comparisons.",
+        "none",
+    )
+    minutes_per_job: float | None = key(
+        None,
+        "Several runs one after the other in one job: as many as their time limits leave room for, of one geometry, or "
+        "with same_allocation whole repeats. null: a job for each run, or for each repeat with same_allocation.",
+        "minutes",
+        gt=0,
+        le=10**6,
+    )
+    exclusive: bool = key(
+        True, "On a cluster, whole nodes for each run: what others do beside it would be measured as well.", "none"
+    )
+    memory_per_device: float = key(8, "What a run asks of a cluster for each device.", "GB", gt=0, le=10**5)
+
+
+SECTIONS: dict[str, type[Section]] = {"workload": Workload, "work": Work, "execution": Execution}
+# Every key that can vary, in the order in which a slug names them: name -> (section, declared field).
+_SLUG_ORDER = ("strategy", "precision", "model", "corpus", "tokenizer", "seq_len", "geometry")
+_declared = {
+    name: (section, field)
+    for section, model in SECTIONS.items()
+    for name, field in model.model_fields.items()
+    if axis_prefix(field) is not None
+}
+AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
+
+
+def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
+    """A section whose keys are the axes, each optional; `wrap` makes the key's type from the axis' type."""
+    fields: dict[str, Any] = {}
+    for axis, (section, field) in AXES.items():
+        annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        fields[axis] = (
+            wrap(annotation) | None,
+            key(None, f"{section}.{axis}: {field.description}", unit_of(field)),
+        )
+    return create_model(name, __base__=Section, __doc__=doc, **fields)
+
+
+if TYPE_CHECKING:  # built below: a type checker cannot see their keys
+
+    class Choice(Section):
+        """Values of some axes."""
+
+    class Vary(Section):
+        """Lists of values of some axes."""
+
+else:
+    Vary = _axis_model(
+        "Vary",
+        "Axes of the campaign: every combination of their values is a cell.",
+        lambda annotation: Annotated[list[annotation], Field(min_length=1)],
+    )
+    Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
+
+
+class Comparison(Section):
+    """A against B, in pairs: both arms one after the other on the same devices, in random order, in fresh processes."""
+
+    name: str = Field(
+        description="Names the comparison's folder and its row in the tables.",
+        json_schema_extra={"unit": "none"},
+        pattern=r"^[a-z0-9][a-z0-9-]*$",
+        max_length=60,
+        examples=["buckets"],
+    )
+    a: Choice = key(Choice(), "The arm that is compared with: what differs from the sections above.", "none")
+    b: Choice = key(Choice(), "The arm that is asked about.", "none")
+    pairs: int = key(
+        8,
+        "Pairs of A and B, an even number: A goes first in half of them. The interval is over pairs.",
+        "pairs",
+        ge=2,
+        le=10_000,
+    )
+    null_pairs: int = key(
+        4,
+        "Pairs of A and A, mixed among the others: what the method sees where there is nothing to see.",
+        "pairs",
+        ge=2,
+        le=10_000,
+    )
+
+    @field_validator("pairs")
+    @classmethod
+    def _balanced(cls, pairs: int) -> int:
+        if pairs % 2:
+            raise ValueError(
+                f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
+            )
+        return pairs
+
+
+class Campaign(Section):
+    """A question about spreading training over devices, and the runs that answer it."""
+
+    title: str = Field(
+        description="The question that the campaign answers; heads its report.",
+        json_schema_extra={"unit": "none"},
+        pattern=r"\S",
+        max_length=300,
+    )
+    workload: Workload = key(Workload(), Workload.__doc__, "none")
+    work: Work = key(Work(), Work.__doc__, "none")
+    execution: Execution = key(Execution(), Execution.__doc__, "none")
+    vary: Vary = key(Vary(), Vary.__doc__, "none")
+    cells: list[Choice] = key([], "Further cells, each given by what differs from the sections above.", "none")
+    exclude: list[Choice] = key([], "Combinations of `vary` that are left out: all of the given values match.", "none")
+    compare: list[Comparison] = key([], "A/B comparisons, each made in one allocation, beside the cells.", "none")
+    trace: Tracing = key(Tracing(), Tracing.__doc__, "none")
+    forecast: Forecasting = key(Forecasting(), Forecasting.__doc__, "none")
+    frontier: Frontier = key(Frontier(), Frontier.__doc__, "none")
+    target_loss: Annotated[float, Field(gt=0)] | Literal["derive"] = key(
+        "derive",
+        "Smoothed training loss that `time to loss` is the time to. derive: the lowest one that every measured run "
+        "reaches. Changing it re-runs nothing.",
+        "none",
+    )
+    question: Question | None = key(None, Question.__doc__, "none")
+    margin: Percent = key(
+        0.05,
+        "By which part a recommended cell may be slower than the fastest, e.g. 5 %: the simplest that is shown to lose "
+        "no more is recommended. Changing it re-runs nothing.",
+        "part of the tokens/s",
+    )
+    repeats: Annotated[int, Field(ge=1, le=10_000)] | RepeatUntil = key(
+        3,
+        "Runs per cell, each in fresh processes. Intervals need 2, claims 3, and 5 or more are better. Or a mapping: "
+        "repeat until the comparison is decided.",
+        "runs",
+    )
+    resources: Resources = key(Resources(), Resources.__doc__, "none")
+
+    @property
+    def repeat_until(self) -> RepeatUntil | None:
+        """The rule by which repeats end, if their number is not fixed."""
+        return self.repeats if isinstance(self.repeats, RepeatUntil) else None
+
+    @property
+    def fewest_repeats(self) -> int:
+        return self.repeats.at_least if isinstance(self.repeats, RepeatUntil) else self.repeats
+
+    @property
+    def most_repeats(self) -> int:
+        return self.repeats.at_most if isinstance(self.repeats, RepeatUntil) else self.repeats
+
+    @field_validator("title")
+    @classmethod
+    def _one_line(cls, title: str) -> str:
+        """Without the line end of a block (`title: |`), and without characters that a terminal or LaTeX would obey."""
+        title = title.rstrip("\n")
+        for place, character in enumerate(title, start=1):
+            if not character.isprintable():
+                raise ValueError(
+                    f"character {place} is U+{ord(character):04X}; allowed: one line of text without control characters"
+                )
+        return title
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_empty_sections(cls, data: Any) -> Any:
+        # `vary:` with nothing under it is null in YAML; it means what it looks like: nothing.
+        if isinstance(data, dict):
+            return {k: v for k, v in data.items() if v is not None}
+        return data
+
+
+def entries_of(tokenizer: str) -> int:
+    """Entries of a tokenizer by its name, end-of-text included."""
+    return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
+
+
+def shape_of(model: str | Shape) -> Shape:
+    """The numbers behind a model's name."""
+    return SHAPES[model] if isinstance(model, str) else model

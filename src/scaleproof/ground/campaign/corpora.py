@@ -1,0 +1,362 @@
+"""The table of corpora in `config/corpora.yaml`: where each named corpus comes from, and what is known of its files."""
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, RootModel, StringConstraints, model_validator
+
+from scaleproof.ground.campaign.field import Section, key
+from scaleproof.ground.errors import UserError, link_fault, nearest, nearest_path, shortened
+
+LOCAL = ("text", "jsonl", "parquet", "csv")
+PINNED = re.compile(r"[0-9a-f]{40}")
+BUDGET = r"^([1-9][0-9,]{0,15}) (kB|MB|GB|documents)$"
+MOST_FILES = 10_000  # of a corpus
+RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
+UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
+# Keys that some sources need; others have no use for them.
+NEEDED = {
+    "python-docs": (),
+    **dict.fromkeys(LOCAL, ("files",)),
+    "hub": ("repository", "revision", "files", "format"),
+    "http": ("urls", "revision", "files", "format"),
+}
+ONLY_REMOTE = ("repository", "urls", "revision", "format", "gated", "known", "download_size")
+PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # unpacked when read, by their names
+# What files begin with that are no corpus -> what they are.
+OTHERS = {
+    b"%PDF-": "is a PDF; save its text",
+    b"version https://git-lfs": "is a pointer of Git LFS, not the file itself; fetch it with: git lfs pull",
+}
+FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
+
+
+class Known(Section):
+    """What is known of a file before it is downloaded."""
+
+    size: int | None = key(None, "Its length. A server that offers another one is refused.", "bytes", ge=1)
+    sha256: str | None = key(
+        None,
+        "Its checksum. Where it is not known here: what the hub states, else the first download decides.",
+        "none",
+        pattern=r"^[0-9a-f]{64}$",
+    )
+
+
+class Corpus(Section):
+    """Where the documents of one corpus come from."""
+
+    source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
+        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local "
+        "`files`. hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a "
+        "web server.",
+        json_schema_extra={"unit": "none"},
+    )
+    files: list[FileName] = key(
+        [],
+        "Local files, or patterns such as notes/*.txt, relative to the repository. For hub and http: names there, in "
+        "the order in which they are read; {00..79} stands for a range of numbers.",
+        "none",
+    )
+    repository: str | None = key(None, "For hub: owner/name of the dataset.", "none", pattern=r"^[\w.-]+/[\w.-]+$")
+    urls: list[str] = key([], "For http: folders that have the files; those after the first are mirrors.", "none")
+    revision: str | None = key(
+        None,
+        "For hub: the commit (40 hexadecimal digits), so that the files never change. For http: a name of the version. "
+        "It is part of the paths of downloads and tokens.",
+        "none",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+    )
+    format: Literal["text", "jsonl", "parquet", "csv"] | None = key(
+        None, "For hub and http: what the files are; .gz and .zst are unpacked.", "none"
+    )
+    gated: bool = key(False, "Its terms must be accepted on the hub; the token is taken from HF_TOKEN.", "none")
+    known: dict[str, Known] = key({}, "What is known of some of the `files`.", "none")
+    download_size: int | None = key(None, "All files together, for `campaign show`; not checked.", "bytes", ge=1)
+    budget: str | None = key(
+        None,
+        "Documents from the start, whole ones, that fit into so much text (UTF-8) or are so many: `100 MB`, `50,000 "
+        "documents`. The same on every machine. Only files that are needed for it are downloaded.",
+        "none",
+        pattern=BUDGET,
+        examples=["100 MB", "50,000 documents"],
+    )
+    field: str | Annotated[list[str], Field(min_length=1)] = key(
+        "text",
+        "The field of a jsonl, parquet or csv row that holds the document; of several, such as [title, description], "
+        "the texts are joined by a space.",
+        "none",
+    )
+    label: str | None = key(
+        None, "The field that holds the class of a document: makes the corpus one for `task: classification`.", "none"
+    )
+    columns: list[str] = key(
+        [],
+        "For csv: the names of the columns, where the file does not begin with them.",
+        "none",
+        examples=[["label", "title", "description"]],
+    )
+    document: Literal["file", "paragraph", "line"] = key(
+        "file", "For text: what one document is. Train and validation are split by document.", "none"
+    )
+    licence: str = key("unknown", "Licence of the text; carried into every result that uses it.", "none")
+    validation_fraction: float = key(0.05, "Part of the documents held out for validation.", "none", gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _keys_fit_the_source(self) -> "Corpus":
+        for complaints in (self._missing_keys, self._useless_keys, self._wrong_fields, self._wrong_places):
+            for complaint in complaints():
+                raise ValueError(complaint)
+        return self
+
+    def _missing_keys(self) -> Iterator[str]:
+        names = [name for name in NEEDED[self.source] if not getattr(self, name)]
+        if names == ["files"] and self.source in LOCAL:
+            yield f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]"
+        elif names:
+            yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
+
+    def _useless_keys(self) -> Iterator[str]:
+        of_the_other = {"hub": ("urls",), "http": ("repository",)}
+        for name in of_the_other.get(self.source, ONLY_REMOTE):
+            if name in self.model_fields_set:
+                yield f"source {self.source} has no use for `{name}`"
+        if self.gated and self.source != "hub":
+            yield "`gated` is for source hub: tokens are sent nowhere else"
+
+    def _wrong_fields(self) -> Iterator[str]:
+        if "field" in self.model_fields_set and self.form == "text":
+            yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
+        if self.label and self.form in (None, "text"):
+            yield "`label` needs rows with fields: jsonl, parquet or csv"
+        if self.columns and self.form != "csv":
+            yield "`columns` is for csv: other rows name their fields themselves"
+        for name in self.fields if self.columns else ():
+            if name not in self.columns:
+                yield f'"{name}" (field, label) is none of `columns`: {", ".join(self.columns)}'
+
+    def _wrong_places(self) -> Iterator[str]:
+        for url in self.urls:
+            if not re.match(r"https?://[^/]", url):
+                yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
+        if not self.remote:
+            return
+        amount = sum(_count(pattern) for pattern in self.files)
+        if amount > MOST_FILES:
+            yield f"files: these are {amount:,} files with their ranges written out; at most {MOST_FILES:,} are allowed"
+            return
+        names = set(self.remote_files)
+        for name in self.remote_files:
+            if name.startswith("/") or ".." in name.split("/"):
+                yield f'files: "{shortened(name)}" must be a name below the repository or the `urls`'
+        for name in self.known:
+            if name not in names:
+                yield f'known: "{shortened(name)}" is none of `files`.{nearest(name, self.remote_files)}'
+
+    @property
+    def remote(self) -> bool:
+        return self.source in ("hub", "http")
+
+    @property
+    def form(self) -> str | None:
+        """What the files are; None for python-docs."""
+        return self.format if self.remote else self.source if self.source in LOCAL else None
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that are read of a row: those of the text, then the label where there is one."""
+        texts = [self.field] if isinstance(self.field, str) else self.field
+        return [*texts, self.label] if self.label else texts
+
+    @property
+    def remote_files(self) -> list[str]:
+        """The files' names with ranges written out."""
+        return [name for pattern in self.files for name in _expanded(pattern)]
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the files that the revision names can never change."""
+        return self.source != "hub" or PINNED.fullmatch(self.revision or "") is not None
+
+    @property
+    def limits(self) -> tuple[int | None, int | None]:
+        """The budget: bytes of text, and documents; None is no limit."""
+        if self.budget is None:
+            return None, None
+        number, _, unit = self.budget.partition(" ")
+        count = int(number.replace(",", ""))
+        return (None, count) if unit == "documents" else (count * UNITS[unit], None)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes to download at most; None where it is not known."""
+        names = self.remote_files
+        sizes = [self.known[name].size for name in names if name in self.known]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(names) else self.download_size
+
+
+CorpusName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+
+
+class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
+    """Corpora by name; campaigns refer to the names."""
+
+
+def folder_of(name: str, corpus: Corpus) -> str:
+    """The folder of a corpus below results/corpora: another revision or budget is another folder."""
+    parts = [corpus.revision[:12]] if corpus.revision else []
+    if corpus.budget:
+        parts.append(corpus.budget.replace(",", "").replace(" ", ""))
+    return f"{name}@{'-'.join(parts)}" if parts else name
+
+
+def local_files(name: str, corpus: Corpus) -> list[str]:
+    """The local files that a corpus names, in order of path; none for the others.
+
+    Raises UserError where a pattern matches none, or names something that is not a file.
+    """
+    if corpus.source not in LOCAL:
+        return []
+    files: dict[str, None] = {}
+    for pattern in corpus.files:
+        where = f'config/corpora.yaml: {name}.files: "{shortened(pattern)}"'
+        files |= dict.fromkeys(str(match) for match in _matches(pattern, where))
+        if len(files) > MOST_FILES:
+            raise UserError(f"{where} matches more than {MOST_FILES:,} files, the limit")
+    return list(files)
+
+
+def _matches(pattern: str, where: str) -> list[Path]:
+    """The regular files that a pattern matches, in order of path. Raises UserError if there is none."""
+    path = Path(pattern)
+    if pattern.startswith(("~", "$")):
+        written = os.path.expandvars(path.expanduser())
+        meant = written if written != pattern else "the path itself"
+        raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {meant}")
+    if "://" in pattern:
+        raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
+    wild = any(c in pattern for c in "*?[")
+    if not wild:
+        if (fault := _not_a_file(path)) is not None:
+            hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
+            raise UserError(f"{where} {fault}{hint}")
+        return [path]
+    if "**" in pattern:
+        parts = path.parts
+        fixed = Path(*parts[: next(i for i, part in enumerate(parts) if any(c in part for c in "*?["))])
+        if len(fixed.resolve().parts) < 3:
+            raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
+    matches = sorted(islice(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))), MOST_FILES + 1))
+    regular = [match for match in matches if match.is_file()]
+    if not regular:
+        odd = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
+        fixed = next((parent for parent in path.parents if not any(c in str(parent) for c in "*?[")), Path())
+        there = nearest_path(fixed / "*") if not odd and fixed.is_dir() else ""
+        raise UserError(f"{where} matches no file{odd}.{there}")
+    return regular
+
+
+def _not_a_file(path: Path) -> str | None:
+    """What is wrong with a path that should be a file; None if it is one."""
+    if path.is_file():
+        return None
+    if path.is_dir():
+        return f"is a folder; write {path}/*.txt or the like"
+    if path.is_symlink():
+        return link_fault(path).strip()
+    return "is not a regular file" if path.exists() else "matches no file"
+
+
+def check_local(name: str, corpus: Corpus) -> None:
+    """Raises UserError where local files cannot be what the table says, as far as their first bytes tell."""
+    paths = [Path(p) for p in local_files(name, corpus)]
+    if paths and not any(p.stat().st_size for p in paths):
+        raise UserError(f"config/corpora.yaml: {name}.files: {_listed(paths)} is empty (0 bytes)")
+    for path in paths:
+        with path.open("rb") as file:
+            start = file.read(1 << 16)
+        reason = _other_kind(path, start) or _fault(path, start, corpus)
+        if reason:
+            raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
+
+
+def _other_kind(path: Path, start: bytes) -> str | None:
+    """What a file is that is no corpus, or no packed one as its name says; None for others."""
+    for suffix, magic in PACKED.items():
+        if start.startswith(magic) and path.suffix != suffix:
+            return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
+        if path.suffix == suffix and not start.startswith(magic):
+            return f"does not begin like a {suffix} file"
+    return next((what for magic, what in OTHERS.items() if start.startswith(magic)), None)
+
+
+def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
+    """What is wrong with a file, by its first bytes."""
+    if corpus.form == "parquet":
+        return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
+    if path.suffix in PACKED:
+        return None
+    if b"\0" in start:
+        return f"is no {corpus.form} file in UTF-8: it holds zero bytes (an archive, a picture, or UTF-16?)"
+    if corpus.form == "jsonl" and start.lstrip().startswith(b"["):
+        return 'is a JSON list; jsonl has an object such as {"text": ...} on each line'
+    if corpus.form == "csv" and start.lstrip().startswith(b"{"):
+        return "holds JSON; write jsonl in place of csv"
+    line, *rest = start.lstrip().split(b"\n", 1)
+    if corpus.form == "csv" and not corpus.columns and line:
+        return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
+    if corpus.form != "jsonl" or not line or not rest:
+        return None
+    try:
+        row = json.loads(line)
+    except UnicodeDecodeError as error:
+        return f"cannot be read as jsonl: it is not UTF-8 (byte 0x{line[error.start]:02x} in line 1); save it as UTF-8"
+    except (ValueError, RecursionError) as error:
+        return f"cannot be read as jsonl: line 1 is no object by itself, as each line must be: {error}"
+    if not isinstance(row, dict):
+        return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
+    return absent_field(list(row), corpus)
+
+
+def absent_field(names: list[str], corpus: Corpus) -> str | None:
+    """What is wrong with the fields of a file; None if all that the table names are there."""
+    for name in corpus.fields:
+        if name not in names:
+            what = "label" if name == corpus.label else "field"
+            more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
+            there = shortened(", ".join(names), 300)
+            separator = next((c for c in ";\t|" if corpus.form == "csv" and len(names) == 1 and c in names[0]), None)
+            if separator:
+                return f"has columns separated by {separator!r}; csv is read with commas"
+            return f'has no field "{name}" (key: {what}).{nearest(name, names)} Fields there: {there}{more}'
+    return None
+
+
+def _listed(paths: list[Path]) -> str:
+    return ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+
+
+def _count(pattern: str) -> int:
+    """How many names `_expanded` gives."""
+    amount = 1
+    for first, last in RANGE.findall(pattern):
+        amount *= max(0, int(last) - int(first) + 1)
+    return amount
+
+
+def _expanded(pattern: str) -> list[str]:
+    """A name with its ranges of numbers, `part-{00..79}`, written out."""
+    match = RANGE.search(pattern)
+    if not match:
+        return [pattern]
+    first, last = match.groups()
+    numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+    rest = _expanded(pattern[match.end() :])
+    return [pattern[: match.start()] + number + end for number in numbers for end in rest]

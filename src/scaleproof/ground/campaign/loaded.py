@@ -1,0 +1,400 @@
+"""What the Snakefile asks of a campaign: its cells and the paths of its results."""
+
+import json
+import random
+import re
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell, arms, expand, find, tokens_of
+from scaleproof.ground.campaign.config import Comparison
+from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
+from scaleproof.ground.campaign.question import Question
+from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
+from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.campaign.yaml_loader import (
+    CAMPAIGNS,
+    CORPORA,
+    has_title,
+    load_campaign,
+    load_corpora,
+    no_campaign,
+)
+from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.files import read_record
+
+RESULTS = Path("results")
+TOGETHER = "together"  # of a campaign's folder: records of the jobs that hold several runs
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+# Folders of results/ that are no campaign's.
+RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "forecasts")
+
+
+class LoadedCampaign:
+    """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
+
+    def __init__(self, path: Path, results: Path = RESULTS) -> None:
+        """`results`: where answers of trials for micro-batches are looked up. Raises UserError naming file and line."""
+        self.path, self.name = path, path.stem
+        misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
+        if not path.is_file() or path.suffix not in (".yaml", ".yml") or (misnamed and not has_title(path)):
+            raise no_campaign(path)
+        if misnamed:
+            raise UserError(
+                f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
+                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename(path)}"
+            )
+        self.campaign, lines = load_campaign(path)
+        try:
+            self.cells: list[Cell] = [self._resolved(cell, results) for cell in expand(self.campaign)]
+            _check_unique([comparison.name for comparison in self.campaign.compare])
+            self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
+            self.traced: list[Cell] = self._traced()
+            self._check_forecast()
+            self._check_search()
+            self.question = cells_of_question(self.campaign.question, self.cells)
+            self.shared_jobs  # noqa: B018  (too little time for a job is said with the line)
+            for corpus in self._corpora:
+                corpus_called(corpus, "workload.corpus: ")
+            for cell in self._all_cells:
+                _check_labels(cell)
+        except UserError as error:
+            if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
+                raise
+            last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
+            raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
+
+    def _traced(self) -> list[Cell]:
+        """The cells of which a trace is taken."""
+        selection = self.campaign.trace.cells
+        if selection == "all":
+            return self.cells
+        names = [cell.slug for cell in self.cells]
+        for place, slug in enumerate(selection):
+            if slug in selection[:place]:
+                raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
+            if slug not in names:
+                hint = " For all of them write cells: all." if slug == "all" else nearest(slug, names)
+                raise UserError(
+                    f'trace.cells: there is no cell "{slug}".{hint} Cells: {", ".join(names)}',
+                    key=("trace", "cells", place),
+                )
+        return [cell for cell in self.cells if cell.slug in selection]
+
+    def _resolved(self, cell: Cell, results: Path) -> Cell:
+        """The cell with the micro-batch that its trials have found; as it is where they are still to be made."""
+        path = frontier_file(results, self.name, cell.slug)
+        if cell.searched is None or not path.is_file():
+            return cell
+
+        def found(data: bytes) -> Cell:
+            answer = json.loads(data)
+            if answer["planned_fingerprint"] != cell.planned_fingerprint:
+                return cell  # of an older campaign file: the trials will be made again
+            return cell.resolved(int(answer["micro_batch"]))
+
+        return read_record(path, found)
+
+    def _check_search(self) -> None:
+        searched = [cell.slug for cell in self.cells if cell.searched]
+        if searched and shares_jobs(self.campaign):
+            key = self._sharing_key
+            raise UserError(
+                f"work.micro_batch of {searched[0]}: with resources.{key} several cells run in one job, and none "
+                "after trials; give a number",
+                ("resources", key),
+            )
+
+    def _check_forecast(self) -> None:
+        """Geometries of `forecast` are those of cells, on one side of the forecast each."""
+        settings = self.campaign.forecast
+        present = sorted({str(cell.execution.geometry) for cell in self.cells})
+        from_, held_out = [str(g) for g in settings.from_], [str(g) for g in settings.hold_out]
+        for side, geometries in (("from", from_), ("hold_out", held_out)):
+            for place, geometry in enumerate(geometries):
+                if geometry not in present:
+                    hint = f"{nearest(geometry, present)} Geometries: {', '.join(present)}"
+                    raise UserError(
+                        f'forecast.{side}: no cell has the geometry "{geometry}".{hint}', ("forecast", side, place)
+                    )
+        both = [g for g in held_out if g in from_]
+        if both:
+            raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
+        if held_out and set(held_out) == set(present):
+            raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
+        if held_out and shares_jobs(self.campaign):
+            raise UserError(
+                f"forecast.hold_out: with resources.{self._sharing_key} several cells run in one job, none after the "
+                "forecast",
+                ("forecast", "hold_out"),
+            )
+        if held_out and self.campaign.repeat_until:
+            raise UserError(
+                "forecast.hold_out: the forecast is made from all repeats of the other cells, whose number is not "
+                "known before the held-out ones have run; give repeats as a number",
+                ("forecast", "hold_out"),
+            )
+
+    @property
+    def _sharing_key(self) -> str:
+        """The key of `resources` by which jobs hold several runs."""
+        return "same_allocation" if self.campaign.resources.same_allocation else "minutes_per_job"
+
+    @cached_property
+    def shared_jobs(self) -> dict[str, SharedJob]:
+        """The jobs that hold several runs, by name; none where each run is a job. Raises UserError."""
+        if not shares_jobs(self.campaign):
+            return {}
+        return {job.name: job for job in shared_jobs(self.campaign, self._in_order)}
+
+    def shared_job(self, name: str) -> SharedJob:
+        """The job called `name`. Raises UserError where the campaign has no such job, or not any more."""
+        if name not in self.shared_jobs:
+            raise UserError(
+                f'{self.path}: there is no job "{name}" of several runs.{nearest(name, self.shared_jobs)} '
+                "If the campaign was changed while the workflow ran, start snakemake again"
+            )
+        return self.shared_jobs[name]
+
+    def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
+        """The record of each job that holds several runs; of those of the first `repeats`, if given."""
+        last = repeats or self.repeats(results)
+        folder = results / self.name / TOGETHER
+        return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
+
+    def _in_order(self, repeat: int) -> list[Cell]:
+        """The cells as they run in a repeat."""
+        if repeat not in self._ordered:
+            self._ordered[repeat] = sorted(self.cells, key=lambda cell: -self.priority(cell.slug, repeat))
+        return self._ordered[repeat]
+
+    @cached_property
+    def _ordered(self) -> dict[int, list[Cell]]:
+        return {}
+
+    @property
+    def communicating_groups(self) -> dict[str, str]:
+        """Each geometry with two or more devices, and the first cell in which they communicate, as ranks do."""
+        groups: dict[str, str] = {}
+        for cell in self.cells:
+            if cell.execution.geometry.n_devices > 1 and cell.execution.strategy != "dp":
+                groups.setdefault(str(cell.execution.geometry), cell.slug)
+        return groups
+
+    def held_out(self, cell: Cell) -> bool:
+        """Whether the cell runs after the forecast of it."""
+        return cell.execution.geometry in self.campaign.forecast.hold_out
+
+    @cached_property
+    def _by_slug(self) -> dict[str, Cell]:
+        return {cell.slug: cell for cell in self.cells}
+
+    def cell(self, slug: str) -> Cell:
+        if slug in self._by_slug:  # asked several times for each of a thousand jobs
+            return self._by_slug[slug]
+        try:
+            return find(self.cells, slug)
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
+
+    def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
+        """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
+        if name in self.comparisons:
+            return self.comparisons[name]
+        there = ", ".join(self.comparisons) or "none"
+        raise UserError(
+            f'{self.path}: there is no comparison "{name}".{nearest(name, self.comparisons)} Comparisons: {there}'
+        )
+
+    def priority(self, slug: str, repeat: int) -> int:
+        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in
+        each.
+
+        The order depends on the names alone, so that it is the same in every invocation.
+        """
+        places = self._orders.setdefault(repeat, {})
+        if not places:
+            slugs = sorted(cell.slug for cell in self.cells)
+            random.Random(f"{self.name} {repeat}").shuffle(slugs)
+            places |= {name: place for place, name in enumerate(slugs, start=1)}
+        return (self.campaign.most_repeats - repeat) * len(places) + places[slug]
+
+    @cached_property
+    def _orders(self) -> dict[int, dict[str, int]]:
+        return {}
+
+    def runs(self, results: Path, repeats: int | None = None) -> list[Path]:
+        """The folders of all runs, in the order of cells and repeats."""
+        return [folder for folder, *_ in self.planned(results, repeats)]
+
+    def planned(self, results: Path, repeats: int | None = None) -> list[tuple[Path, Cell, int]]:
+        """Folder, cell and repeat of all runs; the first `repeats` of each cell, if given."""
+        numbers = range(1, (repeats or self.repeats(results)) + 1)
+        return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in numbers]
+
+    def repeats(self, results: Path) -> int:
+        """Runs of each cell: those planned, or with `repeats.resolve` those that the looks so far ask for."""
+        rule = self.campaign.repeat_until
+        if rule is None:
+            return self.campaign.most_repeats
+        return next((n for n in rule.looks() if not goes_on(look_file(results, self.name, n))), rule.at_most)
+
+    def look_is_due(self, results: Path) -> bool:
+        """Whether `repeats.resolve` asks for a look that has not been taken."""
+        rule = self.campaign.repeat_until
+        if rule is None:
+            return False
+        looks = [look_file(results, self.name, n) for n in rule.looks()[:-1]]
+        ending = next((look for look in looks if not goes_on(look)), None)
+        return ending is not None and not ending.is_file()
+
+    def check_files(self) -> None:
+        """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
+        for name, corpus in self.corpora.items():
+            check_local(name, corpus)
+
+    @property
+    def corpora(self) -> dict[str, Corpus]:
+        """The rows of the corpora that the campaign names."""
+        return {name: corpus_called(name) for name in self._corpora}
+
+    @property
+    def _corpora(self) -> list[str]:
+        """The corpora of all cells, those of comparisons among them."""
+        return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells))
+
+    @property
+    def _all_cells(self) -> list[Cell]:
+        """All cells, the arms of comparisons among them."""
+        return [*self.cells, *(cell for _, a, b in self.comparisons.values() for cell in (a, b))]
+
+
+@lru_cache
+def load_named(name: str) -> LoadedCampaign:
+    """The campaign called `name` in config/campaigns. Raises UserError with the nearest name where there is none."""
+    path = CAMPAIGNS / f"{name}.yaml"
+    if not path.is_file():
+        names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+        raise UserError(f'there is no campaign "{name}" ({path}).{nearest(name, names)} Campaigns: {", ".join(names)}')
+    return LoadedCampaign(path)
+
+
+def corpus_called(name: str, place: str = "") -> Corpus:
+    """The row of the table of corpora. Raises UserError, after its `place`, with the nearest name."""
+    table = _corpora().root
+    if name not in table:
+        hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
+        raise UserError(
+            f'{place}there is no corpus "{shortened(name)}" in {CORPORA}.{hint}', key=("workload", "corpus")
+        )
+    return table[name]
+
+
+def corpora() -> dict[str, Corpus]:
+    """All rows of the table of corpora. Raises UserError."""
+    return _corpora().root
+
+
+def _check_unique(names: list[str]) -> None:
+    """Two comparisons of one name would be one folder. Raises UserError."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UserError(f'compare: "{name}" is the name of two comparisons; rename one', ("compare", place, "name"))
+
+
+def _rename(path: Path) -> str:
+    """A name that the file could have, with a leading space; empty if there is none, or a file has it."""
+    name = valid_name(path.stem).replace(".", "-")
+    meant = f"{name}.yaml"
+    is_free = name and name not in RESERVED and meant != path.name
+    return f' Rename it to "{meant}".' if is_free and NAME.fullmatch(name) else ""
+
+
+def _check_labels(cell: Cell) -> None:
+    if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
+        labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
+        raise UserError(
+            f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
+            "needs. "
+            f"Corpora with labels: {', '.join(labelled) or 'none'}",
+            key=("workload", "corpus"),
+        )
+
+
+def corpus_in(folder: str) -> tuple[str, Corpus]:
+    """Name and row of the corpus whose folder of results/corpora this is.
+
+    Raises UserError where the table has moved on.
+    """
+    name = folder.partition("@")[0]
+    corpus = corpus_called(name)
+    if folder != folder_of(name, corpus):
+        raise UserError(f"{CORPORA}: {name} is now {folder_of(name, corpus)}, not {folder}")
+    return name, corpus
+
+
+@lru_cache
+def _corpora() -> CorpusTable:
+    return load_corpora(CORPORA)
+
+
+def frontier_file(results: Path, campaign: str, cell: str) -> Path:
+    """The answer of the trials that look for a cell's micro-batch."""
+    return results / campaign / "frontier" / cell / "frontier.json"
+
+
+def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
+    return results.joinpath(campaign, "runs", cell, f"rep{repeat}")  # in one go: ten thousand are asked for
+
+
+def look_file(results: Path, campaign: str, repeats: int) -> Path:
+    """Where the look at the first `repeats` runs of each cell is written (conclude/analysis/stopping.py)."""
+    return results / campaign / "looks" / f"{repeats}.json"
+
+
+def goes_on(look: Path) -> bool:
+    """Whether that look asked for more repeats; not if there was none. Raises UserError where its file is damaged."""
+    if not look.is_file():
+        return False
+    return read_record(look, lambda data: bool(json.loads(data)["goes_on"]))
+
+
+def tokens_dir(results: Path, cell: Cell) -> Path:
+    """Where the token files of a cell are."""
+    name, tokenizer = tokens_of(cell)
+    return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer
+
+
+def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
+    """Names of the cells (`is`, `better_than`) and by how much one must be better (`by`).
+
+    Raises UserError where a name means no cell, or several.
+    """
+    if question is None:
+        return None
+    subject = _meant("is", question.subject, question, cells).slug
+    base = _meant("better_than", question.better_than, question, cells).slug
+    if subject == base:
+        raise UserError(f"question: {base} is compared with itself", key=("question", "better_than"))
+    return {"is": subject, "better_than": base, "by": question.by}
+
+
+def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
+    """The one cell that is meant by a slug or a strategy."""
+    exact = [cell for cell in cells if cell.slug == name]
+    geometry = None if question.on is None else str(question.on)
+    of_strategy = [cell for cell in cells if cell.execution.strategy == name]
+    meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
+    if len(meant) == 1:
+        return meant[0]
+    slugs = ", ".join(cell.slug for cell in meant or of_strategy or cells)
+    place = ("question", key)
+    if meant:
+        one_geometry = len({str(cell.execution.geometry) for cell in meant}) == 1
+        on = "" if one_geometry or geometry else f"question.on (for instance on: {meant[-1].execution.geometry}) or "
+        raise UserError(f'question.{key}: "{name}" means several cells; give {on}the name of one: {slugs}', place)
+    if of_strategy:
+        raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
+    names = [*dict.fromkeys(cell.execution.strategy for cell in cells), *(cell.slug for cell in cells)]
+    on = f" on {geometry}" if geometry else ""
+    raise UserError(f'question.{key}: "{name}" is no cell{on}.{nearest(name, names)} Cells: {slugs}', place)

@@ -1,0 +1,64 @@
+"""How often each cell runs: a number, or as often as its comparison needs."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from pydantic import Field, model_validator
+
+from scaleproof.ground.campaign.field import Section, key
+from scaleproof.ground.campaign.question import Percent
+from scaleproof.ground.errors import plural
+
+GROWTH = 1.25  # of the number of repeats from one look to the next: few looks, and few repeats too many
+
+
+class RepeatUntil(Section):
+    """Repeat until the comparison that the campaign asks for is decided, in rounds, or until the budget is spent."""
+
+    resolve: Percent = Field(
+        description="A difference that matters, e.g. 3 %: repeats go on until cells are told apart or are shown to "
+        "differ by less.",
+        json_schema_extra={"unit": "part of the tokens/s"},
+    )
+    at_least: int = key(3, "Repeats before the first look at the results.", "runs", ge=3, le=10_000)
+    at_most: int = key(12, "Repeats after which the campaign ends, decided or not.", "runs", ge=4, le=10_000)
+    minutes: float | None = key(
+        None, "No further round begins if the runs would then take longer than this in all.", "minutes", gt=0
+    )
+    device_hours: float | None = key(
+        None, "No further round begins if the runs would then take more than this in all.", "device hours", gt=0
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "RepeatUntil":
+        if self.resolve == 0:
+            raise ValueError("resolve: 0 % is never resolved; give the difference that matters, e.g. 3 %")
+        if self.at_least >= self.at_most:
+            raise ValueError(
+                f"at_least {self.at_least} must be less than at_most {self.at_most}; "
+                f"for a fixed number write repeats: {self.at_most}"
+            )
+        return self
+
+    def looks(self) -> Sequence[int]:
+        """The numbers of repeats after which results are looked at, ascending; the last one is `at_most`.
+
+        Example: 3, 4, 5, 7, 9, 12.
+        """
+        return [*takewhile(lambda repeats: repeats < self.at_most, rounds(self.at_least)), self.at_most]
+
+
+def rounds(first: int) -> Iterator[int]:
+    """Numbers of repeats from one look to the next, without end: 3, 4, 5, 7, 9, 12, 15, 19, 24, ..."""
+    repeats = first
+    while True:
+        yield repeats
+        repeats = math.ceil(GROWTH * repeats)
+
+
+def repeats_text(repeats: int | RepeatUntil) -> str:
+    """`3 repeats`, or `3 to 12 repeats` where results decide."""
+    if isinstance(repeats, RepeatUntil):
+        return f"{repeats.at_least:,} to {plural(repeats.at_most, 'repeat')}"
+    return plural(repeats, "repeat")

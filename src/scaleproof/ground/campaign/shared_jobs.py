@@ -1,0 +1,110 @@
+"""Which runs of a campaign share a job: those of `resources.same_allocation` and of `resources.minutes_per_job`.
+
+Repeats stay blocks: a job holds whole rounds (a repeat of each of its cells), or a part of one round, and none reaches
+over a look at the results.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import Campaign, Resources
+from scaleproof.ground.errors import UserError, plural
+
+SPARE_MINUTES = 2  # the launcher's own time limit comes first, so that a run that is too slow ends as a row
+KEY = ("resources", "minutes_per_job")
+
+
+@dataclass(frozen=True)
+class SharedJob:
+    """Runs that are made one after the other in one job."""
+
+    name: str
+    rounds: tuple[tuple[int, tuple[Cell, ...]], ...]  # number of the repeat, and its cells in the order of their runs
+    same_nodes: bool  # the runs of a round must share their nodes, so that a round is made as a whole
+
+    @property
+    def runs(self) -> list[tuple[Cell, int]]:
+        """Cell and repeat of each run, in order."""
+        return [(cell, repeat) for repeat, cells in self.rounds for cell in cells]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Its cells, each once, in the order of their names."""
+        return sorted({cell.slug: cell for cell, _ in self.runs}.values(), key=lambda cell: cell.slug)
+
+    @property
+    def planned_fingerprint(self) -> str:
+        """One hash over the plans of its cells: thousands of them would not fit into a command."""
+        return hashlib.sha256(" ".join(cell.planned_fingerprint for cell in self.cells).encode()).hexdigest()[:16]
+
+
+def run_minutes(resources: Resources) -> int:
+    """Minutes that one run may take of its job."""
+    return int(resources.time_limit) + SPARE_MINUTES
+
+
+def shares_jobs(campaign: Campaign) -> bool:
+    """Whether a job of the campaign may hold several runs."""
+    return campaign.resources.same_allocation or campaign.resources.minutes_per_job is not None
+
+
+def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
+    """The jobs of a campaign that share, up to its most repeats. `in_order(repeat)`: its cells as a repeat runs them.
+
+    With `same_allocation` a job has all cells, else those of one geometry: a run on one device does not hold the nodes
+    of the largest one. As many runs as their time limits leave room for in `minutes_per_job` are one job; without it,
+    one repeat is. Raises UserError where `minutes_per_job` is too short for a single run, or for a repeat that must
+    share its nodes.
+    """
+    resources, one_run = campaign.resources, run_minutes(campaign.resources)
+    cells = in_order(1)
+    if resources.same_allocation:
+        groups = {"": [cell.slug for cell in cells]}
+    else:
+        sizes = sorted({str(cell.execution.geometry) for cell in cells})
+        groups = {f"{size}-": [c.slug for c in cells if str(c.execution.geometry) == size] for size in sizes}
+    jobs: list[SharedJob] = []
+    for prefix, slugs in groups.items():
+        together = len(slugs) if resources.same_allocation else 1  # runs of which a job must have room for all
+        room = together if resources.minutes_per_job is None else int(resources.minutes_per_job // one_run)
+        if room < together:
+            what = f"a repeat of all {plural(together, 'cell')} (same_allocation)" if together > 1 else "one run"
+            raise UserError(
+                f"resources.minutes_per_job is {resources.minutes_per_job:g}, but {what} may take "
+                f"{together * one_run}: time_limit and 2 minutes more for each run; lower time_limit or raise "
+                "minutes_per_job",
+                KEY,
+            )
+        for first, last in _between_looks(campaign):
+            jobs += _jobs(prefix, set(slugs), range(first, last + 1), room, in_order, resources.same_allocation)
+    return jobs
+
+
+def _between_looks(campaign: Campaign) -> Iterator[tuple[int, int]]:
+    """First and last repeat of those that run without a look at the results between them."""
+    until = campaign.repeat_until
+    first = 1
+    for last in until.looks() if until else [campaign.most_repeats]:
+        yield first, last
+        first = last + 1
+
+
+def _jobs(
+    prefix: str, slugs: set[str], repeats: range, room: int, in_order: Callable[[int], Sequence[Cell]], same_nodes: bool
+) -> Iterator[SharedJob]:
+    """The jobs for these repeats of a group of cells, of which `room` runs fit into one job."""
+    rounds_per_job = room // len(slugs)
+    if rounds_per_job:
+        for start in range(0, len(repeats), rounds_per_job):
+            part = repeats[start : start + rounds_per_job]
+            rounds = tuple((repeat, tuple(c for c in in_order(repeat) if c.slug in slugs)) for repeat in part)
+            yield SharedJob(f"{prefix}rep{part[0]}-{part[-1]}", rounds, same_nodes)
+        return
+    n_parts = -(-len(slugs) // room)
+    for repeat in repeats:
+        cells = [cell for cell in in_order(repeat) if cell.slug in slugs]
+        for k in range(n_parts):  # of equal size, to within one run
+            part_of_round = tuple(cells[k * len(cells) // n_parts : (k + 1) * len(cells) // n_parts])
+            yield SharedJob(f"{prefix}rep{repeat}-part{k + 1}", ((repeat, part_of_round),), same_nodes)

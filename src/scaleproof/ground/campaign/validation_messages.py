@@ -1,0 +1,371 @@
+"""What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from scaleproof.ground.campaign.config import TOKENIZER
+from scaleproof.ground.campaign.corpora import BUDGET
+from scaleproof.ground.campaign.geometry import GEOMETRY
+from scaleproof.ground.campaign.value_hints import (
+    PERCENT,
+    is_allowed,
+    list_hint,
+    mapping_hint,
+    valid_name,
+    value_hint,
+)
+from scaleproof.ground.errors import SYNONYMS, meanings, nearest, nearest_name, plural, shortened
+
+# What a pattern of the schema means.
+NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
+PATTERNS = {
+    r"^[a-z0-9][a-z0-9._-]*$": f"a name of {NAME_WORDS}",
+    r"^[a-z0-9][a-z0-9-]*$": 'a name of lower-case letters, digits and "-"',
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": 'a name of letters, digits, ".", "_" and "-"',
+    r"^[\w.-]+/[\w.-]+$": "owner/name",
+    r"^[0-9a-f]{64}$": "64 hexadecimal digits",
+    r"^[^\s]+$": "a path without spaces",
+    TOKENIZER: "gpt2, bytes or bpe-ENTRIES",
+    BUDGET: "a number with kB, MB, GB or documents",
+    PERCENT: "a percentage below 100 %",
+    r"\S": "text that is not blank",
+    GEOMETRY: "nodes x devices of each, at most 99999x999,",
+}
+# Keys that people look for in `resources`, and that say something of the cluster.
+OF_THE_PROFILE = ("account", "partition", "queue", "qos", "constraint", "nodelist", "reservation", "slurmpartition")
+LIMITS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+
+
+class Lines(dict[tuple, int]):
+    """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
+
+    def at(self, path: Path, place: tuple) -> str:
+        """`path, line n: ` of a place, or of the nearest one around it that is in the file."""
+        while place and place not in self:
+            place = place[:-1]
+        return f"{path}, line {self[place]}: " if place else f"{path}: "
+
+
+def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
+    """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
+    # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
+    errors = sorted(error.errors(), key=lambda e: e["type"] not in ("missing", "value_error"))
+    faults = {_place(e["loc"], data): e for e in reversed(errors)}
+    # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
+    faults = {p: e for p, e in faults.items() if not _known_to_another(p, e, schema)} or faults
+    deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
+    order = [_place(e["loc"], data) for e in error.errors()]
+    deepest.sort(key=lambda place: (lines.get(place, 0), not place, order.index(place)))
+    return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
+
+
+EMPTY_KEY = '""'
+
+
+def dotted(place: tuple) -> str:
+    """A place as people write it: vary.strategy[0]."""
+    parts = [f"[{s}]" if isinstance(s, int) else f".{s or EMPTY_KEY}" for s in place]
+    return shortened("".join(parts).removeprefix("."), 200)
+
+
+def sections_of(schema: dict) -> list[str]:
+    """The keys at the top of a file."""
+    return list(_properties(schema, ()))
+
+
+def _place(loc: tuple, data: Any) -> tuple:
+    """The part of a pydantic location that exists in the file (unions add steps of their own)."""
+    place: tuple = ()
+    for step in loc:
+        inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
+        if inside:
+            data = data[step]
+            place += (step,)
+    return place
+
+
+def _known_to_another(place: tuple, error: Any, schema: dict) -> bool:
+    return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
+
+
+def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
+    at = lines.at(path, place)
+    if error["type"] == "missing":
+        return f"{at}{_missing(place, error['loc'][-1], schema)}"
+    if error["type"] == "extra_forbidden":
+        known = list(_properties(schema, place[:-1]))
+        if known:
+            hint = _hint(place, known, schema, error["input"])
+            return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
+        place = place[:-1]  # a mapping where a word is expected, such as a geometry
+    if error["loc"][-1] == "[key]":
+        name = nearest_valid_name(str(place[-1]))
+        return f'{at}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{name}'
+    value = data
+    for step in place:
+        value = value[step]
+    if error["type"] == "value_error":
+        return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
+    fault = "has no value" if value is None else f"cannot be {_shown(value)}"
+    return f"{at}{dotted(place)} {fault}; {_allowed_at(place, schema, value)}"
+
+
+def nearest_valid_name(text: str) -> str:
+    """`Write "my-notes".` for "My Notes", with a leading space; empty if there is nothing to suggest."""
+    name = valid_name(text)
+    return f' Write "{name}".' if name and name != text else ""
+
+
+def _missing(place: tuple, name: Any, schema: dict) -> str:
+    if isinstance(name, int):
+        items = _alternatives(_node(schema, place), schema)
+        number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
+        return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
+    whole = place if place[-1:] == (name,) else (*place, name)
+    node = _node(schema, whole)
+    if _choices(node, schema):
+        return f"{dotted(whole)} is missing; allowed: {_allowed(node, schema)}"
+    about = node.get("description")
+    return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
+
+
+def _shown(value: Any) -> str:
+    return shortened(json.dumps(value, default=str, ensure_ascii=True))
+
+
+def _hint(place: tuple, known: list[str], schema: dict, value: Any) -> str:
+    """Which key is meant: one of this section by case or synonym, one of another section, or one that resembles it."""
+    name = str(place[-1])
+    letters = name.casefold().replace("_", "").replace("-", "")
+    if len(place) > 1 and name in sections_of(schema):
+        if place[0] in ("vary", "cells", "exclude", "compare") and set(_properties(schema, (name,))) & set(
+            _varied(schema)
+        ):
+            return f" Leave {name} out: its keys stand here directly."
+        return " It belongs at the top of the file, not indented."
+    if re.fullmatch(r"[0-9.]+", name):  # of `betas: 0.9, 0.95` inside braces
+        return " Several values of one key stand in brackets: key: [value, value]."
+    if letters in OF_THE_PROFILE:
+        return " It is the cluster's business: write it into the profile, slurm/profile.v9+.yaml."
+    if len(place) == 2 and not sections_of(schema) and isinstance(value, dict):
+        return f" Leave {dotted(place[:-1])} out: names stand at the beginning of a line."
+    here = nearest_name(name, known)
+    if here is not None and (letters in SYNONYMS or here.replace("_", "") == letters):
+        return f' Did you mean "{here}"?'
+    section = _properties(schema, place[:-1])
+    values = {key: _choices(inner, schema) + _choices_of_items(inner, schema) for key, inner in section.items()}
+    if of := next((key for key, words in values.items() if name in words), None):
+        several = f"[{name}, ...]" if "array" in _kinds(section[of], schema) else name
+        return f' "{shortened(name, 40)}" is a value of {of}: write {of}: {several}.'
+    return _elsewhere(name, schema) or nearest(name, known) or _meaning_elsewhere(name, schema)
+
+
+def _meaning_elsewhere(name: str, schema: dict) -> str:
+    """Of `dataset_name` at the top the key that one of its words stands for, of `bf16: true` the one that takes it."""
+    for word in meanings(name):
+        if elsewhere := _elsewhere(word, schema):
+            return f' It is called "{word}" here.{elsewhere}'
+    for section in sections_of(schema):
+        for key, inner in _properties(schema, (section,)).items():
+            if name in _choices(inner, schema):
+                return f' "{name}" is a value of {section}.{key}.'
+    return ""
+
+
+def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
+    """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
+    places = []
+    waiting: list[tuple] = [()]
+    while waiting:
+        section = waiting.pop(0)
+        keys = _properties(schema, section)
+        if section and name in keys and section[0] not in ("cells", "exclude", "compare"):
+            places.append(dotted(section))
+        waiting += [(*section, key) for key in keys if len(section) < depth]
+    places = [p for p in places if p != "vary"] or places
+    if not places and name in _properties(schema, ("compare", 0)):
+        return " It belongs under an entry of compare."
+    return f" It belongs under {' or '.join(places)}." if places else ""
+
+
+def _resolve(node: dict, schema: dict) -> dict:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
+    return node
+
+
+def _alternatives(node: dict, schema: dict) -> list[dict]:
+    node = _resolve(node, schema)
+    return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
+
+
+def _node(schema: dict, place: tuple) -> dict:
+    """The schema of a place in the file; empty if it has none."""
+    node = schema
+    for step in place:
+        inner: dict = {}
+        for option in _alternatives(node, schema):
+            if isinstance(step, int):
+                prefix = option.get("prefixItems", [])
+                inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
+            else:
+                named = option.get("properties", {}).get(step)
+                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
+                inner = named or next((f for f in free if isinstance(f, dict)), inner)
+        node = inner
+    return _resolve(node, schema)
+
+
+def _properties(schema: dict, place: tuple) -> dict:
+    properties: dict = {}
+    for option in _alternatives(_node(schema, place), schema):
+        properties |= option.get("properties", {})
+    return properties
+
+
+def _varied(schema: dict) -> dict:
+    """The keys that a campaign can vary."""
+    return _properties(schema, ("vary",))
+
+
+def _choices(node: dict, schema: dict) -> list[str]:
+    choices: list[Any] = []
+    for option in _alternatives(node, schema):
+        choices += option.get("enum", []) + ([option["const"]] if "const" in option else [])
+    return [c for c in choices if isinstance(c, str)]
+
+
+def _choices_of_items(node: dict, schema: dict) -> list[str]:
+    """The words that a list at a node takes."""
+    return [word for option in _alternatives(node, schema) for word in _choices(option.get("items", {}), schema)]
+
+
+def _kinds(node: dict, schema: dict) -> list[str | None]:
+    return [option.get("type") for option in _alternatives(node, schema)]
+
+
+def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
+    """`allowed: ...` with the value that is meant, how to write a list or a mapping, and where several values go."""
+    node = _node(schema, place)
+    options = _alternatives(node, schema)
+    kinds = [option.get("type") for option in options]
+    choices = _choices(node, schema)
+    hint = _several(place, value, options, choices, schema) if "array" not in kinds else ""
+    hint = hint or value_hint(value, options, choices, node.get("unit", ""))
+    if not hint and "array" in kinds:
+        option = options[kinds.index("array")]
+        items = option.get("items", {})
+        of_mappings = any(inner.get("type") == "object" for inner in _alternatives(items, schema))
+        hint = list_hint(value, of_mappings) or _one_of_list(value, option, schema)
+    if not hint and "object" in kinds:
+        properties = {key: inner for option in options for key, inner in option.get("properties", {}).items()}
+        hint = mapping_hint(value, {key: _choices(inner, schema) for key, inner in properties.items()})
+        if place[-1] in properties and not sections_of(schema):  # of a table of names
+            hint = " It is a key: indent it below the name that it belongs to."
+    allowed = _allowed(node, schema)
+    if not hint and allowed.startswith("a name of") and "description" in node:
+        hint = f" {node['description']}"
+    return f"{allowed and 'allowed: '}{allowed}.{hint}"
+
+
+def _one_of_list(value: Any, option: dict, schema: dict) -> str:
+    """`Write [ddp].` where the one value of a list, or several with commas, stand without brackets."""
+    if isinstance(value, dict | list | None) or option.get("minItems", 0) > 1:
+        return ""
+    items = option.get("items", {})
+    inner = _alternatives(items, schema)
+    words = [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else [value]
+    if isinstance(value, str) and "object" in [one.get("type") for one in inner]:
+        properties = {key: node for one in inner for key, node in one.get("properties", {}).items()}
+        meant = mapping_hint(value, {key: _choices(node, schema) for key, node in properties.items()})
+        return meant.replace("Write {", "Write [{").replace("}.", "}].")
+    if words and all(_fits(word, inner, _choices(items, schema)) for word in words):
+        return f" Write [{shortened(', '.join(map(str, words)), 60)}]."
+    hint = value_hint(value, inner, _choices(items, schema), _resolve(items, schema).get("unit", ""))
+    return re.sub(r"^ (?:Write|Put it in quotes:) (.+?)(?: \([a-z ]+\))?\.$", r" Write [\1].", hint)
+
+
+def _several(place: tuple, value: Any, options: list[dict], choices: list[str], schema: dict) -> str:
+    """Of a list, or of words with commas between them, where one value goes: how to write one, and where several go."""
+    values = value
+    if isinstance(value, dict) and len(value) == 1 and "object" not in [option.get("type") for option in options]:
+        values = list(value.values())  # {name: ddp} where ddp is meant
+    if isinstance(value, str) and choices:
+        words = re.split(r"\s*[,;|+&]\s*|\s+", value.strip())
+        values = words if len(words) > 1 else value
+    if not isinstance(values, list) or not values or not all(_fits(v, options, choices) for v in values):
+        return ""
+    if len(values) == 1:
+        return f" Write {shortened(values[0], 40)}."
+    if isinstance(place[-1], int):
+        return f" Write them apart: {', '.join(map(str, values))}."
+    if place[0] in ("vary", "cells", "compare") or place[-1] not in _varied(schema):
+        return ""
+    listed = shortened(", ".join(map(str, values)), 60)
+    return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
+
+
+def _fits(value: Any, options: list[dict], choices: list[str]) -> bool:
+    """Whether a value without the brackets around it would be taken, as far as its kind tells."""
+    if isinstance(value, str):
+        patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
+        free = [pattern for pattern in patterns if pattern or not choices]
+        return value in choices or any(re.search(pattern, value) for pattern in free)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    numbers = [option for option in options if option.get("type") in ("integer", "number")]
+    return is_number and any(is_allowed(value, option) for option in numbers)
+
+
+def _allowed(node: dict, schema: dict) -> str:
+    """A few words for what the schema takes at a node."""
+    words: list[str] = []
+    for option in _alternatives(node, schema):
+        words += _words(option, node, schema)
+    return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
+
+
+def _words(option: dict, node: dict, schema: dict) -> list[str]:
+    kind = option.get("type")
+    if "enum" in option or "const" in option:
+        return [str(choice) for choice in option.get("enum", [option.get("const")])]
+    if kind in ("integer", "number"):
+        noun = "a whole number" if kind == "integer" else "a number"
+        limits = [f"{sign} {option[name]:,}".replace(",", "") for name, sign in LIMITS if name in option]
+        unit = node.get("unit", "none")
+        return [f"{noun} {' and '.join(limits)}".strip() + (f" ({unit})" if unit != "none" else "")]
+    if kind == "array":
+        return [_array(option, schema)]
+    if kind == "object":
+        entry = option.get("additionalProperties")
+        of_names = "names" + (f", each {_allowed(entry, schema)}" if isinstance(entry, dict) else "")
+        return [f"a mapping of {', '.join(option.get('properties', {})) or of_names}"]
+    if kind == "string":
+        return [_text(option, node)]
+    return ["true or false"] if kind == "boolean" else []
+
+
+def _array(option: dict, schema: dict) -> str:
+    least, most = option.get("minItems", 0), option.get("maxItems")
+    inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
+    of = f", each {_allowed(inner, schema)}" if inner else ""
+    if _resolve(inner, schema).get("type") == "object":
+        of = ", each a mapping"
+    if least == most:
+        return f"a list of {plural(least, 'entry', 'entries')}{of}"
+    if not least and not most:
+        return f"a list{of}"
+    most_words = f" and at most {most:,}" if most else ""
+    return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{of}"
+
+
+def _text(option: dict, node: dict) -> str:
+    examples = option.get("examples") or node.get("examples")
+    words = PATTERNS.get(option.get("pattern", ""), "text")
+    if "maxLength" in option:
+        of_length = f" of at most {option['maxLength']} characters"
+        words = words.replace("text", f"text{of_length}", 1) if words.startswith("text") else words + of_length
+    return words + (f" like {' or '.join(map(str, examples))}" if examples else "")

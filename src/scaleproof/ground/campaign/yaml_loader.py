@@ -1,0 +1,302 @@
+"""Reading YAML into the typed models: limits first, then ruamel.yaml, then the model, with messages for faults."""
+
+import datetime
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.corpora import CorpusTable
+from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages, sections_of
+from scaleproof.ground.errors import UserError, nearest_name, path_fault, shortened
+
+CAMPAIGNS = Path("config/campaigns")
+CORPORA = Path("config/corpora.yaml")
+Model = TypeVar("Model", bound=BaseModel)
+
+# Far above any file that a person writes. Beyond them reading would take seconds, or all of the memory.
+MOST_BYTES = 1_000_000
+MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
+MOST_DEPTH = 30
+MOST_DIGITS = 30  # of a number
+# Beginning of a line that is no YAML of ours -> what was pasted.
+PASTED = {
+    r"(?:<{7}|>{7}) ": "a merge conflict is left in the file",
+    r"```": "a fence of Markdown; leave such lines out",
+    r"[$%>] ": "a shell's prompt; leave such lines out",
+    r"(?:diff --git |@@ |\+[a-z_]+:)": "a diff, not the file itself",
+    r" *\d+[ \t:|]+[a-z_]+:(?: |$)": "numbers of lines; leave them out",
+}
+WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is no key and no entry of a list
+LINE_END = "\n"
+# What a person has done where the parser says so.
+YAML_HINTS = {
+    "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
+    "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
+    "found another document": 'a file has one document; take away what follows "---"',
+    "character '\\t'": "indent with spaces, not tabs",
+    "that cannot start any token": "text that begins with it needs quotes",
+    "expected the node content": "a value or a closing bracket is missing",
+    "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
+    "mapping keys are not allowed": 'text that begins with "?" needs quotes',
+    "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
+    "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
+    "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
+    "did not find expected ',' or": "a bracket is not closed",
+    "expected ',' or": "a bracket is not closed",
+    "expected a mapping or list of mappings for merging": "after <<: stands an alias of a section, such as *base",
+}
+
+
+def load_campaign(path: Path) -> tuple[Campaign, Lines]:
+    """Read and check a campaign file. Raises UserError with every fault, one per line."""
+    if not path.is_file():
+        raise no_campaign(path)
+    return _read(path, Campaign)
+
+
+def load_corpora(path: Path) -> CorpusTable:
+    """Read and check the table of corpora. Raises UserError."""
+    if os.path.lexists(path) and not path.is_file():
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+    if not path.is_file():
+        raise UserError(
+            f"{path}: no such file; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
+        )
+    return _read(path, CorpusTable)[0]
+
+
+def schema_text(model: type[BaseModel]) -> str:
+    """The JSON schema of a model as it is committed."""
+    return json.dumps(model.model_json_schema(), indent=2) + "\n"
+
+
+@lru_cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """For messages alone: it takes longer than reading a campaign."""
+    return model.model_json_schema()
+
+
+def no_campaign(path: Path) -> UserError:
+    """What to say of a path that is no campaign file: the campaign that was meant, or those that are there."""
+    if os.path.lexists(path) and (fault := path_fault(path)):
+        return UserError(f"{path}{fault}")
+    # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
+    beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
+    folder = path if path.is_dir() else beside
+    there = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
+        filter(Path.is_file, CAMPAIGNS.glob("*.yaml"))
+    )
+    meant = CAMPAIGNS / f"{path.stem}.yaml"
+    if not meant.is_file() or meant == path:
+        nearest_stem = nearest_name(path.stem, [file.stem for file in there])
+        meant = next((file for file in there if file.stem == nearest_stem), Path())
+    hint = f' Did you mean "{meant}"?' if meant != Path() else ""
+    what = "no such campaign file"
+    if path.is_dir():
+        what = "is a folder, not a campaign file"
+    elif path.exists():
+        empty = "is empty, and " if not path.stat().st_size else ""
+        what = f"{empty}is no campaign file, which ends with .yaml and has a title"
+    more = f" and {len(there) - 10} more" if len(there) > 10 else ""
+    return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
+
+
+def has_title(path: Path) -> bool:
+    """Whether a file begins like a campaign: other YAML files lie about as well."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return re.search(rb"^title:", file.read(10_000), re.MULTILINE) is not None
+
+
+def read_yaml(path: Path) -> tuple[Any, Lines]:
+    """The document of a YAML file, and the lines of its places. Raises UserError."""
+    if not path.is_file():
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+    lines = Lines()
+    return _Reader(path, lines).plain(_document(path), ()), lines
+
+
+def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
+    data, lines = read_yaml(path)
+    if not isinstance(data, dict):
+        keys = ", ".join(sections_of(_schema(model))) or "names of your choice"
+        what = "a mapping"
+        empty = ""
+        if data is None:
+            what = "a campaign" if model is Campaign else "a table of corpora"
+            empty = " has no key" if path.stat().st_size else " is empty"
+        raise UserError(f"{path}{empty}: {what} is expected, with lines such as 'key: value'; allowed: {keys}")
+    try:
+        return model.model_validate(data), lines
+    except ValidationError as error:
+        raise UserError("\n".join(messages(path, lines, error, _schema(model), data))) from None
+    except RecursionError:
+        raise UserError(f"{path}: nested too deeply") from None
+
+
+def _document(path: Path) -> Any:
+    """The document as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text), within the limits."""
+    with path.open("rb") as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise UserError(f"{path} is larger than {MOST_BYTES:,} bytes, the limit for a configuration file")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
+    _check_size(path, text)
+    for beginning, what in PASTED.items():
+        if pasted := re.search(rf"^{beginning}.*$", text, re.MULTILINE):
+            line = text[: pasted.start()].count("\n") + 1
+            raise UserError(f"{path}, line {line}: {what} ({shortened(pasted[0].strip(), 60)})")
+    try:
+        return YAML(typ="rt").load(text)
+    except DuplicateKeyError as error:
+        line = error.problem_mark.line + 1
+        name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
+        raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
+    except MarkedYAMLError as error:
+        raise UserError(f"{path}{_problem(error, text.split(LINE_END))}") from None
+    except YAMLError as error:
+        raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise UserError(f"{path}: nested too deeply") from None
+    except (ValueError, TypeError, OverflowError, AttributeError) as error:  # a number or a tag that cannot be built
+        raise UserError(f"{path}: not valid YAML: {error}") from None
+
+
+def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
+    """Where a document is no YAML, in the words of the parser, and what its author may have meant."""
+    mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
+    if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
+        mark, problem = error.context_mark, "a quote that begins here has no end"
+    elif error.context_mark and "simple key" in str(error.context):  # found out on the next line
+        mark = error.context_mark
+    elif "expected '<document start>'" in problem:
+        problem = "what stands here is not of the mapping above"
+    line, column = (mark.line, mark.column) if mark else (-1, 0)
+    above = lines[line - 1] if 0 < line < len(lines) else ""
+    if "mapping values" in problem and WITHOUT_COLON.fullmatch(above) and ":" not in lines[line][:column]:
+        # The line above was read on into this one.
+        line, column = line - 1, len(above) - len(above.lstrip())
+        problem = "could not find expected ':'"
+    where = f", line {line + 1}, column {column + 1}" if mark else ""
+    hint = next((f" ({meaning})" for words, meaning in YAML_HINTS.items() if words in problem), "")
+    return f"{where}: not valid YAML: {problem}{hint}"
+
+
+def _line_of(text: str, error: YAMLError) -> str:
+    """Where a character that YAML does not allow is."""
+    place = getattr(error, "position", None)
+    return f", line {text[:place].count(chr(10)) + 1}" if isinstance(place, int) else ""
+
+
+def _check_size(path: Path, text: str) -> None:
+    """Refuse a document of too many values or too great a depth, by its events, which cost next to nothing."""
+    anchors: list[str | None] = []  # of the collections around
+    values = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            at = f"{path}, line {event.start_mark.line + 1}: "
+            if isinstance(event, yaml.CollectionEndEvent):
+                anchors.pop()
+            elif isinstance(event, yaml.NodeEvent):
+                values += 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                anchors.append(event.anchor)
+            if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
+                raise UserError(f"{at}an anchor that contains itself")
+            if len(anchors) > MOST_DEPTH:
+                raise UserError(f"{at}nested too deeply; at most {MOST_DEPTH} levels are read")
+            if values > MOST_VALUES:
+                raise UserError(f"{at}more than {MOST_VALUES:,} keys and values, the limit")
+    except (yaml.YAMLError, RecursionError):
+        return  # ruamel.yaml says what is wrong, and where
+
+
+class _Reader:
+    """Plain data of what ruamel.yaml built; fills the lines of its places."""
+
+    def __init__(self, path: Path, lines: Lines) -> None:
+        self.path, self.lines = path, lines
+        self.count = 0
+
+    def plain(self, node: Any, place: tuple) -> Any:
+        self.count += 1
+        if self.count > MOST_VALUES:
+            raise UserError(
+                f"{self.path} has more than {MOST_VALUES:,} keys and values, aliases written out; the limit"
+            )
+        if len(place) > MOST_DEPTH:
+            raise UserError(f"{self.path}: nested too deeply")
+        if isinstance(node, CommentedMap | CommentedSeq) and node.tag.value is not None:
+            raise self._tagged(node.tag.value, place)
+        if isinstance(node, CommentedMap):
+            self._at(place, node.lc.line)
+            return {self._key(node, key): self._entry(node, key, place) for key in node}
+        if isinstance(node, CommentedSeq | list):
+            if isinstance(node, CommentedSeq):
+                self._at(place, node.lc.line)
+            return [self._item(node, index, place) for index in range(len(node))]
+        return self._scalar(node, place)
+
+    def _at(self, place: tuple, line: int | None) -> None:
+        if line is not None:
+            self.lines.setdefault(place, line + 1)
+
+    def _key(self, node: CommentedMap, key: Any) -> str:
+        if isinstance(key, tuple | list | Mapping):
+            line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
+            raise UserError(
+                f"{self.path}, line {line}: a key must be a word, not a list or a mapping; text in braces needs quotes"
+            )
+        words = {None: "null", True: "true", False: "false"}
+        return words[key] if key is None or isinstance(key, bool) else str(key)
+
+    def _entry(self, node: CommentedMap, key: Any, place: tuple) -> Any:
+        inside = (*place, self._key(node, key))
+        if key in (node.lc.data or {}):  # not of a merged key (`<<`)
+            self._at(inside, node.lc.key(key)[0])
+        return self.plain(node[key], inside)
+
+    def _item(self, node: Any, index: int, place: tuple) -> Any:
+        inside = (*place, index)
+        if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
+            self._at(inside, node.lc.item(index)[0])
+        return self.plain(node[index], inside)
+
+    def _tagged(self, tag: object, place: tuple) -> UserError:
+        where = self.lines.at(self.path, place)
+        return UserError(
+            f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
+        )
+
+    def _scalar(self, value: Any, place: tuple) -> Any:
+        if isinstance(value, TaggedScalar):
+            raise self._tagged(value.tag.value, place)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            if abs(value) >= 10**MOST_DIGITS:
+                return float(value) if abs(value) < 1e300 else math.inf  # which no key takes
+            return int(value)
+        if isinstance(value, float):
+            return float(value)
+        if isinstance(value, datetime.date):
+            return value.isoformat()
+        return str(value)

@@ -1,0 +1,140 @@
+"""Which source files take part in a stage: the stage is run again when their code changes, and only then.
+
+A rule has one small file as input that stands for all of its code: the hash of each file without comments and
+docstrings. Editing a comment re-runs nothing, and a thousand runs do not name sixty files each.
+"""
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sys
+from functools import cache, lru_cache
+from pathlib import Path
+
+from scaleproof.ground.files import write_atomic
+
+PACKAGE = Path(__file__).parents[1]
+SUMMARIES = Path(".snakemake/scaleproof")  # relative to the working directory, as results are
+# An import of the package, in any function, found by its looks: each job of a cluster asks, and parsing takes 0.3 s.
+IMPORT = re.compile(
+    r"^[ \t]*(?:from (scaleproof(?:\.\w+)*) import (\([^)]*\)|[^#\n]+)|import (scaleproof(?:\.\w+)*))", re.MULTILINE
+)
+# What only type checkers read: an edit there changes nothing that runs.
+UNREAD = re.compile(r"^([ \t]*)if (?:typing\.)?TYPE_CHECKING:.*\n(?:(?:\1[ \t]+\S.*|[ \t]*)\n)*", re.MULTILINE)
+# The programs of a timed run.
+MEASURING = (
+    "measure/launch/run.py",
+    "measure/launch/torchrun.py",
+    "measure/launch/fork_server.py",
+    "measure/trainer/__main__.py",
+)
+
+
+def sources(*entries: str) -> str:
+    """The path of the file that stands for the code of `entries` and all that they import: an input of a rule.
+
+    Written if the code has changed, with the time of the newest source file, so that a fresh working directory with
+    older results re-runs no more than it would with the source files themselves as inputs.
+    """
+    paths = closure(*entries)
+    n_known = len(_known_hashes())
+    content = "".join(f"{code_hash(Path(path))}  {_package_path(path)}\n" for path in paths)
+    if len(_known_hashes()) > n_known:
+        _keep_hashes()
+    name = hashlib.sha256(" ".join(entries).encode()).hexdigest()[:8]
+    summary = SUMMARIES / f"code-{Path(entries[0]).stem}-{name}.txt"
+    if not summary.is_file() or summary.read_text() != content:
+        write_atomic(summary, content)
+        newest = max(Path(path).stat().st_mtime for path in paths)
+        os.utime(summary, (newest, newest))
+    return str(summary)
+
+
+def closure(*entries: str) -> list[str]:
+    """Some files of the package ("conclude/report/page.py") and all modules that they import, in any function."""
+    seen: set[Path] = set()
+    waiting = [PACKAGE / entry for entry in entries]
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen.add(path)
+            waiting += _imported(path)
+    root = Path.cwd()
+    return sorted(str(p.relative_to(root) if p.is_relative_to(root) else p) for p in seen)
+
+
+@lru_cache
+def _imported(path: Path) -> frozenset[Path]:
+    """The package's files that a file imports when it runs, the packages' own files among them."""
+    if path.suffix != ".py":
+        return frozenset()
+    names = set()
+    for module, listed, plain in IMPORT.findall(UNREAD.sub("", path.read_text(encoding="utf-8"))):
+        names |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", listed))}
+    return frozenset(file for name in names for file in _files_of(name))
+
+
+@cache
+def _files_of(name: str) -> list[Path]:
+    """The files of a module or package, "scaleproof.conclude.report.page"; none of what is a name in a module."""
+    base = PACKAGE.joinpath(*name.split(".")[1:])
+    return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
+
+
+def code_sha256(*entries: str) -> str:
+    """One hash over the code of a closure: equal code at different commits is recognised as equal."""
+    hashes = "".join(code_hash(Path(path)) for path in closure(*entries))
+    return hashlib.sha256(hashes.encode()).hexdigest()
+
+
+def code_hash(path: Path) -> str:
+    """sha256 of a file; of Python code, of its syntax tree without comments and docstrings."""
+    data = path.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    if path.suffix != ".py":
+        return digest
+    known, key = _known_hashes(), f"{sys.version_info.minor}:{digest}"
+    if key not in known:
+        known[key] = hashlib.sha256(ast.dump(_without_docstrings(ast.parse(data))).encode()).hexdigest()
+    return known[key]
+
+
+@lru_cache
+def _known_hashes() -> dict[str, str]:
+    try:
+        return json.loads((SUMMARIES / "hashes.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _keep_hashes() -> None:
+    """For the next process: parsing all takes most of a second, and each job of a cluster reads the Snakefile."""
+    if SUMMARIES.parent.is_dir():  # not where somebody calls one command by hand
+        with contextlib.suppress(OSError):
+            write_atomic(SUMMARIES / "hashes.json", json.dumps(_known_hashes()))
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:]
+    return tree
+
+
+@cache
+def _package_path(path: str) -> str:
+    return str(Path(path).resolve().relative_to(_real_package()))
+
+
+@lru_cache
+def _real_package() -> Path:
+    return PACKAGE.resolve()

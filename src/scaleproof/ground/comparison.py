@@ -1,0 +1,84 @@
+"""One result relative to another: the ratio with its interval, what it supports, and why there may be none."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from scipy.special import stdtrit
+
+from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.errors import UserError, nearest, shortened
+
+FASTER = "faster"
+SLOWER = "slower"
+UNDECIDED = "cannot be told apart"
+NO_INTERVAL = "no interval"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """B relative to A. `why` says what forbids a ratio; low and high are None where a side has one run.
+
+    Of several cells the intervals hold for all at once with 95 %; `claims`: for how many.
+    """
+
+    a: str
+    b: str
+    runs: tuple[int, int]
+    rates: tuple[float, float]
+    intended: list[str]  # fields that were meant to differ, and do
+    why: str | None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = "tokens/s"
+    unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
+    suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
+    freedom: float | None = None  # Student's degrees of freedom of the interval
+    claims: int = 1
+
+
+def claim(one: Compared, claims: int = 1) -> str:
+    """What a ratio supports; `claims`: of how many cells it shall hold at once, where its interval is its own."""
+    low, high = _bounds(one, claims)
+    if low is None or high is None:
+        return NO_INTERVAL
+    if low <= 1 <= high:
+        return UNDECIDED
+    return FASTER if low > 1 else SLOWER
+
+
+def at_once(compared: Sequence[Compared]) -> list[Compared]:
+    """With intervals that hold for all cells at once (Bonferroni): with twenty equal cells one would seem to differ."""
+    claims = sum(one.ratio is not None for one in compared)
+    joint = []
+    for one in compared:
+        low, high = _bounds(one, claims)
+        joint.append(replace(one, low=low, high=high, claims=claims) if one.ratio is not None else one)
+    return joint
+
+
+def _bounds(one: Compared, claims: int) -> tuple[float | None, float | None]:
+    """The interval of a cell at the level of so many claims; None where it has none."""
+    if one.ratio is None or one.low is None or one.high is None or one.freedom is None:
+        return None, None
+    if claims == 1:
+        return one.low, one.high
+    wider = stdtrit(one.freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(one.freedom, (1 + CONFIDENCE) / 2)
+    half = math.log(one.high / one.ratio) * float(wider)
+    return one.ratio * math.exp(-half), one.ratio * math.exp(half)
+
+
+def incomparable(unexpected: list[str], vary: list[str]) -> str:
+    """Why there is no ratio, with the option that allows one."""
+    option = " ".join([*vary, *unexpected])
+    return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {option})"
+
+
+def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:
+    listed = shortened(", ".join(sorted(field for field in known if "." not in field)), 400)
+    if "," in name:
+        return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')
+    of_place = f" of {place}" if place else ""
+    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)} Fields{of_place}: {listed}')

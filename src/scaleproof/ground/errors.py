@@ -1,0 +1,369 @@
+"""The one exception that means "the input is wrong": it is printed as it stands and the exit code is 2."""
+
+import difflib
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+
+class UserError(Exception):
+    """Something that the person at the keyboard can fix.
+
+    The message says what is wrong, where (file and key), what is allowed, and the nearest valid name.
+    `key` names the place in a configuration file, if there is one; whoever knows the file adds its line.
+    """
+
+    def __init__(self, message: str, key: tuple = ()) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+# What users write -> what it is called here, both without case and punctuation. Several meanings: the first that is
+# allowed.
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "gpu": ("cuda",),
+    "gpus": ("cuda", "geometry"),
+    "16": ("fp16",),
+    "32": ("fp32",),
+    "nvidia": ("cuda",),
+    "nccl": ("cuda",),
+    "gloo": ("cpu",),
+    "float32": ("fp32",),
+    "float": ("fp32",),
+    "single": ("single", "fp32"),
+    "full": ("fp32",),
+    "tensorfloat32": ("tf32",),
+    "bfloat16": ("bf16",),
+    "bfloat": ("bf16",),
+    "float16": ("fp16",),
+    "half": ("fp16",),
+    "amp": ("fp16", "precision"),
+    "mixed": ("bf16",),
+    "distributeddataparallel": ("ddp",),
+    "dataparallel": ("dp",),
+    "fsdp2": ("fsdp",),
+    "fullysharded": ("fsdp",),
+    "fullyshardeddataparallel": ("fsdp",),
+    "fullyshard": ("fsdp",),
+    "deepspeed": ("zero2",),
+    "zero": ("zero2",),
+    "stage0": ("zero0",),
+    "stage1": ("zero1",),
+    "stage2": ("zero2",),
+    "stage3": ("zero3",),
+    "none": ("single",),
+    "gpt2": ("gpt2", "gpt2-small"),
+    "gpt2base": ("gpt2-small",),
+    "bert": ("encoder-small",),
+    "lm": ("language-modelling",),
+    "languagemodeling": ("language-modelling",),
+    "classify": ("classification",),
+    "flash": ("sdpa",),
+    "flashattention": ("sdpa",),
+    "lr": ("learning_rate",),
+    "batch": ("global_batch",),
+    "batchsize": ("global_batch", "micro_batch"),
+    "microbatchsize": ("micro_batch",),
+    "gradientaccumulation": ("accumulation",),
+    "gradientaccumulationsteps": ("accumulation",),
+    "gradaccum": ("accumulation",),
+    "iterations": ("steps",),
+    "iters": ("steps",),
+    "maxsteps": ("steps",),
+    "warmup": ("ramp_steps", "warmup_steps"),
+    "blocksize": ("seq_len",),
+    "sequencelength": ("seq_len",),
+    "contextlength": ("seq_len", "context"),
+    "dtype": ("precision",),
+    "backend": ("device",),
+    "nodes": ("nodes", "geometry"),
+    "worldsize": ("geometry",),
+    "devices": ("geometry",),
+    "ngpus": ("geometry",),
+    "dataset": ("corpus",),
+    "data": ("corpus",),
+    "nlayer": ("layers",),
+    "numlayers": ("layers",),
+    "nhead": ("heads",),
+    "numheads": ("heads",),
+    "nembd": ("width",),
+    "hiddensize": ("width", "d_model"),
+    "dmodel": ("width",),
+    "runs": ("repeats",),
+    "seeds": ("repeats", "seed"),
+    "name": ("title",),
+    "jpg": ("png",),
+    "json": ("jsonl",),
+    "huggingface": ("hub",),
+    "url": ("urls",),
+    "file": ("files", "text"),
+    "txt": ("text",),
+    "gpuspernode": ("geometry",),
+    "ntasks": ("geometry",),
+    "nproc": ("geometry",),
+    "path": ("files",),
+    "column": ("field", "columns"),
+    "textcolumn": ("field",),
+    "type": ("source", "name"),
+    "kind": ("source", "name"),
+    "auto": ("auto", "derive"),
+    "deepspeedstage1": ("zero1",),
+    "deepspeedstage2": ("zero2",),
+    "deepspeedstage3": ("zero3",),
+    "deepspeedstage2offload": ("zero2-offload",),
+    "deepspeedstage3offload": ("zero3-offload",),
+    "perdevicebatchsize": ("micro_batch",),
+    "perdevicetrainbatchsize": ("micro_batch",),
+    "walltime": ("time_limit",),
+    "timeout": ("time_limit",),
+    "ram": ("memory_per_device",),
+    "zerostage": ("strategy",),
+    "parallelism": ("strategy",),
+    "epochs": ("steps",),
+    "crossentropy": ("plain",),
+    "spawn": ("fresh",),
+    "fork": ("forked",),
+    "description": ("title",),
+    "include": ("cells",),
+    "license": ("licence",),
+    "max": ("at_most",),
+    "maximum": ("at_most",),
+    "min": ("at_least",),
+    "minimum": ("at_least",),
+    "nsight": ("nsys",),
+    "nsightsystems": ("nsys",),
+    "pytorch": ("torch.profiler",),
+    "kineto": ("torch.profiler",),
+}
+GENERIC = ("name", "type", "kind", "path", "file", "max", "min")  # words that say nothing within a longer name
+EMPTY = "it is empty"
+CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
+
+
+def nearest(name: object, allowed: Iterable[str]) -> str:
+    """`Did you mean "x"?` with a leading space, or nothing if no allowed name resembles `name`.
+
+    Case and punctuation do not count, and synonyms of the field are known.
+    """
+    close = nearest_name(name, allowed)
+    return f' Did you mean "{close}"?' if close is not None else ""
+
+
+def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
+    """The allowed name that `name` resembles most; None if it resembles none, or is one already."""
+    by_letters = {_letters(choice): choice for choice in reversed([str(a) for a in allowed])}
+    letters = _letters(str(name)[:200])
+    if str(name) in by_letters.values():
+        return None
+    if letters in by_letters:
+        return by_letters[letters]
+    for meaning in SYNONYMS.get(letters, ()):
+        if _letters(meaning) in by_letters:
+            return by_letters[_letters(meaning)]
+    close = []
+    if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
+        close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
+    close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
+    if not close and len(letters) >= 3:
+        near = [choice for choice in by_letters if edits(letters, choice) <= (2 if len(letters) >= 5 else 1)]
+        close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
+    return by_letters[close[0]] if close else _by_words(str(name)[:200], list(by_letters.values()))
+
+
+def edits(a: str, b: str) -> int:
+    """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
+    if abs(len(a) - len(b)) > 2:
+        return 3
+    two_before, before = [0], list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        row = [i]
+        for j, y in enumerate(b, start=1):
+            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
+            row.append(min(least, two_before[j - 2] + 1) if swapped else least)
+        two_before, before = before, row
+    return min(before[-1], 3)
+
+
+def _by_words(name: str, allowed: list[str]) -> str | None:
+    """Of `memory` the one name that has this word, memory_per_device; of `num_gpus` what `gpus` stands for."""
+    if "/" in name:
+        return None
+    words = _words(name)
+    long = {word for word in words if len(word) >= 4}
+    sharing = [choice for choice in allowed if "/" not in choice and long & set(_words(choice))]
+    if len(sharing) == 1:
+        return sharing[0]
+    return next((meant for meant in meanings(name) if meant in allowed and meant not in words), None)
+
+
+def meanings(name: str) -> list[str]:
+    """What the words of a name may stand for, most of them first: of `dataset_name` dataset, corpus."""
+    words = _words(name)
+    parts = [words[i : i + n] for n in range(len(words), 0, -1) for i in range(len(words) - n + 1)]
+    telling = [part for part in parts if part == words or "".join(part) not in GENERIC]
+    return [meant for part in telling for meant in ("_".join(part), *SYNONYMS.get("".join(part), ()))]
+
+
+def _words(name: str) -> list[str]:
+    """`trainBatch_size` in lower case and in parts: train, batch, size."""
+    return [word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)]
+
+
+def path_fault(path: Path) -> str:
+    """What is wrong with a path that is neither a regular file nor a folder, with the nearest one that is there.
+
+    Empty where nothing is: `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, ...`.
+    """
+    if path.is_file() or path.is_dir():
+        return ""
+    if path.is_symlink() and not path.exists():
+        return link_fault(path)
+    if not path.exists():
+        cause = _fault_above(path)
+        return f": {cause}" if cause else f": no such file or folder.{nearest_path(path)}"
+    kinds = {"is_fifo": "pipe", "is_socket": "socket", "is_char_device": "device", "is_block_device": "device"}
+    kind = next((word for name, word in kinds.items() if getattr(path, name)()), "special file")
+    return f" is a {kind}, not a regular file"
+
+
+def link_fault(path: Path) -> str:
+    """What is wrong with a link behind which there is nothing: ` is a link that leads back to itself`."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return " is a link that leads back to itself"
+    return f" is a link to {os.readlink(path)}, which leads nowhere"
+
+
+def _fault_above(path: Path) -> str:
+    """Of x/y what x is where it is no folder: `x is a file, not a folder`. Empty where it is one, or not there."""
+    above = next((place for place in path.parents if os.path.lexists(place)), Path())
+    return "" if above.is_dir() else f"{above}{path_fault(above) or ' is a file, not a folder'}"
+
+
+def nearest_path(path: Path) -> str:
+    """` Did you mean "results/demo"?` for resluts/demo; else what is in the folder down to which the path is right."""
+    given, path = path, Path(str(path).replace("\\", "/"))  # as Windows writes it
+    place = Path(path.anchor)
+    for part in path.parts[1 if path.anchor else 0 :]:
+        if part == ".." or (place / part).exists():
+            place /= part
+            continue
+        try:
+            names = sorted(child.name for child in islice(place.iterdir(), 10_000) if not child.name.startswith("."))
+        except OSError:
+            return ""
+        meant = nearest_name(part, names)
+        if meant is None:
+            more = ", ..." if len(names) > 10 else ""
+            return f" In {place}: {shortened(', '.join(names[:10]), 300)}{more}" if names else f" {place} is empty"
+        place /= meant
+    return f' Did you mean "{place}"?' if place != given else ""
+
+
+def _letters(text: str) -> str:
+    """A name without case and punctuation."""
+    return re.sub(r"[\W_]+", "", text.casefold()) or text
+
+
+def printable(text: str, besides: str = "") -> str:
+    """The text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
+    return "".join(
+        c if c.isprintable() or c in besides else c.encode("unicode_escape", "replace").decode() for c in text
+    )
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    """A value in a message: printable, and not longer than `limit` characters."""
+    text = printable(str(value)[:1000])
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def first_fault(error: Any) -> str:
+    """What the first fault of a file of records is, in words, from the exception that reading it raised.
+
+    `window.steps is missing`, `window.steps cannot be "x"; allowed: a valid integer`, `no JSON, or cut off (...)`.
+    """
+    if not hasattr(error, "errors"):
+        text = shortened(" ".join(str(error).split()), 200)
+        if isinstance(error, json.JSONDecodeError) and not error.doc:
+            return EMPTY
+        if isinstance(error, json.JSONDecodeError):
+            return f"no JSON, or cut off ({text})"
+        if isinstance(error, RecursionError):
+            return "it is nested too deeply"
+        if isinstance(error, UnicodeError):
+            return "it is not UTF-8 text"
+        if isinstance(error, TypeError | AttributeError | IndexError):
+            return "it is cut off, or not what this version writes"
+        return f"it has no {text}" if isinstance(error, KeyError) else text
+    faults = error.errors()
+    unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
+    first = faults[0]
+    # Of a union, the name of the alternative stands before the place.
+    *around, name = [str(part) for part in first["loc"] if part not in ("ok", "failed")] or [""]
+    place = ".".join([*around, name])
+    if first["type"] == "missing":
+        misspelt = [str(loc[-1]) for loc in unknown if loc[:-1] == first["loc"][:-1]]
+        similar = nearest_name(name, misspelt)
+        return shortened(f"{place} is missing" + (f'; it has "{similar}" instead' if similar else ""), 300)
+    if first["type"] == "extra_forbidden":
+        return shortened(f"unknown key {place}", 300)
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "json_invalid" and not first["input"]:
+        return EMPTY
+    if first["type"] == "json_invalid":
+        return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
+    if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        key, values = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
+        place = ".".join(filter(None, (place, key)))
+        if values is None:
+            return shortened(f"{place} is missing", 300)
+        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {values}", 300)
+    allowed = message.removeprefix("Input should be ")
+    if place and allowed != message:
+        if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
+            allowed = allowed.partition(",")[0]
+        return f"{shortened(place, 100)} cannot be {shortened(repr(first['input']), 80)}; allowed: {allowed}"
+    return shortened(f"{place}: {message}" if place else message, 300)
+
+
+UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
+
+
+def missing(path: Path) -> UserError:
+    """A file that the workflow writes is not there."""
+    if path.is_dir():
+        return UserError(f"{path} is a folder; a file is expected")
+    return UserError(f"{path}: no such file; {_made_by(path, 'build it with: ')}")
+
+
+def damaged(path: Path, why: str) -> UserError:
+    """A file that the workflow writes is not what it was."""
+    return UserError(f"{path} is damaged ({why}); {_made_by(path, f'rebuild it with: rm {path} && ')}")
+
+
+def _made_by(path: Path, words: str) -> str:
+    """`words` and the command that makes a file of results/NAME; where no rule can make it, that instead."""
+    from scaleproof.ground.snakemake_command import snakemake_command  # which imports this
+
+    inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
+    target = path.relative_to(Path.cwd()) if inside else path
+    parts = target.parts
+    last = len(parts) - parts[::-1].index("results") if "results" in parts else len(parts)
+    below = parts[last:]
+    if len(below) > 1 and below[0] not in UNMADE:
+        return f"{words}{snakemake_command(target)}"
+    return "no rule makes it there: the results of a campaign are in results/NAME"
+
+
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """`1 run`, `2 runs`, `1,000 runs`; `several` where an s does not make the plural."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"

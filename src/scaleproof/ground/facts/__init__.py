@@ -1,0 +1,1 @@
+"""Facts and formulas of models and devices: peaks, counts of parameters, FLOPs, memory, traffic, kinds of kernels."""

@@ -1,0 +1,193 @@
+"""Writing results: whole files or none, and nothing private in them."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest_path, path_fault
+
+Parsed = TypeVar("Parsed")
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+LEAST_FREE = 1 << 20  # bytes; a disk with less has no room for a result
+# What the system says of a path -> what it means for whoever gave it.
+PATH_FAULTS = {
+    errno.EISDIR: "is a folder; a file is expected",
+    errno.ENOTDIR: "leads through a file as if it were a folder",
+    errno.EACCES: "this user may not read or write it (ls -ld shows who may)",
+    errno.EPERM: "this user may not read or write it (ls -ld shows who may)",
+    errno.ELOOP: "is a link that leads back to itself",
+    errno.ENAMETOOLONG: "the name is longer than a file system takes",
+    errno.EROFS: "is on a disk that cannot be written",
+    errno.ENXIO: "is a device or a socket, not a regular file",
+}
+STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
+MOST_BYTES = 1 << 30  # of a file that is read as a whole; a steps.csv of 15 million rows
+AT_ONCE = 1 << 20  # bytes of a file that is read as a whole for its checksum
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path to write to, beside `path`; the file gets its name at the end of the block, so that nobody sees a part.
+
+    If the block fails, the part is removed, and an OSError without a file name (a full disk) gets that of `path`. Parts
+    that killed processes left are removed, too.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        _remove_stale(path)
+        yield part
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        if error.filename in (None, str(part)) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _remove_stale(path: Path) -> None:
+    for part in path.parent.glob(f".{_literal(path.name)}.*.part"):
+        try:
+            if time.time() - part.stat().st_mtime > STALE_S:
+                part.unlink(missing_ok=True)
+        except OSError:  # removed by another process meanwhile
+            continue
+
+
+def _literal(name: str) -> str:
+    """A name in a pattern of glob."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one, never a part.
+
+    What is not Unicode in it (half a surrogate pair, of a file name or of foreign JSON) becomes U+FFFD.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    with whole_file(path) as part:
+        part.write_bytes(data)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write `data` as JSON; NaN and infinity are refused with ValueError."""
+    write_atomic(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end, and
+    for a file that is larger than any that the workflow writes.
+    """
+    try:
+        with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
+                raise UserError(f"{path} has {status.st_size:,} bytes; no file of results has more than {MOST_BYTES:,}")
+            if stat.S_ISREG(status.st_mode):
+                return file.read()
+    except IsADirectoryError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a socket
+            raise
+    raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a pipe that nobody writes to at once, as it does a file."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
+    """What `parse` makes of a file that the workflow wrote.
+
+    Raises UserError, with the command that makes the file again, where it is missing or not what was written.
+    """
+    if not path.exists():
+        raise missing(path)
+    try:
+        return parse(read_regular(path))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise damaged(path, first_fault(error)) from None
+
+
+def os_fault(error: OSError) -> str:
+    """What was read or written, and why that failed, in words."""
+    if error.filename is None:
+        return f"output: {error.strerror or error}"
+    full = error.errno in DISK_FULL
+    name = error.filename2 if full and error.filename2 else error.filename  # of a copy the second one is written
+    path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")
+    if full:
+        return full_disk_text(path)
+    if error.errno == errno.ENOENT:
+        return f"{path}: no such file or folder.{nearest_path(path)}"
+    return f"{path}: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, in hexadecimal digits."""
+    with open(path, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size <= AT_ONCE:  # in half of the time
+            return hashlib.sha256(file.read()).hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+REMEDY = (
+    "results/downloads and results/*/traces/*/raw, which are made again when they are needed; or let results be a link "
+    "to a larger disk"
+)
+
+
+def full_disk_text(path: Path, remedy: str = REMEDY) -> str:
+    """What to say of a write to `path` that found the disk full: the target, and what to free (`remedy`)."""
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    return (
+        f"{path}: the disk is full ({shutil.disk_usage(place).free:,} bytes are free). Make room, then run the same "
+        f"command again. What may be deleted: {remedy}"
+    )
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Whether the disk of `folder` has no room for a result."""
+    return shutil.disk_usage(folder).free < LEAST_FREE
+
+
+def disk_filled_up(lines: Iterable[str], folder: Path) -> bool:
+    """Whether a program that printed `lines` has failed because the disk of `folder` is full, and no other one."""
+    text = "\n".join(lines)
+    return os.strerror(errno.EDQUOT) in text or (os.strerror(errno.ENOSPC) in text and disk_is_full(folder))
+
+
+def scrub(text: str) -> str:
+    """Replace the places of this machine: the repository, the Python environment and the home directory."""
+    for place, name in _places(os.getcwd(), sys.prefix, sys.base_prefix, str(Path.home())):
+        text = text.replace(place, name)
+    return text
+
+
+@lru_cache
+def _places(*paths: str) -> list[tuple[str, str]]:
+    """The places and what is written for them, the longest first; each as it is called and as it really is.
+
+    A home directory is often a link into a larger file system, where the user's name stands in the path, too.
+    """
+    names = dict(zip(paths, (".", "<env>", "<python>", "~"), strict=True))
+    real = {str(Path(place).resolve()): name for place, name in reversed(names.items())}
+    return [(place, name) for place, name in sorted((real | names).items(), key=lambda p: -len(p[0])) if len(place) > 1]

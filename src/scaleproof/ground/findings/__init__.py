@@ -1,0 +1,1 @@
+"""Findings and their register: codes, severities, pages."""

@@ -1,0 +1,116 @@
+"""A finding: one named result of a validity check."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scaleproof.ground.errors import plural
+
+Severity = Literal["invalid", "suspect", "note"]
+Concern = Literal["runs", "scaling", "trace", "comparison"]
+
+
+class Correction(BaseModel):
+    """What a figure should have been.
+
+    `unit`: tokens/s, ms, x, %, parameters, ...; `derivation`: how it follows, in words.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    value: float
+    unit: str
+    derivation: str
+
+    @property
+    def figure(self) -> str:
+        """Value and unit: "44,854 tokens/s", "3.33x"."""
+        digits = f"{self.value:,.0f}" if abs(self.value) >= 1000 else f"{self.value:.4g}"
+        return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
+
+    def __str__(self) -> str:
+        return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
+
+
+class Finding(BaseModel):
+    """What was found, where, and what to do about it.
+
+    `invalid`: the number is wrong or answers another question. `suspect`: it may be. `note`: worth knowing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: str
+    severity: Severity
+    cells: list[str]
+    runs: list[str]
+    evidence: str
+    advice: str
+    corrected: Correction | None = Field(
+        None, description="What the figure should have been; null where it cannot be had."
+    )
+    concerns: Concern = Field(
+        "runs",
+        description="Which figures: of runs and cells; of a scaling series; of a trace; of an A/B comparison, whose "
+        "name stands in `cells`.",
+    )
+
+
+class Findings(BaseModel):
+    """findings.json: all findings of a campaign."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal["1.1", "1.2"] = "1.2"
+    campaign: str
+    rules_version: str = Field("unknown", description="Which set of checks was made; unknown in files of schema 1.1.")
+    checks: list[str]
+    findings: list[Finding]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_sentences(cls, data: Any) -> Any:
+        """In files of schema 1.1 a correction is a sentence; it becomes part of the evidence."""
+        if not isinstance(data, dict) or data.get("schema_version") != "1.1":
+            return data
+        return data | {"findings": [_with_sentence(finding) for finding in data["findings"]]}
+
+    def of(self, cell: str) -> list[Finding]:
+        """Findings about the figures of a cell: its runs and its place in a scaling series."""
+        return [*self._by_place.get(("runs", cell), ()), *self._by_place.get(("scaling", cell), ())]
+
+    def of_trace(self, cell: str) -> list[Finding]:
+        return self._by_place.get(("trace", cell), [])
+
+    def of_comparison(self, name: str) -> list[Finding]:
+        return self._by_place.get(("comparison", name), [])
+
+    def concerning(self, concern: Concern) -> list[Finding]:
+        return [finding for finding in self.findings if finding.concerns == concern]
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], list[Finding]]:
+        by_place: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            for cell in dict.fromkeys(finding.cells):
+                by_place.setdefault((finding.concerns, cell), []).append(finding)
+        return by_place
+
+
+def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:
+    corrected = finding.get("corrected")
+    if not isinstance(corrected, str):
+        return finding
+    return finding | {"corrected": None, "evidence": f"{finding['evidence']} (corrected: {corrected})"}
+
+
+def codes_above_note(findings: Iterable[Finding]) -> list[str]:
+    """The codes that a figure is shown with, each once, in the order of the findings."""
+    return list(dict.fromkeys(f.code for f in findings if f.severity != "note"))
+
+
+def counted(findings: int, severity: str) -> str:
+    """ "1 note", "2 notes", "2 invalid"."""
+    return plural(findings, severity, "notes" if severity == "note" else severity)

@@ -1,0 +1,30 @@
+"""The checks of own runs, for houses that know the ground alone: whoever has them says so by an entry point."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.run import Run
+
+GROUP = "scaleproof.own_runs"
+
+
+@cache
+def _entry(name: str) -> Callable[..., Any]:
+    (entry,) = entry_points(group=GROUP, name=name)
+    checks: Callable[..., Any] = entry.load()
+    return checks
+
+
+def audit(campaign: str, runs: Sequence[Run]) -> Findings:
+    """What the checks of own runs find in the runs of one campaign, invalid findings first."""
+    findings: Findings = _entry("audit")(campaign, runs)
+    return findings
+
+
+def check_names() -> list[str]:
+    """The names of those checks."""
+    names: list[str] = _entry("checks")()
+    return names

@@ -1,0 +1,206 @@
+"""The register of checks: codes, severity, page of explanation and function of a check in one place.
+
+    @of_run.check(
+        Code(
+            "window-short",
+            "suspect",
+            what="A window of a few scheduler ticks measures the machine's mood.",
+            detected="Less than a second.",
+            seen="marin issue 7981: 25-step windows mislead.",
+            repair="Raise work.steps.",
+        )
+    )
+    def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+        \"\"\"The window takes a second or more.\"\"\"
+        if run.metrics.window.wall_time_s < SHORTEST_S:
+            yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
+
+The function sees one subject (a run, all runs, a scaling series, a traced cell; the context of an external audit) and
+yields one flag per fault. The register turns flags into findings.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from scaleproof.ground.errors import UserError, shortened
+from scaleproof.ground.findings.finding import Concern, Correction, Finding, Severity
+from scaleproof.ground.records.run import MeasuredRun, Run
+
+Subject = TypeVar("Subject")
+AT_A_TIME = 50  # runs that all checks on single runs are made of before the next ones; what they share is kept as long
+
+
+@dataclass(frozen=True)
+class Code:
+    """The name of a fault and its page: `what` is wrong and why it matters, how it is `detected`, where it was `seen`
+    in the wild, how to `repair` it. `severity` is the usual one; a flag may carry another."""
+
+    name: str
+    severity: Severity
+    what: str
+    detected: str
+    seen: str
+    repair: str
+
+
+class Named(Protocol):
+    """A run, ours or reported."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One fault that a check has seen. Only `evidence` is always needed.
+
+    `about`: the runs (or names) that it concerns; empty: the subject of the check. `code`: which of the check's codes,
+    where it has several. `severity` and `advice` replace those of the code. `cells`: where `about` does not tell them.
+    """
+
+    evidence: str
+    about: Sequence[Named | str] = ()
+    code: str = ""
+    severity: Severity | None = None
+    advice: str | None = None
+    corrected: Correction | None = None
+    cells: Sequence[str] = ()
+
+
+FILE_UNREADABLE = Code(
+    "file-unreadable",
+    "note",
+    what="A file was not read, or a check broke on it; what it says is in no check.",
+    detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema; an error of a check.",
+    seen="",
+    repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
+)
+
+
+def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
+    """A note: `check` broke on these files, which says nothing against them."""
+    what = shortened(f"{type(error).__name__}: {error}", 160)
+    return Finding(
+        code=FILE_UNREADABLE.name,
+        severity=FILE_UNREADABLE.severity,
+        cells=list(cells),
+        runs=list(runs or [check]),
+        evidence=f"the check {check} could not be made on these files ({what})",
+        advice="Report it as a defect of scaleproof, with the file.",
+    )
+
+
+@dataclass(frozen=True)
+class Check(Generic[Subject]):
+    """A registered check; calling it with a subject gives its findings."""
+
+    name: str
+    codes: tuple[Code, ...]
+    function: Callable[[Subject], Iterable[Flag]]
+    register: "Register[Subject]"
+
+    def __call__(self, subject: Subject) -> list[Finding]:
+        return [self._finding(flag, subject) for flag in self.function(subject)]
+
+    def noting(self, subject: Subject) -> list[Finding]:
+        """Its findings, or a note where it breaks. Raises UserError where a file that it reads is at fault."""
+        try:
+            return self(subject)
+        except UserError:
+            raise
+        except Exception as error:
+            return [check_failed(self.name, error)]
+
+    def _finding(self, flag: Flag, subject: Subject) -> Finding:
+        code = self._code(flag.code)
+        about = flag.about or self.register.default_about(subject)
+        own_cells = {item.metrics.cell for item in about if isinstance(item, Run)}
+        return Finding(
+            code=code.name,
+            severity=flag.severity or code.severity,
+            cells=sorted(flag.cells or self.register.default_cells(subject) or own_cells),
+            runs=[item if isinstance(item, str) else item.name for item in about],
+            evidence=flag.evidence,
+            advice=code.repair if flag.advice is None else flag.advice,
+            corrected=flag.corrected,
+            concerns=self.register.concerns,
+        )
+
+    def _code(self, name: str) -> Code:
+        if not name and len(self.codes) == 1:
+            return self.codes[0]
+        for code in self.codes:
+            if code.name == name:
+                return code
+        raise ValueError(f"check {self.name} yields the code {name!r}, which it has not registered")
+
+
+class Register(Generic[Subject]):
+    """The checks of one kind of subject, in the order in which they were registered.
+
+    `default_about` and `default_cells`: the runs and the cells that a flag concerns when it names none. `concerns`:
+    which figures the findings are about.
+    """
+
+    def __init__(
+        self,
+        default_about: Callable[[Subject], Sequence[Named | str]],
+        default_cells: Callable[[Subject], Sequence[str]] = lambda subject: (),
+        concerns: Concern = "runs",
+    ) -> None:
+        self.default_about = default_about
+        self.default_cells = default_cells
+        self.concerns = concerns
+        self._checks: list[Check[Subject]] = []
+
+    def check(self, *codes: Code) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
+        """Decorator: registers a function that yields flags with these codes."""
+
+        def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
+            check = Check(function.__name__, codes, function, self)
+            self._checks.append(check)
+            return check
+
+        return register
+
+    def __iter__(self) -> Iterator[Check[Subject]]:
+        return iter(self._checks)
+
+    def findings(self, subjects: Iterable[Subject]) -> list[Finding]:
+        """All findings: check by check, within a check in the order of the subjects."""
+        subjects = list(subjects)
+        return [finding for check in self for subject in subjects for finding in check(subject)]
+
+    def noting(self, subjects: Iterable[Subject]) -> list[Finding]:
+        """As `findings`, with a note for each check that breaks."""
+        subjects = list(subjects)
+        return [finding for check in self for subject in subjects for finding in check.noting(subject)]
+
+
+def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:
+    """Every registered code by name. Raises ValueError where two checks explain one code differently."""
+    codes: dict[str, Code] = {}
+    for register in registers:
+        for check in register:
+            for code in check.codes:
+                if codes.setdefault(code.name, code) != code:
+                    raise ValueError(f"the code {code.name} is registered with two pages")
+    return codes
+
+
+def rules_version(codes: dict[str, Code]) -> str:
+    """Version of a set of rules: "2" and a digest of its codes and severities, so that it cannot go stale."""
+    text = "\n".join(f"{name} {codes[name].severity}" for name in sorted(codes))
+    return f"2-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Invalid first, then suspect, then notes; otherwise in the given order."""
+    return sorted(findings, key=lambda f: ("invalid", "suspect", "note").index(f.severity))
+
+
+# Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
+of_run: Register[MeasuredRun] = Register(lambda run: [run])
+of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)

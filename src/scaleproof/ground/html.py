@@ -1,0 +1,101 @@
+"""The environment of the pages' templates."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from importlib import resources
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from scaleproof.ground.findings.finding import counted
+from scaleproof.ground.number_format import with_spaces
+
+
+def environment(house: str, **filters: Callable[..., Any]) -> Environment:
+    """The templates of the package `house`, and those that all pages share; `filters` by their names in them.
+
+    Everything is escaped, nothing undefined passed over.
+    """
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(house), PackageLoader("scaleproof.ground")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": counted, **filters}
+    made.globals |= {"policy": partial(policy, house), "source": partial(source, house)}
+    return made
+
+
+def source(house: str, script: str) -> Markup:
+    """The text of a script among the templates of a package, for its element."""
+    return Markup((resources.files(house) / "templates" / script).read_text(encoding="utf-8"))
+
+
+def policy(house: str, script: str) -> str:
+    """What a browser lets a page do: run our `script` ("": none), show its own pictures. No request, no other script.
+
+    A page holds texts and charts of files that anybody may have edited; each is escaped or filtered where it is put
+    in, and this holds where that has a gap.
+    """
+    digest = base64.b64encode(hashlib.sha256(source(house, script).encode()).digest()).decode() if script else ""
+    scripts = f"'sha256-{digest}'" if script else "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def bounded(text: str) -> Markup:
+    """A figure, escaped: its interval in brackets can be given a look of its own."""
+    value, bracket, bounds = text.partition(" [")
+    return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)
+
+
+# Lines of a campaign file, files and commands in the sentences of the answer; quotes around them are left out.
+CODE = re.compile(
+    r'"(?P<quoted>repeats: [^"]+)"'
+    r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake (?:--[a-z-]+ \S+ )+\S+\.html"
+    r"|scaleproof explain [\w-]+|scaleproof retry \S+ --cell [\w.-]*\w|results/[\w-]+/(?:runs|looks)\b)"
+)
+
+
+def linked(text: str, cells: Collection[str]) -> Markup:
+    """`text`, escaped: the name of each of `cells` is a link to the cell's row, files and commands are in code font."""
+    parts = []
+    end = 0
+    for match in CODE.finditer(text):
+        code = match["quoted"] or match["plain"]
+        parts += [_with_links(text[end : match.start()], cells), Markup("<code>{}</code>").format(code)]
+        end = match.end()
+    return Markup("").join([*parts, _with_links(text[end:], cells)])
+
+
+INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
+
+
+def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
+    """`text`, escaped: the code of each finding is a link to it, in the colour of its severity."""
+    if not severity_of:
+        return escape(with_spaces(text))
+    names = "|".join(re.escape(code) for code in sorted(severity_of, key=len, reverse=True))
+    parts = re.split(rf"(?<![\w-])({names})(?![\w-])", with_spaces(text))
+    link = Markup('<a class="{1}" href="#{0}">{0}</a>')
+    return Markup("").join(link.format(p, severity_of[p]) if p in severity_of else escape(p) for p in parts)
+
+
+def _with_links(text: str, cells: Collection[str]) -> Markup:
+    names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
+    parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
+    whole = Markup('<span class="whole">{}</span>')
+    link = Markup('<a href="#row-{0}">{0}</a>')
+    marked = [
+        link.format(part) if part in cells else whole.format(part) if re.fullmatch(INTERVAL, part) else escape(part)
+        for part in parts
+    ]
+    return Markup("").join(marked)

@@ -1,0 +1,71 @@
+"""How numbers are written for people: digits, intervals, n."""
+
+import math
+import re
+from typing import Any
+
+PERCENT = re.compile(r"(?<=\d) ?%")
+TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
+TOO_WIDE_OF_TWO = 2.0  # and of one over two runs, whose width is chance
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """`value` with about `digits` significant digits and thousands separators; a dash for None and NaN."""
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def duration(seconds: float, digits: int = 3) -> str:
+    """In seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones of minutes and hours."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.{digits}g} min" if seconds < 7200 else f"{seconds / 3600:,.{max(digits, 3)}g} h"
+
+
+def is_useless(low: float, high: float, n: float) -> bool:
+    """Whether the bounds of an interval say nothing: ten times apart, or twice where there are only two runs."""
+    return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
+
+
+def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
+    """ "95 % CI 1.45-1.82, n=3"; or that there is none, or none of use."""
+    fewest = min(int(word) for word in str(n).split() if word.isdigit())
+    if low is None or high is None:
+        return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
+    if is_useless(low, high, fewest):
+        return f"n={n}: too few for an interval"
+    return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
+
+
+def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int = 3) -> str:
+    """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
+    if interval is None:
+        return "–"
+    text = number(interval["value"] * factor, digits)
+    low = interval["low"]
+    high = interval["high"]
+    if low is None:
+        return f"{text} (n={interval['n']:.0f})"
+    if is_useless(low, high, interval["n"]):
+        return f"{text} (n={interval['n']:.0f}: too few)"
+    return f"{text} [{number(low * factor, digits)},\u00a0{number(high * factor, digits)}]"
+
+
+def with_spaces(text: str) -> str:
+    """Percentages of a text with the space that they have everywhere, at which no line ends: "59 %", not "59%"."""
+    return PERCENT.sub("\u00a0%", text)
+
+
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def size(count_: float) -> str:
+    """Bytes as people say them, in powers of 1000."""
+    power = 0
+    while count_ >= 999.5 and power < len(UNITS) - 1:
+        count_, power = count_ / 1000, power + 1
+    return f"{count_:.3g} {UNITS[power]}"

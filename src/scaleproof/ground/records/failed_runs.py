@@ -1,0 +1,50 @@
+"""The runs of a campaign that failed: how many, why, and the command that repeats them; said when Snakemake ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.records.metrics import Failure
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, read_run
+from scaleproof.ground.records.unreadable import UNREADABLE
+from scaleproof.ground.snakemake_command import snakemake_command
+
+MOST_NAMES = 3  # of runs with one reason
+# Snakemake's exit code if everything was built, but runs failed: they are rows of the report. 1 is Snakemake's own.
+EXIT_CODE = 3
+
+
+def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
+    """The count, reasons and commands; None if no run failed. What cannot run on this machine is no failure."""
+    reasons: dict[str, list[str]] = {}
+    count = 0
+    for folder, failure in _failures(loaded, results):
+        count += 1
+        name = f"{folder.parent.name}/{folder.name}"
+        reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(name)
+    if not count:
+        return None
+    total = len(loaded.cells) * loaded.repeats(results)
+    lines = [f"{count} of {plural(total, 'run')} of {loaded.name} failed (rows of the report):"]
+    for reason, names in reasons.items():
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
+    report = results / loaded.name / "report.html"
+    lines.append(f"Repeat them with: scaleproof retry {loaded.path} && {snakemake_command(report)}")
+    return "\n".join(lines)
+
+
+def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:
+    for folder in loaded.runs(results):
+        if not (folder / METRICS).is_file():
+            continue
+        try:
+            metrics = read_run(folder).metrics
+        except DamagedMetrics as error:
+            yield folder, Failure(failure_class=UNREADABLE, reason=str(error))
+            continue
+        except UserError:  # a pipe, a folder: the stage that reads it names it
+            continue
+        if metrics.status == "failed":
+            yield folder, metrics.failure

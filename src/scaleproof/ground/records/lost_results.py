@@ -1,0 +1,114 @@
+"""Files that results were made from and that are gone: Snakemake alone looks no further than the next file."""
+
+import csv
+import json
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
+from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, STEPS
+
+MANIFEST = "manifest.json"  # written with the report
+RUN_FILES = (METRICS, STEPS, LAUNCHER)
+RUN_FILE = re.compile(rf"(runs/[^/]+/rep[0-9]+)/(?:{'|'.join(RUN_FILES)})")
+TRACE_FILES = (CAPTURE, "profile_summary.json", "timeline.csv")
+TRACE_FILE = re.compile(rf"traces/([^/]+)/(?:{'|'.join(TRACE_FILES)})")
+PAIRS = "pairs.json"
+PAIRS_FILE = re.compile(rf"compare/([^/]+)/{PAIRS}")
+DRAWN = re.compile(r"(?:tables|charts)/([^/]+)\.(?:csv|md|tex|svg|png)")
+DERIVED = ("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json", "waterfall.json")
+
+
+def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
+    """The files that the results of a campaign were made from, that are missing now and that it still plans.
+
+    `drawn`: its tables and charts. Nothing where nothing has been concluded yet.
+    """
+    folder = results / loaded.name
+    planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}
+    traced = {cell.slug for cell in loaded.traced}
+
+    def belongs(name: str) -> bool:
+        if match := RUN_FILE.fullmatch(name):  # those of shared jobs: records_without_runs
+            return match[1] in planned and not loaded.shared_jobs
+        if match := TRACE_FILE.fullmatch(name):
+            return match[1] in traced
+        if match := PAIRS_FILE.fullmatch(name):
+            return match[1] in loaded.comparisons
+        if match := DRAWN.fullmatch(name):
+            return match[1] in drawn
+        return name in DERIVED
+
+    names = dict.fromkeys([*_of_report(folder), *_behind(folder)])
+    return [folder / name for name in names if belongs(name) and not os.path.isfile(folder / name)]
+
+
+def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
+    """The records of jobs of several runs that say more than is there: record -> the files of runs that are missing.
+
+    Snakemake knows the record alone. With it, the job is sent once more, and makes these runs. A record that is gone
+    counts where its runs stand behind results.
+    """
+    incomplete: dict[Path, list[Path]] = {}
+    concluded = set(_runs_of_table(results / loaded.name)) if loaded.shared_jobs else set()
+    for record, job in loaded.records(results).items():
+        if not os.path.isfile(record) and concluded.isdisjoint((cell.slug, str(repeat)) for cell, repeat in job.runs):
+            continue
+        folders = [run_dir(results, loaded.name, cell.slug, repeat) for cell, repeat in job.runs]
+        files = [folder / name for folder in folders for name in RUN_FILES]
+        missing = [path for path in files if not os.path.isfile(path)]
+        if missing:
+            incomplete[record] = missing
+    return incomplete
+
+
+def _of_report(folder: Path) -> list[str]:
+    """The files that the report was made from. None where it is not there: Snakemake removes it before its job."""
+    return _entries(folder / MANIFEST, "files")
+
+
+def _behind(folder: Path) -> Iterator[str]:
+    """The files that stand behind the tables which are there: a report that failed leaves these without a list."""
+    for cell, repeat in _runs_of_table(folder):
+        yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)
+    for comparison in _entries(folder / "comparison.json", "comparisons", "name"):
+        yield f"compare/{comparison}/{PAIRS}"
+    for cell in _entries(folder / "traces.json", "traces", "cell"):
+        yield from (f"traces/{cell}/{name}" for name in TRACE_FILES)
+
+
+def _entries(path: Path, key: str, part: str | None = None) -> list[str]:
+    """The names that a file of ours lists under `key`, as they are or as `part` of each entry.
+
+    Empty where it is damaged or missing: the stage that needs the file says so.
+    """
+    try:
+        entries = json.loads(path.read_bytes())[key]
+        return [str(entry[part] if part else entry) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
+    """Cell and repeat of each row of the table of runs; none where it is missing or damaged."""
+    try:
+        with (folder / "runs.csv").open(encoding="utf-8", newline="") as table:
+            return [(row["cell"], row["repeat"]) for row in csv.DictReader(table)]
+    except (OSError, ValueError, KeyError, csv.Error):
+        return []
+
+
+def lost_text(lost: Collection[Path]) -> str:
+    """What is missing, and what follows from it."""
+    runs = sorted({str(path.parent) for path in lost if path.parent.name.startswith("rep")})
+    others = [str(path) for path in lost if str(path.parent) not in runs]
+    texts = []
+    if runs:
+        what = f"{runs[0]} is" if len(runs) == 1 else f"{len(runs)} runs ({runs[0]}, ...) are"
+        texts.append(f"{what} no longer complete and will be measured again")
+    if others:
+        what = f"{others[0]} is" if len(others) == 1 else f"{len(others)} files ({others[0]}, ...) are"
+        texts.append(f"{what} missing and will be made again")
+    return "; ".join(texts)

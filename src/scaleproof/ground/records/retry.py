@@ -1,0 +1,59 @@
+"""Removing runs, so that Snakemake runs them again."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
+
+# Folders of a campaign that cannot be recomputed.
+MEASURED = ("runs", "together", "compare", "traces", "reference", "logs")
+
+
+def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
+    """Remove the folders of failed or damaged runs and traces (with `anyway`, all of them); returns what was removed.
+
+    Everything that was computed from them goes as well: Snakemake does not miss an input as long as the file made
+    from it is there.
+    """
+    removed = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
+    removed += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
+    for folder in removed:
+        shutil.rmtree(folder)
+    # Without its record, a job of several runs is sent once more for those that are missing.
+    names = {f"{folder.parent.name}/{folder.name}" for folder in removed}
+    for record in campaign.glob("together/*.json") if removed else ():
+        if _names_one_of(record, names):
+            record.unlink()
+    for path in campaign.iterdir() if removed else ():
+        if path.name in MEASURED:
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return removed
+
+
+def _names_one_of(record: Path, runs: set[str]) -> bool:
+    """Whether one of `runs` was made by the job of this record; True where it is damaged."""
+    try:
+        return not runs.isdisjoint(json.loads(record.read_text())["runs"])
+    except (KeyError, OSError, ValueError, TypeError):
+        return True
+
+
+def _traced(folder: Path) -> bool:
+    """Whether a trace was taken there."""
+    try:
+        return json.loads((folder / CAPTURE).read_text())["status"] == "ok"
+    except (KeyError, OSError, ValueError):
+        return False
+
+
+def _sound(folder: Path) -> bool:
+    """Whether the folder holds a measured run, with the series that belongs to it."""
+    try:
+        run = read_run(folder)
+        return run.ok and len(run.steps) > 0
+    except (UserError, OSError, ValueError):
+        return False

@@ -1,0 +1,154 @@
+"""Reading a run folder."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.files import read_regular
+from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
+from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
+from scaleproof.ground.snakemake_command import snakemake_command
+
+METRICS = "training_metrics.json"
+STEPS = "steps.csv"
+LAUNCHER = "launcher_metadata.json"
+COMPLETE = "RUN_COMPLETE.txt"
+LOG = "train.log"
+METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
+# What is asked of the raw series of many runs at once, small parts of them: by checks, and by tables.
+COMPARED = ("step_times", "median_step_s", "losses", "waits")
+CURVES = ("step_times", "losses", "elapsed")
+CAPTURE = "capture.json"  # of a traced run, in a folder of its own
+
+
+class DamagedMetrics(UserError):
+    """A metrics file that is there and is not of schema 3."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run: its folder, its metrics, and its raw series, read when asked for. Equal to itself alone."""
+
+    folder: Path
+    metrics: Measured | Failed
+    label: str | None = None  # of an arm of a pair: both arms of an A/A pair have one cell and one number
+
+    @property
+    def name(self) -> str:
+        return self.label or f"{self.metrics.cell}/rep{self.metrics.repeat}"
+
+    @property
+    def ok(self) -> bool:
+        return isinstance(self, MeasuredRun)
+
+    @cached_property
+    def steps(self) -> np.ndarray:
+        """The raw series. Raises UserError where the file is not the one that the metrics were written with."""
+        return read_steps(self.steps_file().decode())
+
+    def steps_file(self) -> bytes:
+        """What stands in the file of the raw series. Raises UserError as `steps`."""
+        path = self.folder / STEPS
+        data = read_regular(path)
+        if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
+            raise UserError(
+                f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
+                f"measure it again: "
+                f"{measure_again(Path(f'config/campaigns/{self.metrics.campaign}.yaml'), [self.metrics.cell])}"
+            )
+        return data
+
+    @cached_property
+    def window(self) -> dict[str, np.ndarray]:
+        return window_steps(self.steps)
+
+    @cached_property
+    def step_times(self) -> np.ndarray:
+        """Seconds of each step of the window."""
+        return self.window["step_time_s"]
+
+    @cached_property
+    def median_step_s(self) -> float:
+        """Of the window."""
+        return median(self.step_times)
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Of every step over all ranks, warm-up included."""
+        return loss_series(self.steps)
+
+    @cached_property
+    def elapsed(self) -> np.ndarray:
+        """Seconds since the window began, at the end of each of its steps."""
+        return elapsed(self.steps)
+
+    @cached_property
+    def waits(self) -> np.ndarray:
+        """Seconds that each rank waited for data, in each step, warm-up included."""
+        return np.ascontiguousarray(self.steps["data_wait_s"])
+
+    def series(self, names: Iterable[str]) -> dict[str, Any]:
+        """The properties `names` of the raw series. Raises as `steps`."""
+        return {name: getattr(self, name) for name in names}
+
+    def take_series(self, series: dict[str, Any]) -> None:
+        """Keep what was read together with other runs, or in another process (`series` there)."""
+        vars(self).update(series)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRun(Run):
+    """A run with numbers."""
+
+    metrics: Measured
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that came up, over all ranks."""
+        return self.metrics.n_devices
+
+
+def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
+    """Those of `runs` that have numbers, in their order."""
+    return [run for run in runs if isinstance(run, MeasuredRun)]
+
+
+def measure_again(campaign: Path, cells: Iterable[str]) -> str:
+    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs."""
+    options = "".join(f" --cell {cell}" for cell in cells)
+    report = Path("results") / campaign.stem / "report.html"
+    return f"scaleproof retry {campaign}{options} && {snakemake_command(report)}"
+
+
+def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
+    """The run in `folder`, which must be the one that was planned there. Raises UserError otherwise."""
+    run = read_run(folder)
+    metrics = run.metrics
+    if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
+        other = (metrics.cell, metrics.repeat) != (cell, repeat)
+        actual = run.name if other else "a run of another configuration"
+        name = folder.parents[2].name if len(folder.parents) > 2 else metrics.campaign
+        raise UserError(
+            f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
+            f"{measure_again(Path(f'config/campaigns/{name}.yaml'), [cell])}"
+        )
+    return run
+
+
+def read_run(folder: Path) -> Run:
+    """The run in `folder`. Raises UserError where its metrics are missing, DamagedMetrics where not of schema 3."""
+    path = folder / METRICS
+    try:
+        metrics = parse_metrics(read_regular(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; there is no run in this folder") from None
+    except ValidationError as error:
+        raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {first_fault(error)}") from None
+    return MeasuredRun(folder, metrics) if isinstance(metrics, Measured) else Run(folder, metrics)

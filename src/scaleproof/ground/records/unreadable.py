@@ -1,0 +1,55 @@
+"""A planned run whose metrics are damaged: a run without numbers, so that all others can be looked at."""
+
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.records.metrics import Failure, FailureClass, TrainingConfig, Unreadable
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, Run, read_planned
+
+UNREADABLE: FailureClass = "unreadable"
+FINGERPRINT = "the fingerprint beside it stands for; it was edited"
+
+
+def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
+    """The run of `cell` that was planned in `folder`, without numbers where its metrics are damaged.
+
+    Raises UserError where there are none, or those of another run.
+    """
+    try:
+        run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
+    except DamagedMetrics as error:
+        return unreadable_run(folder, campaign, cell, repeat, str(error))
+    if run.metrics.config != cell.config:  # of the same fingerprint
+        return unreadable_run(folder, campaign, cell, repeat, f"{folder / METRICS}: config is not what {FINGERPRINT}")
+    return run
+
+
+def unreadable_run(folder: Path, campaign: str, cell: Cell, repeat: int, problem: str) -> Run:
+    """The run that was planned in `folder`, without numbers."""
+    reason = problem.replace(str(folder / METRICS), f"{cell.slug}/{folder.name}/{METRICS}")
+    return Run(folder, without_numbers(campaign, cell, repeat, reason))
+
+
+def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Unreadable:
+    """What is known of a run without its file: the plan."""
+    return Unreadable(
+        failure=Failure(failure_class=UNREADABLE, reason=reason),
+        campaign=campaign,
+        cell=cell.slug,
+        repeat=repeat,
+        fingerprint=cell.fingerprint,
+        config=cell.config,
+        data={"vocab_size": cell.vocab_size},
+        training_config=TrainingConfig.of(
+            cell,
+            model_name=str(cell.config["workload"]["model"]),
+            model_size="unknown",
+            dataset_name=str(cell.config["workload"]["corpus"]),
+            dataset_subset_sizes={},
+        ),
+    )
+
+
+def is_readable(run: Run) -> bool:
+    """Whether its record says when and where it ran."""
+    return not isinstance(run.metrics, Unreadable)

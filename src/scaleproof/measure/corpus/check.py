@@ -1,0 +1,56 @@
+"""Opening the files of a corpus before anything runs: what `campaign validate` and `corpus check` do."""
+
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scaleproof.ground.campaign.corpora import Corpus, absent_field, check_local, local_files
+from scaleproof.ground.errors import UserError, shortened
+from scaleproof.measure.corpus.forms import Unreadable, read
+
+MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
+ROWS = 200  # that are read of each
+
+
+def check_corpus(name: str, corpus: Corpus) -> None:
+    """Raises UserError where a local file cannot be what the table says: by its first rows or its schema."""
+    check_local(name, corpus)
+    if corpus.form not in ("parquet", "csv", "jsonl"):
+        return
+    holds_text = _parquet_holds_text if corpus.form == "parquet" else _first_rows_hold_text
+    files = [Path(file) for file in local_files(name, corpus)]
+    texts = 0
+    for path in files[:MOST_OPENED]:
+        try:
+            texts += holds_text(path, corpus)
+        except Unreadable as error:
+            raise UserError(f"config/corpora.yaml: {name}.files: {path} {error}") from None
+    if files and not texts and len(files) <= MOST_OPENED:
+        fields = " and ".join(corpus.fields)
+        raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
+
+
+def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
+    """Whether one of the first rows has text, or there are more rows. Raises Unreadable."""
+    rows = read(path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns)
+    texts = [text for text, _ in islice(rows, ROWS)]
+    return len(texts) == ROWS or any(text.strip() for text in texts)
+
+
+def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
+    """Whether there are rows, and their fields are text. Raises Unreadable."""
+    try:
+        file = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise Unreadable(f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}") from None
+    schema = file.schema.to_arrow_schema()
+    if fault := absent_field(schema.names, corpus):
+        raise Unreadable(fault)
+    for name in [field for field in corpus.fields if field != corpus.label]:
+        kind = schema.field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+            raise Unreadable(f'has no text in the field "{name}" (key: field), but {kind}')
+    return file.num_rows > 0

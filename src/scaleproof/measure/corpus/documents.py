@@ -1,0 +1,152 @@
+"""Documents of a corpus: gathered from the interpreter, local files or downloads, stored as one Parquet file."""
+
+import ast
+import hashlib
+import platform
+import re
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scaleproof.ground.campaign.corpora import Corpus, check_local, local_files
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import whole_file, write_json
+from scaleproof.measure.corpus import forms
+from scaleproof.measure.corpus.labels import COLUMN as LABEL
+from scaleproof.measure.corpus.labels import in_order
+from scaleproof.measure.corpus.remote import Remote
+
+HALF = re.compile("[\ud800-\udfff]")
+GROUP_BYTES = 1_000_000  # text in one row group: what a tokenising process takes at a time
+_SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
+
+
+def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> dict[str, Any]:  # noqa: B008  (frozen)
+    """Gather the documents of `corpus` into `out`/documents.parquet and describe them in `out`/corpus.json.
+
+    Empty documents are dropped and counted; halves of surrogate pairs become U+FFFD and are counted. Returns the
+    description: counts, bytes of UTF-8, sha256 over the documents (each ended by a zero byte), source, revision,
+    licence, and the files that were downloaded. Raises UserError where nothing is left, or a file is not what it was
+    said to be.
+    """
+    check_local(name, corpus)
+    out.mkdir(parents=True, exist_ok=True)
+    digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
+    downloaded: list[dict[str, Any]] = []
+    most_bytes, most_documents = corpus.limits
+    group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
+    schema = pa.schema([(name, pa.large_string()) for name in group])
+    classes: set[str] = set()
+    size = 0
+    with (
+        whole_file(out / "documents.parquet") as partial,
+        pq.ParquetWriter(partial, schema, compression="zstd") as writer,
+    ):
+        for text, label in _documents(name, corpus, remote, downloaded):
+            if not text.strip():
+                counts["empty_documents"] += 1
+                continue
+            text, halves = _without_halves(text)
+            counts["replaced_characters"] += halves
+            data = text.encode()
+            if most_bytes and counts["bytes"] + len(data) > most_bytes:
+                break
+            digest.update(data + b"\0")
+            counts["documents"] += 1
+            counts["bytes"] += len(data)
+            if corpus.form == "text":  # the others hold what they hold
+                counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
+            group["text"].append(text)
+            size += len(data)
+            if label is not None:
+                digest.update(label.encode() + b"\0")
+                group[LABEL].append(label)
+                classes.add(label)
+            if size >= GROUP_BYTES:
+                writer.write_table(pa.table(group, schema=schema))
+                group, size = {column: [] for column in group}, 0
+            if counts["documents"] == most_documents:  # before the next file is downloaded
+                break
+        if group["text"]:
+            writer.write_table(pa.table(group, schema=schema))
+        if not counts["documents"]:
+            budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
+            raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {_where(corpus)} holds no text{budget}')
+    description = {
+        "corpus": name,
+        "source": corpus.source,
+        "revision": f"python-{platform.python_version()}" if corpus.source == "python-docs" else corpus.revision,
+        "budget": corpus.budget,
+        "licence": corpus.licence,
+        "validation_fraction": corpus.validation_fraction,
+        **counts,
+        "sha256": digest.hexdigest(),
+        **({"classes": in_order(name, classes)} if corpus.label else {}),
+        "files": downloaded,
+    }
+    write_json(out / "corpus.json", description)
+    return description
+
+
+def _documents(
+    name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]
+) -> Iterator[tuple[str, str | None]]:
+    """The documents in order, with their labels where the corpus has some.
+
+    Each remote file is downloaded when it is its turn, and described in `downloaded`.
+    """
+    if corpus.source == "python-docs":
+        yield from ((text, None) for text in python_docs())
+    for local in local_files(name, corpus):
+        yield from _in_file(name, corpus, Path(local), local)
+    for file in corpus.remote_files if corpus.remote else []:
+        path, record = remote.have(corpus, file)
+        downloaded.append({"file": file, **record})
+        yield from _in_file(name, corpus, path, file)
+
+
+def _in_file(name: str, corpus: Corpus, path: Path, label: str) -> Iterator[tuple[str, str | None]]:
+    form, labelled = corpus.form or "text", corpus.label is not None
+    try:
+        yield from forms.read(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
+    except forms.Unreadable as reason:
+        raise UserError(f'config/corpora.yaml: corpus "{name}": {label} {reason}') from reason
+
+
+def _without_halves(text: str) -> tuple[str, int]:
+    """The text with U+FFFD for each half of a surrogate pair, which JSON can spell and UTF-8 cannot; how many."""
+    try:
+        text.encode()
+        return text, 0
+    except UnicodeEncodeError:
+        halves = sum("\ud800" <= character <= "\udfff" for character in text)
+        return HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
+
+
+def _where(corpus: Corpus) -> str:
+    return ", ".join(corpus.files) or corpus.source
+
+
+def python_docs() -> Iterator[str]:
+    """The language reference's topics, then the docstrings of each module of the standard library, in order of path."""
+    from pydoc_data.topics import topics
+
+    yield from (topics[name] for name in sorted(topics))
+    library = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(library.rglob("*.py")):
+        if _SKIP.isdisjoint(path.relative_to(library).parts):
+            yield _docstrings(path)
+
+
+def _docstrings(path: Path) -> str:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # templates and deliberately broken files
+        return ""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, owners))
+    return "\n\n".join(text for text in docstrings if text)

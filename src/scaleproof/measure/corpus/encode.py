@@ -1,0 +1,133 @@
+"""Encoding a shard of the documents: the work of a tokenising process, which therefore imports little."""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tiktoken
+
+from scaleproof.ground.cores import end_silently
+from scaleproof.ground.errors import damaged, missing, shortened
+from scaleproof.ground.files import whole_file, write_json
+from scaleproof.measure.corpus import tokenizer
+
+SPLITS = ("train", "val")
+_load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
+
+
+def opened(path: Path) -> pq.ParquetFile:
+    """The documents of a corpus. Raises UserError where they are missing or cut off."""
+    if not path.is_file():
+        raise missing(path)
+    try:
+        return pq.ParquetFile(path)
+    except pa.ArrowException as error:
+        raise damaged(path, shortened(str(error), 200)) from None
+
+
+def documents_by_group(path: Path) -> list[int]:
+    """Number of documents in each row group."""
+    metadata = opened(path).metadata
+    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+
+def groups(path: Path) -> int:
+    """Number of row groups."""
+    return opened(path).num_row_groups
+
+
+def read(path: Path) -> Iterator[str]:
+    """All documents, one after the other."""
+    with opened(path) as file:
+        for index in range(file.num_row_groups):
+            yield from file.read_row_group(index, use_threads=False).column("text").to_pylist()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive row groups, and which of their documents are for validation."""
+
+    number: int
+    groups: range
+    held_out: np.ndarray  # bool, one a document
+
+    def file(self, folder: Path, ending: str) -> Path:
+        return folder / f"{self.number:06}.{ending}"
+
+
+def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Path, shard: Shard) -> int:
+    """Write the shard's token files into `folder`, each document ended by end-of-text, and then its description.
+
+    Returns the number of row groups. The description comes last and by rename: a shard that has one is whole. Half a
+    shard is removed: on a full disk it would take the room of the others.
+    """
+    encoding, first = _load_once(tokenizer_file), 0
+    end = np.array([encoding.n_vocab - 1], dtype=dtype)
+    with ExitStack() as stack:
+        parts = {split: _Part(stack, shard.file(folder, split)) for split in SPLITS}
+        file = stack.enter_context(opened(store))
+        for index in shard.groups:  # a row group at a time is in memory
+            texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
+            held = shard.held_out[first : first + len(texts)]
+            for split, selection in (("train", ~held), ("val", held)):
+                chosen = [text for text, take in zip(texts, selection, strict=True) if take]
+                parts[split].add(
+                    [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)], len(chosen)
+                )
+            first += len(texts)
+        description = {split: part.description for split, part in parts.items()}
+    write_json(shard.file(folder, "json"), description)
+    return len(shard.groups)
+
+
+def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
+    if encoding.n_vocab == 257:  # the bytes and end-of-text: nothing to merge
+        return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
+    # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
+    return encoding.encode_to_numpy(text, disallowed_special=()).astype(dtype)
+
+
+class _Part:
+    """A token file in the making, whole at the end of the block of `stack`."""
+
+    def __init__(self, stack: ExitStack, path: Path) -> None:
+        self.file = stack.enter_context(stack.enter_context(whole_file(path)).open("wb"))
+        self.digest = hashlib.sha256()
+        self.documents = 0
+
+    def add(self, pieces: list[np.ndarray], documents: int) -> None:
+        if pieces:
+            data = np.concatenate(pieces).tobytes()
+            self.file.write(data)
+            self.digest.update(data)
+            self.documents += documents
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"documents": self.documents, "bytes": self.file.tell(), "sha256": self.digest.hexdigest()}
+
+
+def end_with_parent() -> None:
+    """For a process' start: it ends when its parent is killed, instead of waiting for work that never comes.
+
+    Ctrl-C, which reaches both, ends it without a word: its parent has one.
+    """
+    end_silently()
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,171 @@
+"""The documents of one file, one after the other, whatever its form; memory does not grow with the file."""
+
+import csv
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scaleproof.ground.errors import nearest, shortened
+
+ROWS = 100  # of a Parquet file in memory
+LARGEST = 10**9  # bytes of a file that is one document
+END = "\x1eend,of file"  # as a row, two fields
+LINE_END = re.compile("\r\n|\r|\n")
+
+
+class Unreadable(Exception):
+    """The file is not what it was said to be; says why."""
+
+
+Document = tuple[str, str | None]  # text and label
+Row = tuple[str, Sequence[object]]  # where it is in the file, and the values of the fields
+
+
+def read(
+    path: Path, form: str, fields: list[str], document: str, labelled: bool = False, columns: Sequence[str] = ()
+) -> Iterator[Document]:
+    """Documents of a `text`, `jsonl`, `parquet` or `csv` file, those without text among them, and their labels.
+
+    `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns` are the names of a
+    csv file without any. `document` says what one is in a text (file, paragraph, line). Text that is not UTF-8 gets
+    U+FFFD in its place. Files that end in .gz, .bz2 or .zst are unpacked. Raises Unreadable.
+    """
+    try:
+        if form == "text":
+            yield from ((text, None) for text in _text(path, document))
+            return
+        for where, values in _rows(path, form, fields, columns):
+            yield _document(where, dict(zip(fields, values, strict=True)), labelled)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise Unreadable(f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8") from error
+    except (pa.ArrowException, csv.Error, OSError, EOFError) as error:
+        raise Unreadable(f"cannot be read as {form}: {error}") from error
+
+
+def _rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    if form == "csv":
+        return _csv(path, fields, columns)
+    return _jsonl(path, fields) if form == "jsonl" else _parquet(path, fields)
+
+
+def _document(where: str, row: dict[str, object], labelled: bool) -> Document:
+    """The texts of a row, joined, and its label as text."""
+    label = None
+    if labelled:
+        field, value = row.popitem()
+        if not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
+            given = shortened(repr(value))
+            raise Unreadable(f'{where}: label "{field}" of a document is {given}; a number or a word is expected')
+        label = str(value).strip()
+    texts: list[str] = []
+    for field, text in row.items():
+        if not isinstance(text, str | None):
+            raise Unreadable(f'{where}: field "{field}" is not text but {type(text).__name__}')
+        texts += [text] if text else []
+    return " ".join(texts), label
+
+
+def _lines(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
+    stream = pa.input_stream(path, compression="detect")
+    return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
+
+
+def _text(path: Path, document: str) -> Iterator[str]:
+    with _lines(path, "replace") as lines:
+        if document == "file":
+            text = lines.read(LARGEST + 1)
+            if len(text) > LARGEST:
+                raise Unreadable("is too long for one document; set `document: paragraph` or `document: line`")
+            yield text
+        elif document == "line":
+            yield from (line.rstrip("\n") for line in lines)
+        else:
+            paragraph: list[str] = []
+            for line in lines:
+                if line.strip():
+                    paragraph.append(line)
+                elif paragraph:
+                    yield "".join(paragraph)
+                    paragraph = []
+            yield "".join(paragraph)
+
+
+def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
+    with _lines(path, "strict", newline="") as lines:
+        rows = _csv_rows(lines)
+        first_row = columns or next((row for _, row in rows), [])
+        if not first_row:
+            raise Unreadable("cannot be read as csv: it is empty; the first line has the names of its columns")
+        names = [name.removeprefix("\ufeff") for name in first_row]
+        _check_fields("line 1", fields, names)
+        places = [names.index(field) for field in fields]
+        for where, row in rows:
+            if len(row) != len(names):
+                raise Unreadable(f"cannot be read as csv: the row in {where} has {len(row)} fields, not {len(names)}")
+            yield where, [row[place] for place in places]
+
+
+def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The rows that are not blank, with their lines in the file. Raises Unreadable for a quote that is never closed.
+
+    The reader gets one line more than the file has: a quote that is still open takes it in as text.
+    """
+    rows = csv.reader(itertools.chain(lines, [END]))
+    end_row = END.split(",")
+    first = 1
+    try:
+        for row in rows:
+            if row and row[-1].endswith(END):
+                opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
+                raise Unreadable(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
+            last = rows.line_num
+            if row and row != end_row:
+                yield (f"line {last}" if first == last else f"lines {first} to {last}"), row
+            first = last + 1
+    except csv.Error as error:
+        raise Unreadable(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
+
+
+def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
+    with _lines(path, "strict") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except RecursionError:
+                raise Unreadable(f"cannot be read as jsonl: line {number}: nested too deeply") from None
+            except ValueError as error:
+                raise Unreadable(f"cannot be read as jsonl: line {number}: {error}") from None
+            if not isinstance(row, dict):
+                raise Unreadable(f"cannot be read as jsonl: line {number} is no object")
+            _check_fields(f"line {number}", fields, list(row))
+            yield f"line {number}", [row[field] for field in fields]
+
+
+def _parquet(path: Path, fields: list[str]) -> Iterator[Row]:
+    with pq.ParquetFile(path) as file:
+        _check_fields("the schema", fields, file.schema_arrow.names)
+        number = 0
+        for batch in file.iter_batches(batch_size=ROWS, columns=fields, use_threads=False):
+            for values in zip(*(batch.column(field).to_pylist() for field in fields), strict=True):
+                number += 1
+                yield f"row {number}", values
+
+
+def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
+    for field in fields:
+        if field not in names:
+            there = shortened(", ".join(names), 300)
+            key = "field" if field == "text" or len(fields) == 1 else "field or label"
+            raise Unreadable(
+                f'{where}: has no field "{field}" (key: {key}).{nearest(field, names)} Fields there: {there}'
+            )

@@ -1,0 +1,207 @@
+"""One file of a data set on the Hugging Face Hub, through huggingface_hub."""
+
+import logging
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from huggingface_hub import HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RevisionNotFoundError
+from huggingface_hub.file_download import http_get
+from huggingface_hub.utils import build_hf_headers
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import DISK_FULL, sha256_of
+from scaleproof.measure.corpus.store import (
+    SHA256,
+    alone,
+    changed_since_first_use,
+    disk_full,
+    first_sha256,
+    intact_record,
+    keep,
+    room_for,
+    say,
+    sibling_path,
+)
+
+# Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
+constants.HF_HUB_DISABLE_TELEMETRY = True
+
+
+class _WithoutQueries(logging.Filter):
+    """The library warns with whole addresses, and the query of one holds its signature."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = re.sub(r"\?[^\s'\"]*", "", record.getMessage()), ()
+        return True
+
+
+for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
+    logging.getLogger(_name).addFilter(_WithoutQueries())
+
+
+class Refused(Exception):
+    """The hub will not give the file; says why."""
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file at a revision, and what the corpus table knows of it."""
+
+    repository: str
+    revision: str
+    name: str
+    endpoint: str
+    size: int | None = None
+    sha256: str | None = None
+    token: str | None = field(default=None, repr=False)  # sent to the endpoint alone; None where it is free for all
+    gated: bool = False
+
+    @property
+    def url(self) -> str:
+        return hf_hub_url(
+            self.repository, self.name, repo_type="dataset", revision=self.revision, endpoint=self.endpoint
+        )
+
+
+def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
+    """Have `target`: as it is where it is intact, else from huggingface_hub's cache, else from the hub.
+
+    Returns what is written to `target`.json as well: size, sha256, source, commit, and what the checksum was compared
+    with: `table`, `hub` (the sha256 that the hub states of the file at this commit), or `first use`. The next process
+    goes on where this one was ended. Raises UserError where the file is not to be had; a part never has its name.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with alone(target):
+        if record := intact_record(target, file.size, file.sha256):
+            return record
+        try:
+            return _from_cache(file, target) or _from_hub(file, target)
+        except Refused as refusal:
+            reason = str(refusal)
+        except HfHubHTTPError as error:  # its text holds addresses with signatures
+            reason = _answer(error, file)
+        except OfflineModeIsEnabled:
+            reason = "HF_HUB_OFFLINE is set, and huggingface_hub's cache does not hold the file"
+        except httpx2.TooManyRedirects:
+            reason = "the server redirects in a circle"
+        except httpx2.TimeoutException:
+            reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            reason = f"the connection failed ({type(error).__name__})"
+        raise UserError(
+            f"{target.name} could not be downloaded:\n  {file.url}: {reason}\n"
+            f"Without a network, put the file at {target}"
+        )
+
+
+def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
+    """The file as another program downloaded it through the library, at the same revision; None if none did."""
+    cached = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
+    if not isinstance(cached, str):
+        return None
+    source = Path(os.path.realpath(cached))
+    stated = source.name if SHA256.fullmatch(source.name) else None  # the cache names a large file by its sha256
+    sha256 = sha256_of(source)
+    if sha256 != (file.sha256 or stated or sha256) or file.size not in (None, source.stat().st_size):
+        return None
+    room_for(target, source.stat().st_size, 0)
+    part = sibling_path(target, ".cache.part")
+    shutil.copyfile(source, part)
+    return keep(part, target, {"sha256": sha256, "checked": _checked(file, stated), "source": file.url})
+
+
+def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
+    # False: no token, not even one that `hf auth login` has stored.
+    metadata = get_hf_file_metadata(
+        file.url, token=file.token or False, endpoint=file.endpoint, library_name="scaleproof", retry_on_errors=True
+    )
+    stated = _stated_sha256(file, metadata)
+    # Another version of the file has another part, so that one is never continued with the bytes of another.
+    version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
+    part = sibling_path(target, f".{version}.part")
+    room_for(target, metadata.size, part.stat().st_size if part.exists() else 0)
+    for again in (True, False):
+        _receive(file, metadata, part)
+        sha256 = sha256_of(part)
+        expected = file.sha256 or stated or first_sha256(target) or sha256
+        if sha256 == expected:
+            record = {"sha256": sha256, "checked": _checked(file, stated), "source": file.url}
+            return keep(part, target, record | ({"commit": metadata.commit_hash} if metadata.commit_hash else {}))
+        part.unlink()
+        if again:
+            say(target, "the checksum is wrong; once more from the start")
+    way_out = changed_since_first_use(target, expected)
+    raise Refused(f"the file there has sha256 {sha256}, expected {expected}{way_out}")
+
+
+def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
+    """What the hub states of the file, for a large one. Raises Refused where that is not what the table knows."""
+    if not metadata.etag:
+        raise Refused("the server does not state which version of the file that is (no ETag)")
+    stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None
+    if file.sha256 and stated and stated != file.sha256:
+        raise Refused(f"the hub has sha256 {stated[:12]}..., expected {file.sha256[:12]}...")
+    if None not in (file.size, metadata.size) and metadata.size != file.size:
+        raise Refused(
+            f"{metadata.size:,} bytes are offered, {file.size:,} were expected: another file has taken its place"
+        )
+    return stated
+
+
+def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
+    """Bring the part to its full length, from where it ends.
+
+    `hf_hub_download` would start again from the first byte: it deletes its part when it fails.
+    """
+    same_host = urlsplit(metadata.location).netloc == urlsplit(file.endpoint).netloc
+    headers = build_hf_headers(token=(same_host and file.token) or False, library_name="scaleproof")
+    # Unbuffered: what a full disk did not take must not be tried again by close().
+    with part.open("r+b" if part.exists() else "wb", buffering=0) as out:
+        have = out.seek(0, os.SEEK_END)
+        if metadata.size is not None and have > metadata.size:
+            have = out.seek(0)
+            out.truncate()
+        try:
+            http_get(
+                metadata.location,
+                out,
+                resume_size=have,
+                headers=headers | {"Accept-Encoding": "identity"},
+                expected_size=metadata.size,
+                displayed_filename=file.name,
+            )
+        except OSError as error:
+            if isinstance(error, HfHubHTTPError | OfflineModeIsEnabled):
+                raise
+            if error.errno in DISK_FULL:
+                raise disk_full(part) from None
+            if error.errno is None:  # the library's own: another length than the hub stated
+                size = part.stat().st_size
+                part.unlink()
+                raise Refused(f"{size:,} bytes came, {metadata.size:,} were stated") from None
+            raise
+
+
+def _checked(file: HubFile, stated: str | None) -> str:
+    return "table" if file.sha256 else "hub" if stated else "first use"
+
+
+def _answer(error: HfHubHTTPError, file: HubFile) -> str:
+    code = error.response.status_code
+    page = f"{file.endpoint}/datasets/{file.repository}"
+    if code in (401, 403) and file.gated and file.token:
+        return f"access denied (HTTP {code}); the owner of the token in HF_TOKEN must accept the terms at {page} first"
+    if code in (401, 403) and file.gated:
+        return f"access denied (HTTP {code}); accept the terms at {page}, make a token there, and `export HF_TOKEN=...`"
+    if code in (401, 403):
+        return f"access denied (HTTP {code}); is it gated (`gated: true`), private, or spelled otherwise?"
+    if isinstance(error, RevisionNotFoundError):
+        return f"the repository has no revision {file.revision}"
+    return f"no such file there (HTTP {code})" if code in (404, 410) else f"HTTP {code}"

@@ -1,0 +1,49 @@
+"""The classes of a corpus' documents: from a column of its Parquet file to flat files beside the tokens."""
+
+import hashlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from scaleproof.ground.errors import UserError
+
+COLUMN = "label"  # of documents.parquet: the class as the corpus names it
+DTYPE = np.dtype("<u2")
+MOST = 1000  # classes; more are no classes but another column
+
+
+def in_order(corpus: str, names: Collection[str]) -> list[str]:
+    """The classes of a corpus in the order of their numbers: by value where all are whole numbers, else by name.
+
+    Raises UserError where there are fewer than two, or so many that the label cannot be one.
+    """
+    if not 2 <= len(names) <= MOST:
+        raise UserError(
+            f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; 2 to {MOST:,} can be told '
+            "apart"
+        )
+    numbers = all(name.removeprefix("-").isdecimal() for name in names)
+    return sorted(names, key=int if numbers else str)
+
+
+def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:
+    """Write `out`/{train,val}.labels, one uint16 per document in the order of the token files; empty without labels.
+
+    `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
+    documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
+    """
+    labels = np.zeros(0, DTYPE)
+    if classes:
+        number = {name: i for i, name in enumerate(classes)}
+        column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist()
+        labels = np.array([number[name] for name in column], dtype=DTYPE)
+    files = {}
+    for split, documents in (("train", ~held_out), ("val", held_out)):
+        data = (labels[documents] if classes else labels).tobytes()
+        path = out / f"{split}.labels"
+        path.write_bytes(data)
+        files[split] = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return files if classes else {}

@@ -1,0 +1,94 @@
+"""Reading samples from flat token files: windows of a text, or documents with their labels."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaleproof.ground.campaign.config import Workload
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import read_record
+
+NO_TOKEN = -1  # in the place of padding
+LABELS = "labels"  # of a split in tokens.json, and in the name of its file
+
+
+class TokenFile:
+    """One split of a tokenised corpus, memory-mapped, cut into samples of seq_len predicted tokens."""
+
+    def __init__(self, directory: Path, split: str, seq_len: int) -> None:
+        """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two do not fit."""
+        self.description = read_record(directory / "tokens.json", json.loads)
+        self.tokens = _mapped(directory, self.description[split], self.description["dtype"])
+        self.seq_len = seq_len
+        self.samples = max(0, (len(self.tokens) - 1) // seq_len)
+        self._window = np.arange(seq_len + 1)
+
+    def read(self, ids: np.ndarray) -> np.ndarray:
+        """Tokens of samples: int64 of shape (len(ids), seq_len + 1); a sample's last token is the next one's first."""
+        return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
+
+    def count(self, ids: np.ndarray) -> int:
+        """How many tokens of these samples are work: all, as each is predicted."""
+        return len(ids) * self.seq_len
+
+
+class LabelledFile(TokenFile):
+    """One split of a corpus with labels: a sample is a document, cut or padded to seq_len tokens, and its class."""
+
+    def __init__(self, directory: Path, split: str, seq_len: int) -> None:
+        """Raises UserError where the corpus has no labels, or they are not those of its documents."""
+        super().__init__(directory, split, seq_len)
+        part = self.description[split]
+        if LABELS not in part:
+            raise UserError(
+                f'corpus "{self.description["corpus"]}" has no labels; for classification name their field in '
+                "config/corpora.yaml (key: label), and tokenise it again"
+            )
+        self.labels = _mapped(directory, part[LABELS], "<u2")
+        # The end of each document is a token of its own, which no text is encoded to; it is not part of the sample.
+        ends = np.flatnonzero(self.tokens == self.description["end_of_text"])
+        self.starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+        self.lengths = np.minimum(ends - self.starts, seq_len)
+        self.samples = len(ends)
+        if len(self.labels) != self.samples:
+            raise UserError(
+                f"{directory}: {self.samples:,} documents and {len(self.labels):,} labels; tokenise the corpus again"
+            )
+
+    @property
+    def classes(self) -> int:
+        return len(self.description["classes"])
+
+    def read(self, ids: np.ndarray) -> np.ndarray:
+        """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, label in the last."""
+        place = np.arange(self.seq_len)
+        real = place < self.lengths[ids][:, None]
+        samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
+        samples[:, :-1][real] = self.tokens[(self.starts[ids][:, None] + place)[real]]
+        samples[:, -1] = self.labels[ids]
+        return samples
+
+    def count(self, ids: np.ndarray) -> int:
+        """Tokens of some samples that are work: padding is none."""
+        return int(self.lengths[ids].sum())
+
+
+def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
+    """One split of a corpus as the samples of a task. Raises UserError."""
+    kind = LabelledFile if workload.task == "classification" else TokenFile
+    return kind(directory, split, workload.seq_len)
+
+
+def samples_in(part: dict[str, Any], workload: Workload) -> int:
+    """Samples of a split that tokens.json describes as `part`."""
+    return part["documents"] if workload.task == "classification" else max(0, (part["tokens"] - 1) // workload.seq_len)
+
+
+def _mapped(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
+    path = directory / part["file"]
+    size = path.stat().st_size if path.exists() else 0
+    if size != part["bytes"]:
+        raise UserError(f"{path} has {size:,} bytes, but tokens.json says {part['bytes']:,}: tokenise the corpus again")
+    return np.memmap(path, dtype=dtype, mode="r")

@@ -1,0 +1,64 @@
+"""The files of corpora that are elsewhere: where they are offered, and where they are kept here for all campaigns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from scaleproof.ground.campaign.corpora import Corpus, Known
+from scaleproof.measure.corpus.download import download
+from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy
+
+HUB = "https://huggingface.co"
+# The merges of GPT-2's tokenizer, with the checksum that tiktoken pins for this address; the hub has the same file.
+MERGES = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe"
+MERGES_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
+MERGES_ON_HUB = "openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d4cfcd7e/merges.txt"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """How this machine reaches the world."""
+
+    folder: Path = Path("results/downloads")
+    endpoint: str = HUB
+    token: str | None = field(default=None, repr=False)
+    policy: RetryPolicy = RetryPolicy()  # noqa: RUF009  (frozen)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
+        """HF_ENDPOINT: a mirror of the hub.
+
+        HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down.
+        """
+        return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
+
+    def merges(self) -> Path:
+        """GPT-2's vocab.bpe, downloaded once. Raises UserError."""
+        path = self.folder / "gpt2" / "vocab.bpe"
+        urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
+        if self.endpoint != HUB:  # whoever names a mirror wants it asked first
+            urls = urls[::-1]
+        download(RemoteFile(urls, sha256=MERGES_SHA256), path, self.policy)
+        return path
+
+    def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
+        """One of the corpus' files, downloaded if need be, and its description. Raises UserError."""
+        known = corpus.known.get(name, Known())
+        version = corpus.revision or "none"  # sources hub and http have one
+        if corpus.source == "hub":
+            from scaleproof.measure.corpus.hub import (  # half a second that only the hub needs
+                HubFile,
+                download_from_hub,
+            )
+
+            repository, endpoint = str(corpus.repository), self.endpoint.rstrip("/")
+            token = self.token if corpus.gated else None
+            file = HubFile(repository, version, name, endpoint, known.size, known.sha256, token, gated=corpus.gated)
+            path = self.folder / "hub" / repository / version / name
+            return path, download_from_hub(file, path)
+        urls = tuple(f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls)
+        first = urlsplit(corpus.urls[0])
+        path = self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name
+        return path, download(RemoteFile(urls, known.size, known.sha256), path, self.policy)

@@ -1,0 +1,166 @@
+"""Documents to flat token files: train.bin, val.bin and tokens.json."""
+
+import hashlib
+import json
+import multiprocessing
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import read_record, sha256_of, whole_file, write_json
+from scaleproof.ground.progress import progress
+from scaleproof.measure.corpus import encode, tokenizer
+from scaleproof.measure.corpus.encode import SPLITS, Shard
+from scaleproof.measure.corpus.labels import write_labels
+
+ALONE = 8  # row groups; up to so many are not worth starting processes for
+LARGEST = 16  # row groups in a shard
+COPY = 1 << 22  # bytes in memory while shards are joined
+
+
+def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
+    """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin and describe them in `out`/tokens.json.
+
+    Files are flat little-endian token ids, uint16 up to 65,536 entries and uint32 above; each document is followed by
+    end-of-text. Text that spells a special token is encoded as ordinary text. The bytes depend only on the documents
+    and the tokenizer, not on the number of processes, nor on how often the work was killed: finished shards are in
+    `out`/shards, and a later call goes on with the others. Memory: a row group of text per process, and 9 bytes per
+    document. Returns the description. Raises UserError on a corpus of one document, which cannot be split, and where a
+    process is killed.
+    """
+    source = read_record(corpus_dir / "corpus.json", json.loads)
+    encoding = tokenizer.load(tokenizer_file)
+    dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
+    store, folder = corpus_dir / "documents.parquet", out / "shards"
+    tokenizer_sha256 = sha256_of(tokenizer_file)
+    code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
+    held_out = _held_out(source)
+    shards = list(_shards(encode.documents_by_group(store), held_out))
+    key = {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"]}
+    _prepare(folder, key | {"shards": len(shards), "code": code})
+    unfinished = [shard for shard in shards if not _finished(shard, folder)]
+    if len(unfinished) < len(shards):
+        print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
+    work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
+    for _ in progress(
+        _each_group(work, unfinished, processes), sum(len(s.groups) for s in unfinished), "tokenise", "groups"
+    ):
+        pass
+    description = {
+        "corpus": source["corpus"],
+        "source": source["source"],
+        "revision": source["revision"],
+        "licence": source["licence"],
+        "corpus_sha256": source["sha256"],
+        "replaced_characters": source["replaced_characters"],
+        "tokenizer": encoding.name,
+        "tokenizer_sha256": tokenizer_sha256,
+        "vocab_size": encoding.n_vocab,
+        "end_of_text": encoding.n_vocab - 1,
+        "dtype": dtype.name,
+        **{split: _join(shards, split, folder, out, dtype) for split in SPLITS},
+    }
+    classes = source.get("classes", [])
+    for split, labels in write_labels(store, classes, held_out, out).items():
+        description |= {"classes": classes, split: description[split] | {"labels": labels}}
+    description["bytes_per_token"] = round(source["bytes"] / sum(description[s]["tokens"] for s in SPLITS), 4)
+    write_json(out / "tokens.json", description)
+    shutil.rmtree(folder)
+    return description
+
+
+def _held_out(source: dict[str, Any]) -> np.ndarray:
+    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone."""
+    n = source["documents"]
+    if n < 2:
+        raise UserError(
+            f'config/corpora.yaml: corpus "{source["corpus"]}" has one document, which cannot be split into train and '
+            "validation; for a text file set `document: paragraph` or `document: line`"
+        )
+    held = np.zeros(n, dtype=bool)
+    count = max(1, round(source["validation_fraction"] * n))
+    held[np.random.RandomState(0).permutation(n)[:count]] = True  # RandomState: numpy never changes its stream
+    return held
+
+
+def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
+    """The row groups in shards: many enough for all cores to end together, large enough to be few files."""
+    size, place = max(1, min(LARGEST, len(documents) // 32)), 0
+    for number, first in enumerate(range(0, len(documents), size)):
+        groups = range(first, min(first + size, len(documents)))
+        count = sum(documents[i] for i in groups)
+        yield Shard(number, groups, held_out[place : place + count])
+        place += count
+
+
+def _prepare(folder: Path, key: dict[str, Any]) -> None:
+    """A folder for shards of this very work: what another one left is thrown away."""
+    path, text = folder / "key.json", json.dumps(key)
+    if folder.exists() and (not path.exists() or path.read_text() != text):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _finished(shard: Shard, folder: Path) -> bool:
+    """Whether an earlier call brought the shard to its end, and its files are what it wrote."""
+    path = shard.file(folder, "json")
+    if not path.exists():
+        return False
+    written = json.loads(path.read_text())
+    return all(sha256_of(shard.file(folder, split)) == written[split]["sha256"] for split in SPLITS)
+
+
+def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
+    """Do the shards, in any order; yields once for each row group that is done."""
+    cores = available_cores()
+    workers = min(processes or cores, cores, len(shards))
+    if workers < 2 or sum(len(shard.groups) for shard in shards) <= ALONE:
+        for shard in shards:
+            yield from [None] * work(shard)
+        return
+    # fork, where it is safe, spares each process its imports: a tenth of the time that 50 MB take
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(workers, context, initializer=encode.end_with_parent) as pool:
+        futures = [pool.submit(work, shard) for shard in shards]
+        try:
+            for future in as_completed(futures):
+                yield from [None] * future.result()
+        except BrokenProcessPool:
+            raise UserError(
+                "a tokenising process was killed (for its memory, perhaps: use fewer --processes); finished shards "
+                "are kept, and the next run goes on with the others"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
+    """All shards of a split in one file, which has its name only when it is whole. Returns its description."""
+    path = out / f"{split}.bin"
+    digest = hashlib.sha256()
+    documents = 0
+    with whole_file(path) as part, part.open("wb") as file:
+        for shard in shards:
+            documents += json.loads(shard.file(folder, "json").read_text())[split]["documents"]
+            with shard.file(folder, split).open("rb") as piece:
+                while data := piece.read(COPY):
+                    file.write(data)
+                    digest.update(data)
+        size = file.tell()
+    return {
+        "file": path.name,
+        "documents": documents,
+        "tokens": size // dtype.itemsize,
+        "bytes": size,
+        "sha256": digest.hexdigest(),
+    }

@@ -1,0 +1,111 @@
+"""Byte-level BPE, trained with `tokenizers`, or GPT-2's own; run with `tiktoken`; and plain bytes."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import tiktoken
+
+from scaleproof.ground.errors import UserError, shortened
+from scaleproof.ground.files import read_record, whole_file
+
+END_OF_TEXT = "<|endoftext|>"
+# GPT-2's split of text into pieces, in the possessive form that tiktoken uses for r50k_base (same pieces, less
+# backtracking).
+PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+FEWEST = 257  # entries: the bytes and end-of-text
+SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges are learnt from
+
+
+def train(name: str, documents: Iterator[str], out: Path) -> None:
+    """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
+
+    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
+    end-of-text.
+    Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were asked for.
+    """
+    if name == "bytes":
+        _write(name, [bytes([b]) for b in range(256)], out)
+        return
+    size = _entries(name)
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=size - 1, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
+    learner.train_from_iterator(_sample(documents), trainer)
+    to_byte = _byte_of_character()
+    tokens = [bytes([b]) for b in range(256)]
+    for merge in json.loads(learner.to_str())["model"]["merges"]:
+        tokens.append(bytes(to_byte[c] for c in "".join(merge)))
+    tokens = list(dict.fromkeys(tokens))
+    if len(tokens) != size - 1:
+        raise UserError(
+            f"workload.tokenizer {name}: the corpus supports at most bpe-{len(tokens) + 1} "
+            f"(no further pair of tokens occurs twice); allowed: bpe-257 to bpe-{len(tokens) + 1}"
+        )
+    _write(name, tokens, out)
+
+
+def _entries(name: str) -> int:
+    """How many entries a tokenizer that is trained has. Raises UserError where it is none."""
+    if name == "gpt2":
+        raise UserError("gpt2 is not trained on a corpus: scaleproof stage gpt2_tokenizer writes it")
+    match = re.fullmatch(r"bpe-([0-9]{1,18})", name)
+    if not match or int(match[1]) < FEWEST:
+        raise UserError(
+            f'there is no tokenizer "{shortened(name)}" to train; allowed: bytes, bpe-N (N: {FEWEST} or more)'
+        )
+    return int(match[1])
+
+
+def from_merges(merges: Path, out: Path) -> None:
+    """Write GPT-2's own tokenizer to `out`: `merges` is its vocab.bpe, one merge a line.
+
+    Ids are those of GPT-2: its bytes in the order of their printable stand-ins, the merges in order, end-of-text.
+    """
+    to_byte = _byte_of_character()
+    tokens = [bytes([b]) for b in to_byte.values()]
+    for line in merges.read_text(encoding="utf-8").splitlines()[1:]:  # the first is its version
+        tokens.append(bytes(to_byte[c] for c in line.replace(" ", "")))
+    _write("gpt2", tokens, out)
+
+
+def _write(name: str, tokens: list[bytes], out: Path) -> None:
+    text = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [t.hex() for t in tokens]}
+    with whole_file(out) as part:
+        part.write_text(json.dumps(text, indent=0) + "\n")
+
+
+def load(path: Path) -> tiktoken.Encoding:
+    """The encoder of a trained tokenizer."""
+    return read_record(path, _encoding)
+
+
+def _encoding(written: bytes) -> tiktoken.Encoding:
+    data = json.loads(written)
+    return tiktoken.Encoding(
+        name=data["name"],
+        pat_str=data["pattern"],
+        mergeable_ranks={bytes.fromhex(t): i for i, t in enumerate(data["tokens"])},
+        special_tokens={END_OF_TEXT: data["end_of_text"]},
+        explicit_n_vocab=data["end_of_text"] + 1,
+    )
+
+
+def _sample(documents: Iterator[str]) -> Iterator[str]:
+    left = SAMPLE_BYTES
+    for text in documents:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _byte_of_character() -> dict[str, int]:
+    """GPT-2's printable stand-ins for bytes: printable Latin-1 stands for itself, the rest follow from U+0100."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}

@@ -1,0 +1,209 @@
+"""One transfer over HTTP, into a part that a later one continues."""
+
+import contextlib
+import email.utils
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import RawIOBase
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+import urllib3
+
+from scaleproof.ground.files import DISK_FULL, write_json
+from scaleproof.ground.progress import meter
+from scaleproof.measure.corpus.store import disk_full, read_json, room_for, sibling_path
+
+CHUNK = 1 << 20  # bytes at most in memory
+AGAIN = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How long is waited, and for what; times in seconds."""
+
+    tries: int = 6  # in a row that bring no new byte
+    first_wait: float = 1.0  # doubled after each of them
+    longest_wait: float = 300.0  # also the longest that a server may ask for
+    connect: float = 30.0
+    stall: float = 60.0  # without a byte, or with fewer than `least` a second
+    least: int = 1000
+    wait: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file: where it is offered, and what is known of it."""
+
+    urls: tuple[str, ...]  # the first, and others that are tried where it fails
+    size: int | None = None
+    sha256: str | None = None
+
+
+class Refused(Exception):
+    """This address will not give the file."""
+
+
+class Interrupted(Exception):
+    """It may, another time; `wait`: seconds that the server asked for."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
+    """Bring `target`.part to its full length, from where it ends if the server still has the same file.
+
+    Raises Refused or Interrupted; UserError where the disk is full. What came stays in the part.
+    """
+    part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
+    known = read_json(note) if part.exists() else {}
+    have = part.stat().st_size if known.get("url") == public_url(url) and known.get("etag") else 0
+    headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
+    if have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
+    try:
+        with requests.get(
+            url, headers=headers, auth=_no_password, stream=True, timeout=(policy.connect, policy.stall)
+        ) as answer:
+            if answer.status_code == 416 and _total(answer) == have:
+                return  # the last transfer brought everything, and was killed before it could say so
+            if have and not _continues(answer, have, known):
+                note.unlink()  # the next try starts from the first byte
+                raise Interrupted("the file there is another one than before")
+            total = _accepted(answer, remote_file)
+            have = have if answer.status_code == 206 else 0
+            room_for(target, total, have)
+            write_json(note, {"url": public_url(url), "etag": _validator(answer)})
+            _receive(answer, part, total, have, policy, target.name)
+    except requests.TooManyRedirects:
+        raise Refused("the server redirects in a circle") from None
+    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+        raise Refused("not an address of a web server") from None
+    except requests.exceptions.SSLError:
+        raise Refused("the server's certificate is not valid here") from None
+    except (requests.Timeout, urllib3.exceptions.TimeoutError):
+        raise Interrupted(f"nothing came for {policy.stall:g} s") from None
+    except (
+        requests.RequestException,
+        urllib3.exceptions.HTTPError,
+    ) as error:  # their texts hold addresses with signatures
+        raise Interrupted(f"the connection failed ({type(error).__name__})") from None
+    if total is not None and part.stat().st_size > total:
+        part.unlink()
+        raise Interrupted(f"more than the {total:,} bytes of the file came")
+
+
+def _continues(answer: requests.Response, have: int, known: dict) -> bool:
+    """Whether the answer to a request for the rest is the rest, or at least the whole file.
+
+    Servers may not know If-Range.
+    """
+    if answer.status_code == 416:
+        return False
+    if answer.status_code != 206:
+        return True
+    same = _validator(answer) in (None, known["etag"])
+    return same and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+
+
+def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
+    """The file's length, if known. Raises where this is no answer, or the answer to something else."""
+    code = answer.status_code
+    if code in (401, 403):
+        raise Refused(f"access denied (HTTP {code})")
+    if code in (404, 410):
+        raise Refused(f"no such file there (HTTP {code})")
+    if code in AGAIN:
+        raise Interrupted(f"HTTP {code}", _asked_to_wait(answer))
+    if code not in (200, 206):
+        raise Refused(f"HTTP {code}")
+    if answer.headers.get("Content-Type", "").startswith("text/html"):
+        raise Refused("a web page instead of data (a login page, or a proxy in between?)")
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise Refused("the server packs the file although asked not to")
+    total = remote_file.size if _total(answer) is None else _total(answer)
+    if remote_file.size not in (None, total):
+        raise Refused(
+            f"{total:,} bytes are offered, {remote_file.size:,} were expected: another file has taken its place"
+        )
+    if total == 0:
+        raise Refused("an empty file")
+    return total
+
+
+def _receive(
+    answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
+) -> None:
+    # Unbuffered: what a full disk did not take must not be tried again by close().
+    with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as came:
+        since, counted = time.monotonic(), 0
+        while data := _next(answer, file, total):
+            if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+                raise Refused("a web page instead of data (a login page, or a proxy in between?)")
+            _write(file, data, part)
+            came(len(data))
+            counted += len(data)
+            if (passed := time.monotonic() - since) >= policy.stall:
+                if counted < policy.least * passed:
+                    raise Interrupted(f"too slow: {counted / passed:,.0f} bytes/s")
+                since, counted = time.monotonic(), 0
+
+
+def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
+    """What has come, as it comes (bytes that trickle in are seen while they do); empty at the end of the whole file."""
+    with contextlib.suppress(urllib3.exceptions.ProtocolError):
+        data = answer.raw.read1(CHUNK)
+        if data or total in (None, file.tell()):
+            return data
+    raise Interrupted(f"cut after {file.tell():,} of {'unknown' if total is None else f'{total:,}'} bytes")
+
+
+def _write(file: RawIOBase, data: bytes, part: Path) -> None:
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        raise disk_full(part) from None
+
+
+def _total(answer: requests.Response) -> int | None:
+    """Bytes of the whole file; None where the server does not say."""
+    ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
+    if ranged:
+        return int(ranged[1])
+    length = answer.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() and answer.status_code == 200 else None
+
+
+def _validator(answer: requests.Response) -> str | None:
+    """What tells one version of the file from another: a strong ETag, or the date of its last change."""
+    etag = answer.headers.get("ETag")
+    return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
+
+
+def _asked_to_wait(answer: requests.Response) -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    if text.isdigit():
+        return float(text)
+    with contextlib.suppress(ValueError):  # neither seconds nor a date
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    return None
+
+
+def _no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Without this, requests would send a password from ~/.netrc."""
+    return request
+
+
+def public_url(url: str) -> str:
+    """An address as it may be printed: without user, password, and the query, where signatures stand."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,0 +1,134 @@
+"""`scaleproof doctor`: is this machine fit to measure, and does scaleproof measure right on it?
+
+Each check is PASS, FAIL, or `not here` (the machine lacks what it needs), with its evidence and what to do. doctor.json
+repeats all of it for the reports of campaigns that run afterwards.
+"""
+
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from scaleproof.ground.files import scrub, write_json
+
+DOCTOR = "doctor.json"
+Status = Literal["PASS", "FAIL", "not here"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one look at the machine gives. `values`: figures behind the evidence, in the units of their names."""
+
+    status: Status
+    evidence: str
+    advice: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def judged(ok: bool, evidence: str, advice: str, **values: Any) -> Verdict:
+    """PASS or FAIL; the advice is kept for a failure alone."""
+    return Verdict("PASS" if ok else "FAIL", evidence, "" if ok else advice, values)
+
+
+def not_here(why: str) -> Verdict:
+    return Verdict("not here", why)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A look at the machine; `run` may return several verdicts, each with the rest of its name."""
+
+    name: str
+    area: Literal["cpu", "gpu"]
+    run: Callable[[], Verdict | Iterable[tuple[str, Verdict]]]
+
+
+class Entry(BaseModel):
+    """One verdict, as doctor.json has it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    area: Literal["cpu", "gpu"]
+    status: Status
+    evidence: str
+    advice: str
+    seconds: float
+    values: dict[str, Any]
+
+
+class Report(BaseModel):
+    """doctor.json. `device`: the first GPU's name, or "cpu"."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal["1.0"] = "1.0"
+    timestamp_utc: AwareDatetime
+    host: str
+    device: str
+    checks: list[Entry]
+
+    @property
+    def failed(self) -> list[Entry]:
+        return [entry for entry in self.checks if entry.status == "FAIL"]
+
+
+def examine(checks: Iterable[Check], device: str, tell: Callable[[Entry], None], out: Path | None = None) -> Report:
+    """Run the checks one after the other; `tell` hears of each verdict, and `out` has all of them so far.
+
+    A check that raises has failed, and says how: the others go on.
+    """
+    report = Report(
+        timestamp_utc=datetime.now(UTC).replace(microsecond=0), host=socket.gethostname(), device=device, checks=[]
+    )
+    for check in checks:
+        began = time.perf_counter()
+        for name, verdict in _verdicts(check):
+            entry = Entry(
+                name=name,
+                area=check.area,
+                status=verdict.status,
+                evidence=scrub(verdict.evidence),
+                advice=verdict.advice,
+                seconds=round(time.perf_counter() - began, 3),
+                values=verdict.values,
+            )
+            report.checks.append(entry)
+            tell(entry)
+        if out:
+            write_json(out, report.model_dump(mode="json"))
+    return report
+
+
+def _verdicts(check: Check) -> list[tuple[str, Verdict]]:
+    try:
+        result = check.run()
+        if isinstance(result, Verdict):
+            return [(check.name, result)]
+        return [(f"{check.name}: {part}", verdict) for part, verdict in result]
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        advice = "the check itself could not be made; what stands in its evidence says why"
+        return [(check.name, Verdict("FAIL", f"{what} ({where})", advice))]
+
+
+def line(entry: Entry) -> str:
+    """A verdict for the terminal."""
+    text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
+    return f"{text}\n          {entry.advice}" if entry.advice else text
+
+
+def read_report(path: Path) -> Report | None:
+    """The report at `path`; None where there is none, or it is not one of this schema."""
+    try:
+        return Report.model_validate_json(path.read_text())
+    except (OSError, ValueError):
+        return None

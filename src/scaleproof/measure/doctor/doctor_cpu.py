@@ -1,0 +1,190 @@
+"""Is this machine's CPU fit to measure? Checks of `scaleproof doctor` that need no GPU."""
+
+import importlib.util
+import os
+import shutil
+import time
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+import numpy as np
+import psutil
+
+from scaleproof.ground.cores import available_cores
+from scaleproof.measure.doctor.doctor import Check, Verdict, judged, not_here
+
+STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
+SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
+RESOLUTION_S = 1e-6
+FREE_GB, WRITE_MB_S = 5.0, 50.0
+PROBE_MB = 64
+
+
+def checks(folder: Path) -> list[Check]:
+    """The checks; `folder` is where results are written."""
+    return [
+        Check("cores", "cpu", cores),
+        Check("steal and frequency", "cpu", steal),
+        Check("steadiness", "cpu", steadiness),
+        Check("clock", "cpu", clock),
+        Check("disk", "cpu", lambda: disk(folder)),
+        Check("OpenMP", "cpu", openmp),
+        Check("compiler", "cpu", compiler),
+    ]
+
+
+def cores() -> Verdict:
+    quota = cpu_quota()
+    return judge_cores(available_cores(), quota, threads_per_core())
+
+
+def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
+    """`quota`: cores' worth of time that a control group grants; None where there is no limit.
+
+    `threads`: hardware threads of a core; None where the system does not say.
+    """
+    values = {"cores": allowed, "threads_per_core": threads}
+    if quota is not None and quota < allowed:
+        return judged(
+            False,
+            f"{allowed} cores may be used, but a control group grants the time of {quota:g}",
+            "ranks would be throttled within steps: raise the quota, or bind the process to that many cores (taskset)",
+            quota=quota,
+            **values,
+        )
+    known = f"{allowed} logical CPUs, {threads} hardware threads per core" if threads and threads > 1 else ""
+    return judged(True, known or f"{allowed} cores", "", **values)
+
+
+def threads_per_core() -> int | None:
+    """Hardware threads of a core of this machine; None where the system does not say."""
+    logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
+    return logical // physical if logical and physical else None
+
+
+def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
+    """Cores' worth of CPU time of this control group (version 2); None without a limit."""
+    try:
+        limit, period = path.read_text().split()
+    except (OSError, ValueError):
+        return None
+    return None if limit == "max" else int(limit) / int(period)
+
+
+def steal(seconds: float = 1.0) -> Verdict:
+    before = psutil.cpu_times()
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+    after = psutil.cpu_times()
+    total = sum(after) - sum(before)
+    stolen = (getattr(after, "steal", 0.0) - getattr(before, "steal", 0.0)) / total if total else 0.0
+    frequency = psutil.cpu_freq()
+    return judge_steal(stolen, frequency.current if frequency else None)
+
+
+def judge_steal(share: float, mhz: float | None) -> Verdict:
+    clock_text = "frequency unknown" if not mhz else f"{mhz:.0f} MHz now"
+    advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
+    evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
+    return judged(share <= STOLEN, evidence, advice, steal_share=share, mhz=mhz)
+
+
+def steadiness(pieces: int = 60) -> Verdict:
+    """Equal pieces of work, each of some milliseconds."""
+    matrix = np.random.default_rng(1).standard_normal((160, 160))
+    times = []
+    for _ in range(pieces):
+        began = time.perf_counter()
+        for _ in range(10):
+            matrix @ matrix
+        times.append(time.perf_counter() - began)
+    return judge_steadiness(times[5:])
+
+
+def judge_steadiness(times: list[float]) -> Verdict:
+    """`times`: seconds of equal pieces of work. The largest tenth is left out: single interruptions are everywhere."""
+    usual = sorted(times)[: max(2, len(times) - len(times) // 10)]
+    spread = pstdev(usual) / fmean(usual)
+    advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
+    evidence = f"equal pieces of work vary by {spread:.1%} (standard deviation)"
+    return judged(spread <= SPREAD, evidence, advice, spread=spread)
+
+
+def clock() -> Verdict:
+    smallest = min(_tick() for _ in range(1000))
+    advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+    evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"
+    return judged(smallest <= RESOLUTION_S, evidence, advice, resolution_s=smallest)
+
+
+def _tick() -> float:
+    began = now = time.perf_counter()
+    while now == began:
+        now = time.perf_counter()
+    return now - began
+
+
+def disk(folder: Path) -> Verdict:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f".doctor-{os.getpid()}"
+    block = os.urandom(1 << 20)
+    try:
+        began = time.perf_counter()
+        with path.open("wb") as file:
+            for _ in range(PROBE_MB):
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        seconds = time.perf_counter() - began
+    finally:
+        path.unlink(missing_ok=True)
+    return judge_disk(shutil.disk_usage(folder).free / 1e9, PROBE_MB / seconds)
+
+
+def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
+    evidence = f"{free_gb:.0f} GB free, {mb_per_s:.0f} MB/s written"
+    advice = f"results and token files want {FREE_GB:g} GB and {WRITE_MB_S:g} MB/s: put results/ on another disk"
+    ok = free_gb >= FREE_GB and mb_per_s >= WRITE_MB_S
+    return judged(ok, evidence, advice, free_gb=free_gb, write_mb_s=mb_per_s)
+
+
+def openmp() -> Verdict:
+    """Do two threads of torch run on two cores?"""
+    import torch
+
+    if available_cores() < 2:
+        return not_here("one core: threads have nowhere to go")
+    before = torch.get_num_threads()
+    try:
+        seconds = {threads: _product_time(torch, threads) for threads in (1, 2)}
+    finally:
+        torch.set_num_threads(before)
+    return judge_openmp(seconds[1] / seconds[2])
+
+
+def _product_time(torch: Any, threads: int) -> float:
+    torch.set_num_threads(threads)
+    matrix = torch.ones(700, 700)
+    best = float("inf")
+    for _ in range(6):
+        began = time.perf_counter()
+        matrix @ matrix
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def judge_openmp(ratio: float) -> Verdict:
+    advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
+    return judged(ratio >= 1.3, f"two threads are {ratio:.2f} times as fast as one", advice, speedup=ratio)
+
+
+def compiler() -> Verdict:
+    """What torch.compile needs of the host."""
+    missing = [name for name in ("g++",) if not shutil.which(os.environ.get("CXX", name))]
+    if importlib.util.find_spec("torch") is None:
+        return judged(False, "torch is not installed", "install the environment (docs/environments.md)")
+    if missing:
+        return not_here("g++ is not installed: cells with compile: true do not run on this CPU")
+    return judged(True, "g++ is there for torch.compile", "")

@@ -1,0 +1,346 @@
+"""Are this machine's GPUs fit to measure? Checks of `scaleproof doctor` that need one; each figure is judged apart."""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.facts.peaks import peak
+from scaleproof.measure.doctor.doctor import Check, Verdict, judged, not_here
+from scaleproof.measure.doctor.random_tokens import write_random_tokens
+from scaleproof.measure.machine.applicable import arch_problem
+from scaleproof.measure.machine.gpus import Gpu
+
+CLOCKS = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
+ENERGY = 0.10  # by which the energy counter and the integral of power may differ
+MATMUL = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
+MIN_H2D_GB_S = 5.0  # from pinned memory: less is PCIe with a few lanes
+LAG_CYCLES = 2_000_000  # of the device before each micro-batch is taken: about a millisecond
+COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")  # as NVML numbers them
+FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
+
+
+def checks(gpus: list[Gpu], lost: str = "") -> list[Check]:
+    """The checks; without a GPU each is `not here`. `lost`: why the devices that there are cannot be used."""
+    once: dict[str, Callable[[], Verdict]] = {
+        "architecture": architecture,
+        "UUIDs": uuids,
+        "event clock": event_clock,
+        "attention kernel": attention,
+        "read-ahead": read_ahead,
+        "torch.compile": compiled,
+    }
+    each: dict[str, Callable[[], Verdict]] = {
+        "clocks and power": readable,
+        "energy": energy,
+        "matmul rate": matmul,
+        "copy bandwidth": copies,
+    }
+    if gpus:
+        of_each = [
+            Check(f"{name}: device {i}" if len(gpus) > 1 else name, "gpu", partial(_on, i, look))
+            for name, look in each.items()
+            for i in range(len(gpus))
+        ]
+        return [*(Check(name, "gpu", look) for name, look in once.items()), *of_each]
+    why = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
+    absent = [Check(name, "gpu", lambda: not_here(why)) for name in (once | each)]
+    if lost:
+        advice = "no GPU of this machine can be measured until that is mended"
+        absent[0] = Check(absent[0].name, "gpu", lambda: judged(False, why, advice))
+    return absent
+
+
+def _on(index: int, look: Callable[[], Verdict]) -> Verdict:
+    """A look at one of several devices, which is the current one meanwhile."""
+    import torch
+
+    with torch.cuda.device(index):
+        return look()
+
+
+def architecture() -> Verdict:
+    import torch
+
+    name, capability = torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0)
+    problem = arch_problem(name, capability, torch.cuda.get_arch_list())
+    return judged(problem is None, problem or f"torch {torch.__version__} has kernels for {name}", "see docs/gpu.md")
+
+
+def uuids() -> Verdict:
+    import pynvml
+    import torch
+
+    from scaleproof.measure.trainer.session import nvml_uuid
+
+    pynvml.nvmlInit()
+    names = [nvml_uuid(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
+    unknown, modes = [], []
+    for uuid in names:
+        try:
+            modes.append(_compute_mode(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)))
+        except pynvml.NVMLError:
+            unknown.append(uuid)
+    return judge_uuids(names, unknown, modes)
+
+
+def _compute_mode(nvml: Any, handle: object) -> str:
+    """How many processes may use a device at once; in one of "exclusive process" a second one fails."""
+    try:
+        return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
+    except (nvml.NVMLError, IndexError):  # a part of a device has none of its own
+        return "unknown"
+
+
+def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
+    """`names`: torch's devices; `unknown`: those that NVML has no handle for; `modes`: compute modes of the others."""
+    advice = "power, energy and clocks of these devices will be missing in the record"
+    mode = f"; compute mode {', '.join(sorted(set(modes)))}" if modes else ""
+    evidence = f"NVML does not know {', '.join(unknown)}" if unknown else f"torch and NVML agree on {len(names)}"
+    sound = not unknown and len(set(names)) == len(names)
+    return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
+
+
+def readable() -> Verdict:
+    """One sample of the monitor that watches every window."""
+    return judge_readable(_monitored(0.3, lambda: None)[0])
+
+
+def judge_readable(sample: dict[str, Any]) -> Verdict:
+    names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
+    missing = [name for name, key in names.items() if sample[key] is None]
+    text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
+    advice = "runs are measured, but throttling and energy stay unknown"
+    evidence = f"not readable: {', '.join(missing)}" if missing else text
+    return judged(not missing, evidence, advice, **{key: sample[key] for key in names.values()})
+
+
+def energy() -> Verdict:
+    """The energy counter against the integral of power, over two seconds of products after two of warm-up."""
+    product = _product()
+    _busy(product, 2.0)
+    (sample, *_) = _monitored(2.5, lambda: _busy(product, 2.5))
+    return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
+
+
+def judge_energy(counter: float | None, integral: float | None) -> Verdict:
+    """Both in joules; None where the device does not say."""
+    if counter is None or integral is None:
+        return not_here("this device has no energy counter, or no power reading")
+    off = abs(counter - integral) / max(counter, integral)
+    evidence = f"counter {counter:.0f} J, integral of power {integral:.0f} J ({off:.1%} apart)"
+    advice = "energy of runs will be withheld where they differ by more than 10 %: use windows of 10 s or longer"
+    return judged(off <= ENERGY, evidence, advice, counter_j=counter, integral_j=integral)
+
+
+def event_clock() -> Verdict:
+    """A kernel that spins for a known number of cycles, timed by events and by the host."""
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda._sleep(10**7)
+    torch.cuda.synchronize()
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    began = time.perf_counter()
+    first.record()
+    for _ in range(50):
+        torch.cuda._sleep(10**7)
+    last.record()
+    torch.cuda.synchronize()
+    return judge_event_clock(first.elapsed_time(last) / 1e3, time.perf_counter() - began)
+
+
+def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
+    off = abs(events_s - wall_s) / wall_s
+    evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({off:.2%} apart)"
+    advice = "step times from events are not to be trusted on this device"
+    return judged(off <= CLOCKS, evidence, advice, events_s=events_s, wall_s=wall_s)
+
+
+def attention() -> Verdict:
+    """Which kernel runs for causal attention, and for the same with a mask, and how long each takes."""
+    import torch
+    from torch.nn import functional
+
+    shape = (8, 12, 1024, 64)
+    dtype = torch.bfloat16 if torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
+    q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3))
+    mask = torch.ones(1024, 1024, dtype=torch.bool, device="cuda").tril()
+    causal = _kernels(lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+    masked = _kernels(lambda: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    return judge_attention(causal, masked)
+
+
+def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
+    """(name of the longest kernel, microseconds of one call) without and with a mask."""
+    fast = any(part in causal[0].lower() for part in FLASH)
+    evidence = f"causal: {causal[0][:80]}, {causal[1]:.0f} us; with a mask {masked[1]:.0f} us"
+    advice = "no fused kernel for causal attention: this device or this torch is slow with attention: sdpa"
+    return judged(fast, evidence, advice, causal=causal[0], causal_us=causal[1], masked=masked[0], masked_us=masked[1])
+
+
+def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
+    """The kernel that takes most of some calls, and microseconds of all kernels of one call."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    rows = [e for e in profiler.key_averages() if e.self_device_time_total > 0]
+    longest = max(rows, key=lambda e: e.self_device_time_total)
+    return longest.key, sum(e.self_device_time_total for e in rows) / calls
+
+
+def matmul() -> Verdict:
+    import torch
+
+    low = torch.cuda.get_device_capability() >= (8, 0)
+    precision, size = ("bf16", 8192) if low else ("fp16", 4096)
+    product = _product(size)
+    _busy(product, 0.5)
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    for _ in range(20):
+        product()
+    last.record()
+    torch.cuda.synchronize()
+    rate = 20 * 2 * size**3 / (first.elapsed_time(last) / 1e3)
+    name = torch.cuda.get_device_name()
+    known = peak(name, precision)
+    return judge_matmul(name, precision, rate, known.flops if known else None)
+
+
+def judge_matmul(name: str, precision: str, rate: float, published: float | None) -> Verdict:
+    """`rate` and `published` in FLOP/s; `published` is None for a device that the table does not list."""
+    text = f"{rate / 1e12:.0f} TFLOP/s in {precision}"
+    if published is None:
+        return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
+    share = rate / published
+    low, high = MATMUL
+    if share > high:
+        advice = "the table of peaks (ground/facts/peaks.py) has another device's figure: MFU would be wrong"
+    else:
+        advice = "the device is slowed down (nvidia-smi -q -d PERFORMANCE), shared, or not the one that its name says"
+    return judged(low <= share <= high, f"{text}, {share:.0%} of the published peak", advice, flops=rate, share=share)
+
+
+def copies() -> Verdict:
+    import torch
+
+    size = 1 << 28
+    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    device, other = (torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2))
+    return judge_copies(
+        _rate(size, lambda: device.copy_(host, non_blocking=True)), 2 * _rate(size, lambda: other.copy_(device))
+    )
+
+
+def _rate(size: int, copy: Callable[[], Any]) -> float:
+    """GB/s of ten copies."""
+    import torch
+
+    copy()
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    for _ in range(10):
+        copy()
+    last.record()
+    torch.cuda.synchronize()
+    return 10 * size / 1e6 / first.elapsed_time(last)
+
+
+def judge_copies(h2d: float, d2d: float) -> Verdict:
+    """GB/s from pinned memory, and of reading and writing device memory."""
+    advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
+    evidence = f"{h2d:.1f} GB/s from the host, {d2d:.0f} GB/s in device memory (read and written)"
+    return judged(h2d >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=h2d, d2d_gb_s=d2d)
+
+
+def read_ahead() -> Verdict:
+    """400 micro-batches read ahead while the device is kept busy, compared with the plan."""
+    import torch
+
+    from scaleproof.ground.campaign.batch import Batch
+    from scaleproof.measure.corpus.plan import SamplePlan
+    from scaleproof.measure.corpus.reader import TokenFile
+    from scaleproof.measure.doctor.doctor_ranks import READ_AHEAD, read_ahead_differs
+    from scaleproof.measure.trainer.batches import Batches
+
+    with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as folder:
+        file = TokenFile(write_random_tokens(Path(folder), 512, 500_000, 1_000), "train", 128)
+        batch = Batch(8, 2, 1, 16)
+        plan, device = SamplePlan(file.samples, 16, 1), torch.device("cuda", 0)
+        batches = Batches(file, plan, batch, range(1), device)
+        differing = read_ahead_differs(batches, plan, batch, device, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
+    return judge_read_ahead(differing, READ_AHEAD)
+
+
+def judge_read_ahead(differing: int, count: int) -> Verdict:
+    advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
+    evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
+    return judged(differing == 0, evidence, advice, differing=differing)
+
+
+def compiled() -> Verdict:
+    import torch
+
+    from scaleproof.measure.machine.applicable import _gpu_compile_problem
+    from scaleproof.measure.machine.gpus import cuda_devices
+
+    problem = _gpu_compile_problem(cuda_devices()[0])
+    if problem:
+        return not_here(problem)
+    began = time.perf_counter()
+    x = torch.randn(256, 256, device="cuda")
+    function = torch.compile(lambda t: torch.nn.functional.gelu(t @ t).sum())
+    off = abs(float(function(x)) / float(torch.nn.functional.gelu(x @ x).sum()) - 1)
+    seconds = time.perf_counter() - began
+    return judged(
+        off < 1e-2, f"compiled in {seconds:.0f} s; its result is {off:.1e} off", "compile: true is not usable"
+    )
+
+
+def _product(size: int = 8192) -> Callable[[], Any]:
+    import torch
+
+    dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
+    a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
+    out = torch.empty(size, size, device="cuda", dtype=dtype)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _busy(call: Callable[[], Any], seconds: float) -> None:
+    """Keep the device at work for a while; the host waits every few calls, so that it cannot run far ahead."""
+    import torch
+
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        for _ in range(10):
+            call()
+        torch.cuda.synchronize()
+
+
+def _monitored(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
+    """What the monitor of the timed runs says of the current device while `work` runs, for at least `seconds`."""
+    import torch
+
+    from scaleproof.measure.trainer.monitor import Monitor
+    from scaleproof.measure.trainer.session import nvml_uuid
+
+    current = torch.cuda.current_device()
+    monitor = Monitor(torch.device("cuda", current), [nvml_uuid(torch.cuda.get_device_properties(current))])
+    until = time.perf_counter() + seconds
+    with monitor:
+        work()
+        threading.Event().wait(max(0.0, until - time.perf_counter()))
+    samples = monitor.result()["gpus"]
+    if not samples:
+        raise RuntimeError("NVML does not answer about this device")
+    return samples

@@ -1,0 +1,178 @@
+"""One rank of the doctor's look at steps: `python -m scaleproof.measure.doctor.doctor_ranks REQUEST`.
+
+For each cell listed beside the request it makes some steps and writes what they did: collectives, bytes and dtypes of a
+probed step, host waits of another by file and line, step times against wall-clock time, read-ahead against the plan.
+"""
+
+import gc
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from scaleproof.ground.files import write_json
+from scaleproof.measure.trainer.__main__ import main
+from scaleproof.measure.trainer.request import Request
+
+CELLS = "cells.json"  # beside the request: paths of the requests of all cells
+RESULT = "doctor_ranks.json"
+TIMED_STEPS = 6
+READ_AHEAD = 400  # micro-batches
+FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
+WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mode sees the host wait
+# They wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
+CARRIERS = sys.stdlib_module_names | {"torch"}
+
+
+def examined(request: Request) -> Any:
+    """Look at every cell; a cell that fails is a result too. Rank 0 writes after each."""
+    from scaleproof.measure.trainer.session import Session
+
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    folder = Path(request.out)
+    session = Session(request.cell, timeout_s=request.time_limit, gpus=request.gpus)
+    results: dict[str, Any] = {"world_size": session.world_size, "device": session.place["device_name"], "cells": {}}
+    for path in json.loads((folder / CELLS).read_text()):
+        one = Request.read(Path(path))
+        began = time.perf_counter()
+        try:
+            result = look_at(session, one)
+        except Exception as error:
+            result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+            traceback.print_exc()
+        result["seconds"] = time.perf_counter() - began
+        result["errors"] = session.gather(result.get("error"))
+        results["cells"][one.cell.execution.strategy] = result
+        if session.rank == 0:
+            write_json(folder / RESULT, results)
+        gc.collect()
+    return session
+
+
+def look_at(session: Any, request: Request) -> dict[str, Any]:
+    """What the steps of one cell did on this rank."""
+    from scaleproof.measure.trainer.measure import set_up
+    from scaleproof.measure.trainer.probe import Probe
+
+    run = set_up(session, request)
+    run.steps(0, 2)
+    with Probe(run.strategy) as probe:
+        run.steps(2, 1)
+    waits = waits_per_step(session.device, run.steps, 3)
+    series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)
+    return {
+        "parameters": run.parameters,
+        "collectives": probe.collectives(),
+        "dtypes": probe.dtypes() | run.strategy.dtypes(),
+        "waits": waits,
+        "steps_s": float(series.step_time.sum()),
+        "wall_s": series.wall,
+        "losses": [float(loss) for loss in series.loss],
+    }
+
+
+def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
+    """Host waits of one step from step `first` on: `file:line` -> times.
+
+    Those of one step less than those of several: the host waits once when all steps are done, to read the losses.
+    """
+    with host_waits(device) as one:
+        steps(first, 1)
+    with host_waits(device) as several:
+        steps(first + 1, 1 + FURTHER_STEPS)
+    return {place: number / FURTHER_STEPS for place, number in (several - one).items()}
+
+
+@contextmanager
+def host_waits(device: Any) -> Iterator[Counter[str]]:
+    """Where the host waited for the device meanwhile: `file:line` -> times.
+
+    On a GPU CUDA's own warnings say so; on a CPU, operators that would wait on a GPU are counted.
+    """
+    import torch
+
+    places: Counter[str] = Counter()
+    if device.type != "cuda":
+        with _operators(places):
+            yield places
+        return
+
+    def count(message: Warning | str, *_: Any, **__: Any) -> None:
+        if WAITED in str(message):
+            places[_waiting(sys._getframe())] += 1
+
+    torch.cuda.synchronize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = count
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield places
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def _operators(places: Counter[str]) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Waits(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
+            if func._schema.name in ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal"):
+                places[_waiting(sys._getframe())] += 1
+            return func(*args, **(kwargs or {}))
+
+    return Waits()
+
+
+def _waiting(frame: FrameType) -> str:
+    """`package/file.py:line` of the innermost frame whose own program waits, not one that it called for that."""
+    frames = [each for each in _outwards(frame) if each.f_code.co_filename != __file__]
+    own = [each for each in frames if _package(each) not in CARRIERS]
+    return _place((own or [each for each in frames if _package(each) == "torch"] or frames)[0])
+
+
+def _outwards(frame: FrameType | None) -> Iterable[FrameType]:
+    while frame:
+        yield frame
+        frame = frame.f_back
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _place(frame: FrameType) -> str:
+    """By the module's name, the same wherever its package is installed; a file of no package by its own."""
+    path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
+    packaged = getattr(sys.modules.get(_package(frame)), "__file__", None) is not None
+    folders = module.count(".") + (path.name == "__init__.py") if packaged else 0
+    return f"{'/'.join(path.parts[-1 - folders :])}:{frame.f_lineno}"
+
+
+def read_ahead_differs(batches: Any, plan: Any, batch: Any, device: Any, lag: Callable[[], None], count: int) -> int:
+    """Micro-batches whose tokens, read back at the end, are not the plan's; `lag` keeps the device busy before each."""
+    import torch
+
+    taken = []
+    for step in range(count // batch.accumulation):
+        for micro in range(batch.accumulation):
+            lag()
+            taken.append((step, micro, batches.take(step, micro)))
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    differing = 0
+    for step, micro, tokens in taken:
+        ids = plan.share(step, batch, 0)[micro]
+        differing += not torch.equal(tokens.cpu(), torch.from_numpy(batches.file.read(ids)))
+    return differing
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), examined)

@@ -1,0 +1,126 @@
+"""Does scaleproof measure right here? Steps of each strategy on real ranks, and what they should have done."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign, shape_of
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.facts.counts import block_parameters
+from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
+from scaleproof.measure.doctor.doctor import Verdict, judged
+from scaleproof.measure.doctor.doctor_ranks import CELLS, RESULT
+from scaleproof.measure.doctor.random_tokens import write_random_tokens
+from scaleproof.measure.launch import local
+from scaleproof.measure.launch.supervise import Interrupted, run_watched
+from scaleproof.measure.trainer.request import Request
+
+STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
+CLOCKS = 0.02  # by which steps and wall-clock time may differ
+LIMIT_S = 150.0
+PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
+PRODUCTS = {"bf16": "bfloat16", "fp32": "float32"}
+
+
+def cells(devices: int, on_gpu: bool) -> list[Cell]:
+    """A small cell of each strategy; one device is `single` as well."""
+    strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
+    data = {
+        "title": "doctor",
+        "workload": {
+            "model": {"layers": 2, "width": 64, "heads": 2, "context": 64},
+            "seq_len": 64,
+            "tokenizer": "bpe-512",
+        },
+        "work": {"micro_batch": 4, "global_batch": "derive", "steps": 10},
+        "execution": {
+            "geometry": f"1x{devices}",
+            "device": "cuda" if on_gpu else "cpu",
+            "precision": "bf16" if on_gpu else "fp32",
+        },
+        "vary": {"strategy": list(strategies)},
+    }
+    return expand(Campaign.model_validate(data))
+
+
+def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
+    """Verdicts about the steps of every strategy on `devices` ranks, on GPUs where there are any."""
+    chosen = cells(devices, gpus > 0)
+    with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
+        results, log = run(chosen, Path(root), gpus)
+    if not results:
+        advice = "no rank could work: the last lines of its output stand in the evidence"
+        yield "ranks", Verdict("FAIL", " | ".join(log[-3:]) or "no output", advice)
+        return
+    yield "ranks", judged(True, f"{results['world_size']} ranks on {results['device']}", "")
+    for cell in chosen:
+        strategy = cell.execution.strategy
+        observed = results["cells"].get(strategy)
+        if observed is None:
+            advice = "the strategy before it took too long, or ended the ranks"
+            yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {' | '.join(log[-3:])}", advice)
+        else:
+            yield strategy, judge(cell, observed)
+
+
+def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
+    """Start the ranks; what they wrote, and their output's lines."""
+    tokens = write_random_tokens(root / "tokens", 512, 200_000, 10_000)
+    paths = []
+    for cell in chosen:
+        path = root / f"{cell.slug}.json"
+        names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
+        Request.of(cell, tokens, root, provenance={}, **names).write(path)
+        paths.append(str(path))
+    (root / CELLS).write_text(json.dumps(paths))
+    heartbeat = root / "heartbeat"
+    heartbeat.write_bytes(b"\0" * 8 * chosen[0].processes_per_node)
+    environment = local.environment(chosen[0], heartbeat, available_cores(), gpus)
+    command = local.command(chosen[0], Path(paths[0]), PROGRAM)
+    try:
+        outcome = run_watched(command, environment, root / "doctor.log", LIMIT_S)
+    except Interrupted as stopped:
+        raise KeyboardInterrupt from stopped  # no verdict about this machine
+    log = [*outcome.tail, *(["the ranks were ended: their time was over"] if outcome.timed_out else [])]
+    result = root / RESULT
+    return (json.loads(result.read_text()) if result.exists() else {}), [text for text in log if text.strip()]
+
+
+def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
+    """One strategy: its collectives and bytes, its precision, its clocks, and whether the host waits in a step."""
+    errors = [error for error in observed["errors"] if error]
+    if errors:
+        return Verdict("FAIL", errors[0], "this strategy cannot be measured here until that is fixed")
+    execution = cell.execution
+    values = {key: observed[key] for key in ("collectives", "dtypes", "waits", "steps_s", "wall_s")}
+    problems = []
+    if execution.geometry.n_devices > 1:
+        shape = shape_of(cell.workload.model)
+        blocks = shape.layers * block_parameters(shape)
+        expected = step_traffic(execution.strategy, execution.precision, 1, observed["parameters"], blocks)
+        moved = moved_bytes(observed["collectives"])
+        problems += [
+            f"{moved[kind]:,} bytes are {kind}, the formula says {low:,.0f} to {high:,.0f}"
+            for kind, (low, high) in expected.items()
+            if not fits(moved[kind], (low, high))
+        ]
+    if PRODUCTS[execution.precision] not in observed["dtypes"]["products"].split("+"):
+        problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
+    if abs(observed["steps_s"] - observed["wall_s"]) > CLOCKS * observed["wall_s"]:
+        problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
+    waits = {place: n for place, n in observed["waits"].items() if not _own_wait(execution.strategy, place)}
+    if waits:
+        problems.append("the host waits at " + ", ".join(f"{place} ({n:g}x)" for place, n in waits.items()))
+    advice = "scaleproof would measure this strategy wrongly here; please report it with doctor.json"
+    clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"
+    return judged(
+        not problems, "; ".join(problems) or f"traffic, precision and clocks agree ({clock})", advice, **values
+    )
+
+
+def _own_wait(strategy: str, place: str) -> bool:
+    """DeepSpeed reads the norm of the gradients in each update that clips, in all programs that use it."""
+    return strategy.startswith("zero") and place.startswith("deepspeed/")

@@ -1,0 +1,105 @@
+"""One attempt to run the ranks of a cell: its folder, its request, and its processes, here or in a Slurm allocation."""
+
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import disk_filled_up, full_disk_text
+from scaleproof.measure.launch import local, slurm_command
+from scaleproof.measure.launch.heartbeat import Heartbeat
+from scaleproof.measure.launch.supervise import Outcome, Remote, run_watched
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.machine.slurm import Allocation, signal_steps
+from scaleproof.measure.trainer.request import Request
+
+REQUEST = "request.json"  # in the attempt's folder
+
+
+def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
+    """A fresh folder below `out`; folders of earlier attempts and the files or folders called `replaced` are removed.
+
+    An earlier attempt that was abandoned can therefore not publish any more.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for stale in (*out.glob(".attempt-*"), *(out / name_ for name_ in replaced)):
+        if stale.is_dir():
+            shutil.rmtree(stale, ignore_errors=True)
+        else:
+            stale.unlink(missing_ok=True)
+    attempt = out / f".attempt-{name}"
+    attempt.mkdir()
+    return attempt
+
+
+def write_request(
+    cell: Cell,
+    *,
+    campaign: str,
+    repeat: int,
+    tokens: Path,
+    attempt: Path,
+    run_id: str,
+    time_limit: float,
+    nodes: Allocation | None,
+    provenance: dict[str, Any],
+) -> Request:
+    """The request of an attempt, written into its folder for the ranks. `time_limit` in seconds."""
+    request = Request.of(
+        cell,
+        tokens,
+        attempt,
+        campaign=campaign,
+        repeat=repeat,
+        run_id=run_id,
+        time_limit=time_limit,
+        hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
+        provenance=provenance,
+        gpus=len(cuda_devices()),
+    )
+    request.write(attempt / REQUEST)
+    return request
+
+
+def run_ranks(
+    request: Request,
+    log: Path,
+    program: str,
+    nodes: Allocation | None,
+    steps: int,
+    warmup_steps: int = 0,
+    under: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    forked: bool = False,
+) -> Outcome:
+    """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
+
+    `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that
+    each node's launcher is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on
+    one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the
+    disk of the results is full: that says nothing about the cell.
+    """
+    cell, path = request.cell, Path(request.out) / REQUEST
+    heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
+    try:
+        if nodes:
+            line = slurm_command.command(cell, path, nodes, slurm_command.free_port(nodes.job), program)
+            launcher = line.index(sys.executable)  # what srun starts on each node
+            command = [*line[:launcher], *under, *line[launcher:]]
+            env = slurm_command.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
+            remote = Remote(partial(signal_steps, nodes.job))
+        else:
+            start = local.forked_command if forked else local.command
+            command = [*under, *start(cell, path, program)]
+            env, remote = local.environment(cell, heartbeat.path, available_cores(), request.gpus), None
+        outcome = run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
+    finally:
+        heartbeat.close()
+    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):
+        raise UserError(full_disk_text(log.parent))
+    return outcome

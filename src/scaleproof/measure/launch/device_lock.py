@@ -1,0 +1,87 @@
+"""Two runs never use the same devices of a machine at the same time, whatever started them: the second one waits."""
+
+import fcntl
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.machine.gpus import Gpu
+
+PAUSE_S = 0.5  # between two tries
+
+
+def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
+    """Names of this machine's devices that a run of `cell` uses: its GPUs, or the cores that this process may use."""
+    on_gpu = cell.execution.device != "cpu"
+    return names_of(gpus[: cell.execution.geometry.devices_per_node] if on_gpu else [])
+
+
+def names_of(gpus: Sequence[Gpu]) -> list[str]:
+    """The names of `gpus`; without any, of the cores that this process may use.
+
+    On a CPU all of those cores: what the others do is measured as well.
+    """
+    if gpus:
+        return sorted({gpu.uuid for gpu in gpus})
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return [f"core-{core}" for core in sorted(cores)]
+
+
+@contextmanager
+def device_lock(
+    devices: Sequence[str], owner: str, folder: Path | None = None, pause: Callable[[float], None] = time.sleep
+) -> Iterator[None]:
+    """Hold the lock of each of `devices` (sorted names) on behalf of `owner`, a text that a waiting run prints.
+
+    The locks end with the process, however it ends. `folder`: of the lock files, shared by all users of the machine.
+    """
+    folder = folder or Path(tempfile.gettempdir()) / "scaleproof-locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # the first user's folder is everybody's
+        folder.chmod(0o1777)
+    with ExitStack() as held:
+        for device in devices:
+            file = held.enter_context(_open(folder / f"{device}.lock"))
+            _acquire(file, device, pause)
+            file.seek(0)
+            file.truncate()
+            json.dump({"run": owner, "pid": os.getpid()}, file)
+            file.flush()
+        yield
+
+
+def _open(path: Path) -> IO[str]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with suppress(OSError):
+        os.fchmod(descriptor, 0o666)
+    return os.fdopen(descriptor, "r+", encoding="utf-8")
+
+
+def _acquire(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
+    announced = ""
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            holder = _holder(file)
+            if holder != announced:
+                print(f"scaleproof: waiting for {holder}, which uses {device}", file=sys.stderr, flush=True)
+                announced = holder
+            pause(PAUSE_S)
+
+
+def _holder(file: IO[str]) -> str:
+    file.seek(0)
+    try:
+        content = json.loads(file.read())
+        return f"{content['run']} (process {content['pid']})"
+    except (ValueError, KeyError, TypeError):  # it is just being written
+        return "another run"

@@ -1,0 +1,81 @@
+"""Why a run has no numbers: from what ranks reported, from how they ended, from what the launcher saw."""
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+from scaleproof.ground.records.metrics import Failed, Failure
+from scaleproof.measure.launch.supervise import Outcome
+from scaleproof.measure.machine.slurm import verdict
+from scaleproof.measure.trainer.request import Request
+
+TAIL = 40  # lines of the log that a failure keeps
+# torchrun's own summary: a block for each rank that failed by itself. And its prefix of every rank's lines.
+ENDED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
+RANK_PREFIX = "[default"
+
+
+def failed(request: Request, why: Failure) -> Failed:
+    """The metrics of a run without numbers."""
+    return Failed(
+        status="not_applicable" if why.failure_class == "not_applicable" else "failed",
+        failure=why,
+        total_wall_time_s=time.time() - request.started,
+        **request.known(),
+    )
+
+
+def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
+    """The class and the cause of a failed attempt."""
+    if outcome.timed_out:
+        return _timeout(request, outcome)
+    from_slurm = verdict(outcome.tail)
+    if from_slurm and from_slurm[0] == "node_fail":  # ranks that lost their peers have reported a crash
+        return _make(*from_slurm, None, outcome)
+    reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
+    # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
+    for report in sorted(reports, key=lambda r: r["time"]):
+        if report["class"] != "crash":
+            return _make(report["class"], report["reason"], report["rank"], outcome)
+    ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
+    # torchrun lists its root cause last, and before it the ranks that it has itself ended with SIGTERM.
+    killed = [(rank, -code) for rank, code in ended if code < 0 and code != -signal.SIGTERM] or [
+        (rank, -code) for rank, code in ended[-1:] if code < 0
+    ]
+    if from_slurm:
+        return _make(*from_slurm, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
+    if killed:
+        return _killed(*killed[-1], outcome)
+    if reports:
+        first = min(reports, key=lambda r: r["time"])
+        return _make(first["class"], first["reason"], first["rank"], outcome)
+    if ended:
+        return _make("crash", f"rank {ended[-1][0]} ended with exit code {ended[-1][1]}", ended[-1][0], outcome)
+    return _make("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
+
+
+def _killed(rank: int, number: int, outcome: Outcome) -> Failure:
+    if number == signal.SIGKILL and outcome.memory_kills:
+        return _make("host_oom", f"the kernel killed rank {rank}: the machine's memory ran out", rank, outcome)
+    return _make("crash", f"rank {rank} was ended by {signal.Signals(number).name}", rank, outcome)
+
+
+def _timeout(request: Request, outcome: Outcome) -> Failure:
+    minutes = f"{request.time_limit / 60:.3g} minutes"
+    began = "" if outcome.steps else "; no step had begun"
+    if not outcome.hung:
+        return _make("timeout", f"stopped after the time limit of {minutes}{began}", None, outcome)
+    who = "" if outcome.behind is None else f"; rank {outcome.behind} was behind the others"
+    return _make(
+        "hang", f"no step ended any more, stopped after the time limit of {minutes}{who}", outcome.behind, outcome
+    )
+
+
+def _make(kind: str, reason: str, rank: int | None, outcome: Outcome) -> Failure:
+    """With the last lines of the rank that is to blame, where it is known and has printed any; else of all."""
+    of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
+    own = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
+    lines = own or of_ranks or outcome.tail
+    return Failure(failure_class=kind, reason=reason, rank=rank, log_tail=lines[-TAIL:])

@@ -1,0 +1,143 @@
+"""Ranks forked from a server, in torchrun's place.
+
+`python -m scaleproof.measure.launch.forked REQUEST PROGRAM RANKS LIBRARIES PREFIX`, libraries as a JSON list of groups.
+
+Imports nothing but the standard library: what a run waits for is the server, once.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HEADER = struct.Struct("!q")
+START_LIMIT_S = 120.0  # for the server's imports
+SERVER = "scaleproof.measure.launch.fork_server"
+READY, LONGEST = b"ready", 2000  # answers of a server that became one with more libraries; bytes
+
+
+@dataclass(frozen=True)
+class ForkRequest:
+    """What the server is asked for."""
+
+    program: str  # a module that `python -m` can run
+    request: str
+    ranks: int
+    prefix: str  # of each line of output; ${rank} is replaced
+    directory: str
+    environment: dict[str, str]
+
+
+def socket_path(libraries: list[list[str]]) -> Path:
+    """The server's socket: one for each user, interpreter, libraries, and environment that imports could depend on."""
+    relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
+    identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
+    folder = Path(tempfile.gettempdir()) / f"scaleproof-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    return folder / f"fork-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+
+def connect(libraries: list[list[str]]) -> socket.socket:
+    """A connection to the server that has imported `libraries`, which is started if there is none.
+
+    Of several groups of them the last is imported by a copy of the server that has imported those before it. Raises
+    TimeoutError or OSError if it does not come up.
+    """
+    path = socket_path(libraries)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs must not start two servers
+        connection = _try(path)
+        if connection:
+            return connection
+        return _extended(path, libraries) if len(libraries) > 1 else _started(path, *libraries)
+
+
+def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
+    *before, last = libraries
+    with connect(before) as server:
+        server.settimeout(START_LIMIT_S)
+        send(server, ForkRequest(SERVER, json.dumps([str(path), last]), 0, "", os.getcwd(), {}))
+        answer = server.recv(LONGEST)
+    connection = _try(path) if answer == READY else None
+    if connection is None:
+        raise OSError(f"the fork server ended: {answer.decode(errors='replace')}")
+    return connection
+
+
+def _started(path: Path, libraries: list[str]) -> socket.socket:
+    server = subprocess.Popen(
+        [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        close_fds=True,
+    )
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline:
+        connection = _try(path)
+        if connection:
+            return connection
+        if server.poll() is not None:
+            message = server.stderr.read().decode(errors="replace") if server.stderr else ""
+            raise OSError(f"the fork server ended: {message[-2000:]}")
+        time.sleep(0.05)
+    raise TimeoutError(f"the fork server was not ready after {START_LIMIT_S:g} s")
+
+
+def _try(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    return connection
+
+
+def send(connection: socket.socket, request: ForkRequest) -> None:
+    """Send a request with this process' standard output."""
+    data = json.dumps(asdict(request)).encode()
+    socket.send_fds(connection, [HEADER.pack(len(data))], [1])
+    connection.sendall(data)
+
+
+def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
+    """A request, and the file descriptor that its output goes to."""
+    header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
+    size = HEADER.unpack(header)[0]
+    data = b""
+    while len(data) < size:
+        data += connection.recv(size - len(data))
+    return ForkRequest(**json.loads(data)), descriptors[0]
+
+
+def main() -> int:
+    request, program, ranks, libraries, prefix = sys.argv[1:]
+    with connect(json.loads(libraries)) as connection:
+        send(connection, ForkRequest(program, request, int(ranks), prefix, os.getcwd(), dict(os.environ)))
+        supervisor = HEADER.unpack(connection.recv(HEADER.size))[0]
+
+        def forward(number: int, frame: object) -> None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(supervisor, number)
+
+        signal.signal(signal.SIGUSR1, forward)  # the launcher asks for stacks; any other end closes the connection
+        answer = connection.recv(HEADER.size)
+    return HEADER.unpack(answer)[0] if len(answer) == HEADER.size else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

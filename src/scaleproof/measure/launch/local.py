@@ -1,0 +1,87 @@
+"""Ranks on this machine: started by torchrun, or forked from a process that has imported their libraries."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.trainer.heartbeat import VARIABLE
+
+PROGRAM = "scaleproof.measure.trainer"
+TORCHRUN, FORKED = "scaleproof.measure.launch.torchrun", "scaleproof.measure.launch.forked"
+# What ranks import from other projects, as they would by themselves.
+LIBRARIES = (
+    "torch",
+    "torch.distributed.fsdp",
+    "transformers.models.gpt2.modeling_gpt2",
+    "numpy",
+    "pydantic",
+    "psutil",
+    "pynvml",
+)
+# Of ranks of DeepSpeed's own strategies. Each stage of ZeRO imports the optimizer, and with it torch's compiler.
+DEEPSPEED = ("deepspeed", "deepspeed.runtime.zero.muon.muon_optimizer")
+COMPILERS, MOST_COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS", 32  # processes that compile: variable, torch's own limit
+PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
+
+
+def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
+    """The torchrun line for one node: one process per device, a free port, no restarts, all output tagged by rank."""
+    return [
+        # Not by the host's own name, which isolated or oddly named nodes cannot resolve.
+        *(sys.executable, "-m", TORCHRUN, "--standalone", "--local-addr=127.0.0.1"),
+        f"--nproc-per-node={cell.processes_per_node}",
+        *options(request),
+        *("-m", program, str(request)),
+    ]
+
+
+def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
+    """The line that has this node's ranks forked from the server, in torchrun's place."""
+    libraries = [LIBRARIES, DEEPSPEED] if cell.execution.strategy.startswith("zero") else [LIBRARIES]
+    ranks = str(cell.processes_per_node)
+    return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
+
+
+def may_fork(cell: Cell, gpus: int) -> bool:
+    """Whether the ranks of a timed run on this machine are forked: on its CPU, if the campaign says so."""
+    on_cpu = cell.execution.device == "cpu" or not gpus
+    return cell.execution.start == "forked" and on_cpu
+
+
+def options(request: Path) -> tuple[str, ...]:
+    """Options of torchrun, on a cluster as well: no restarts, and every rank's output, here and in a file."""
+    return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
+
+
+def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
+    """OpenMP threads of a rank on a node with `cores` cores and `gpus` CUDA devices.
+
+    Beside a GPU one is enough, but an offloaded optimizer is AdamW on the CPU: each rank gets its share of the cores.
+    """
+    execution = cell.execution
+    if gpus and execution.device != "cpu" and execution.strategy.endswith("-offload"):
+        return max(1, cores // execution.geometry.devices_per_node)
+    return execution.threads_per_device
+
+
+def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
+    """This process' environment with the threads set: torchrun would set them for several ranks but not for one.
+
+    How many processes compile is the user's choice, where the variable is set.
+    """
+    threads = str(threads_per_rank(cell, cores, gpus))
+    own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(heartbeat)}
+    own["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
+    return compilers(cell, cores, gpus) | os.environ | own
+
+
+def compilers(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
+    """How many processes of a rank compile beside a GPU: those of its share of the cores, else every rank takes all.
+
+    On a CPU a rank is bound to its cores, and torch counts those.
+    """
+    if not gpus or cell.execution.device == "cpu":
+        return {}
+    return {COMPILERS: str(max(1, min(MOST_COMPILERS, cores // cell.processes_per_node)))}

@@ -1,0 +1,55 @@
+"""A/B pairs in one allocation: both arms of a pair one after the other on the same devices, in random order."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import Comparison
+from scaleproof.ground.files import write_json
+from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.measure.launch.finished_runs import finished_run
+
+PAIRS = "pairs.json"
+
+
+def plan(comparison: Comparison) -> list[dict]:
+    """All pairs in the order in which they run: `null` for an A/A pair; `first` is the arm ("a" or "b") that starts.
+
+    Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
+    """
+    dice = random.Random(comparison.name)
+    kinds = [False] * comparison.pairs + [True] * comparison.null_pairs
+    dice.shuffle(kinds)
+    # As many pairs start with A as with B (to within one): a machine that warms up favours neither.
+    firsts = {}
+    for null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
+        firsts[null] = [("a", "b")[i % 2] for i in range(count)]
+        dice.shuffle(firsts[null])
+    return [{"pair": i + 1, "null": null, "first": firsts[null].pop()} for i, null in enumerate(kinds)]
+
+
+def run_pairs(
+    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Measured | Failed]
+) -> list[dict]:
+    """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
+
+    `run(cell, repeat, folder)` makes one run. A pair that an earlier, interrupted attempt has finished is kept as long
+    as cell and code are the same.
+    """
+    entries = plan(comparison)
+    for entry in entries:
+        cells = {"a": a, "b": a if entry["null"] else b}
+        folders = {arm: out / f"pair{entry['pair']}" / arm for arm in cells}
+        if not all(_kept(folders[arm], cells[arm]) for arm in cells):
+            for arm in (entry["first"], "a" if entry["first"] == "b" else "b"):
+                run(cells[arm], entry["pair"], folders[arm])
+        entry |= {arm: str(folder) for arm, folder in folders.items()}
+        print(f"pair {entry['pair']} of {len(entries)}{' (A against A)' if entry['null'] else ''}: done", flush=True)
+    write_json(out / PAIRS, {"comparison": comparison.name, "pairs": entries})
+    return entries
+
+
+def _kept(folder: Path, cell: Cell) -> bool:
+    metrics = finished_run(folder, cell)
+    return metrics is not None and metrics.status == "ok"

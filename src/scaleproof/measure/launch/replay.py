@@ -1,0 +1,67 @@
+"""The replay of a cell's workload in a process of its own: whatever ends that, there is a reference."""
+
+import os
+import threading
+import time
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.reference.planned import LIMIT_S, Planned
+from scaleproof.measure.reference.schema import Reference
+
+SPARE_S = 60.0  # a replay that is so much later than it planned hangs
+
+
+def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
+    """The reference of the workload of `cell`; waits while a run uses the same devices of this machine.
+
+    It takes at most as long as a run may, `time_limit` in seconds. Where the replay is killed or hangs, the reference
+    has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
+    describes.
+    """
+    with device_lock(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
+        began, plan = time.perf_counter(), Planned(cell.config, tokens)
+        reference = plan.reference()
+        fields = _in_a_process(plan, min(time_limit, LIMIT_S))
+        return reference.model_copy(update=fields | {"seconds": time.perf_counter() - began})
+
+
+def _in_a_process(plan: Planned, limit_s: float) -> dict[str, Any]:
+    context = get_context("fork")
+    result, results = context.Pipe(duplex=False)
+    parent, alive = context.Pipe(duplex=False)
+    process = context.Process(target=_replay, args=(plan, limit_s, results, parent, alive))
+    process.start()
+    results.close()
+    try:
+        if not result.poll(limit_s + SPARE_S):
+            return {"shortened": f"it had not ended after {limit_s + SPARE_S:,.0f} s"}
+        return dict(result.recv())
+    except EOFError:
+        process.join()
+        killed = process.exitcode is not None and process.exitcode < 0
+        how = f"it was ended by signal {-(process.exitcode or 0)}" if killed else "it ended without a word"
+        return {"shortened": f"{how}, as where memory runs out" if process.exitcode == -9 else how}
+    finally:
+        process.kill()
+        process.join()
+        alive.close()
+
+
+def _replay(plan: Planned, limit_s: float, results: Connection, parent: Connection, alive: Connection) -> None:
+    """In the other process, which ends with the first one."""
+    alive.close()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    from scaleproof.measure.reference.replay import replayed
+
+    results.send(replayed(plan, limit_s))
+
+
+def _end_with(parent: Connection) -> None:
+    parent.poll(None)  # the other end is closed when that process ends, however it does
+    os._exit(1)

@@ -1,0 +1,183 @@
+"""One run from request to published result, whatever happens in between."""
+
+import json
+import shutil
+import sys
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import scrub, sha256_of, write_atomic, write_json
+from scaleproof.ground.records.census import SecondClock
+from scaleproof.ground.records.metrics import Failed, Failure, Measured, parse_metrics
+from scaleproof.ground.records.run import COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.steps import COLUMNS
+from scaleproof.measure.corpus.plan import SamplePlan
+from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.launch import local, slurm_command
+from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.failure import failed, failure
+from scaleproof.measure.launch.slurm_node import NODE
+from scaleproof.measure.launch.supervise import Interrupted, Outcome
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
+from scaleproof.measure.machine.network import loopback_problem
+from scaleproof.measure.machine.provenance import provenance, variables
+from scaleproof.measure.machine.slurm import JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
+from scaleproof.measure.trainer.request import Request
+
+LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
+
+
+def run_cell(
+    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str = local.PROGRAM
+) -> Measured | Failed:
+    """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
+
+    A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
+    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
+    abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises
+    UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    """
+    owner = f"{campaign} {cell.slug}/rep{repeat}"
+    with device_lock(devices_of(cell, cuda_devices()), owner):
+        return _run_alone(cell, campaign, repeat, tokens, out, time_limit, program)
+
+
+def _run_alone(
+    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str
+) -> Measured | Failed:
+    started = datetime.now(UTC)
+    SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
+    run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    nodes = allocation()
+    attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG))
+    origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None)
+    request = write_request(
+        cell,
+        campaign=campaign,
+        repeat=repeat,
+        tokens=tokens,
+        attempt=attempt,
+        run_id=run_id,
+        time_limit=time_limit,
+        nodes=nodes,
+        provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
+    )
+    try:
+        metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
+        if nodes and metrics.failure and metrics.failure.failure_class == "crash":
+            _unless_the_job_is_over(nodes)
+        _publish(request, metrics, outcome, attempt, out)
+    except Interrupted as stopped:
+        with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
+            print(f"scaleproof: {stopped}; nothing of this run was published", file=log)
+        raise
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    return metrics
+
+
+def run_one_of_several(
+    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float
+) -> Measured | Failed:
+    """`run_cell` where further runs of the same job are to follow on the same nodes.
+
+    Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
+    no failure of the run: nothing is published. Snakemake then sends the job once more.
+    """
+    metrics = run_cell(cell, campaign, repeat, tokens, out, time_limit)
+    if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):
+        (out / METRICS).unlink(missing_ok=True)
+        raise Interrupted(f"{metrics.failure.reason}; this run and those that follow are left to the next job", 1)
+    if metrics.failure and metrics.failure.failure_class in LOST:
+        raise Interrupted(f"{metrics.failure.reason}; the runs that follow would not be on the same nodes", 1)
+    return metrics
+
+
+def _unless_the_job_is_over(nodes: Allocation) -> None:
+    """Raise Interrupted where Slurm has ended the job: ranks on other nodes are told so before this launcher is."""
+    state = recorded_at_end(nodes.job).get("state", RUNNING)
+    if state != RUNNING:
+        raise Interrupted(f"Slurm has ended the job ({state})", 1)
+
+
+def _attempt(
+    request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
+) -> tuple[Measured | Failed, Outcome | None]:
+    cell = request.cell
+    gpus = cuda_devices()
+    short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
+    if short:
+        return failed(request, Failure(failure_class="wrong_world", reason=short)), None
+    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+    if reason:
+        return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
+    problem = loopback_problem() if cell.world_size > 1 and not nodes else None
+    if problem:
+        raise UserError(f"{cell.world_size} ranks cannot meet: {problem}")
+    forked = local.may_fork(cell, len(gpus))
+    outcome = run_ranks(
+        request, log, program, nodes, cell.work.warmup_steps + cell.work.steps, cell.work.warmup_steps, forked=forked
+    )
+    # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
+    if (attempt / METRICS).exists():
+        return parse_metrics((attempt / METRICS).read_bytes()), outcome
+    return failed(request, failure(request, attempt, outcome)), outcome
+
+
+def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
+    if not (attempt / STEPS).exists():
+        (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
+    metrics = metrics.model_copy(
+        update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
+    )
+    if isinstance(metrics, Measured) and outcome:
+        clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=outcome.resolution_s)
+        metrics = metrics.model_copy(update={"second_clock": clock})
+    write_json(attempt / METRICS, metrics.model_dump(mode="json", by_alias=True))
+    # Sealed: an edit of the metrics by hand shows.
+    seal = {METRICS_SEAL: sha256_of(attempt / METRICS)}
+    write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
+    (out / LOG).touch()
+    if metrics.window:
+        write_atomic(
+            attempt / COMPLETE,
+            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.world_size} "
+            f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
+            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} "
+            f"timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+        )
+    for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
+        if (attempt / name).exists():
+            (attempt / name).replace(out / name)
+
+
+def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
+    """What is known of job and nodes at the end: how long it has taken, what each node is."""
+    scheduler = metrics.scheduler
+    if scheduler and "job_id" in scheduler:
+        scheduler = scheduler | recorded_at_end(scheduler["job_id"])
+    files = sorted(attempt.glob(NODE.format(host="*")))
+    nodes = {path.name.split(".", 1)[1].removesuffix(".json"): json.loads(path.read_text()) for path in files}
+    return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
+
+
+def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Outcome | None, out: Path) -> dict:
+    """launcher_metadata.json: who started the ranks, and how they ended."""
+    recorded = variables()
+    return {
+        "checkpoint_path": scrub(str(out)),
+        "rank0_host": metrics.host["hostname"],
+        "world_size": request.cell.world_size,
+        "git_commit": metrics.git_commit,
+        "slurm": metrics.scheduler or {},
+        "env": {k: v for k, v in recorded.items() if "NCCL" not in k},
+        "nccl_env": {k: v for k, v in recorded.items() if "NCCL" in k},
+        "launcher": "srun torchrun" if "nodes" in metrics.hardware else "torchrun",
+        "exit_code": outcome.exit_code if outcome else None,
+        "timed_out": outcome.timed_out if outcome else None,
+    }

@@ -1,0 +1,47 @@
+"""Several runs one after the other in one job, and what is kept of a job that was cut off."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.shared_jobs import SharedJob
+from scaleproof.ground.files import write_json
+from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS
+from scaleproof.measure.launch.finished_runs import finished_run
+from scaleproof.measure.launch.run import LOST
+
+
+def run_shared_job(
+    job: SharedJob,
+    folder_of: Callable[[Cell, int], Path],
+    run: Callable[[Cell, int, Path], Measured | Failed],
+    record: Path,
+) -> int:
+    """Make the runs of `job` that are not there, then write `record`; returns how many were made.
+
+    `run(cell, repeat, folder)` makes one run. Runs of an earlier job that was cut off, by its time limit or otherwise,
+    are kept as long as cell and code are the same, failed ones among them; where runs must share their nodes, whole
+    rounds are.
+    """
+    made = 0
+    for repeat, cells in job.rounds:
+        folders = {cell.slug: folder_of(cell, repeat) for cell in cells}
+        missing = [cell for cell in cells if not _is_kept(folders[cell.slug], cell)]
+        if missing and job.same_nodes:
+            missing = list(cells)
+            for folder in folders.values():  # a job that ends within this round leaves no round of two jobs
+                (folder / METRICS).unlink(missing_ok=True)
+        for cell in missing:
+            print(f"{cell.slug}/rep{repeat}", flush=True)
+            run(cell, repeat, folders[cell.slug])
+            made += 1
+    write_json(record, {"job": job.name, "runs": [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]})
+    return made
+
+
+def _is_kept(folder: Path, cell: Cell) -> bool:
+    if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
+        return False
+    metrics = finished_run(folder, cell)
+    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST)

@@ -1,0 +1,204 @@
+"""Start a command and supervise it: log, progress, time limit, signals, orphans."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from scaleproof.ground.files import scrub
+from scaleproof.measure.launch.heartbeat import Heartbeat
+
+POLL = 0.5  # seconds; each look costs microseconds of one core
+GRACE = 5.0  # seconds between asking a process group to end and ending it
+LOG_LINES = 400  # lines of the log that are kept in memory
+STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
+
+
+class Interrupted(Exception):
+    """The launcher was asked to stop, or the driver that started it is gone. The run is neither done nor failed."""
+
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a watched command ended."""
+
+    exit_code: int
+    timed_out: bool
+    tail: list[str]  # the last lines of the log
+    hung: bool = False  # at the limit, steps had been made but none for a long time
+    behind: int | None = None  # the rank that was behind the others then
+    steps: int = 1  # that all ranks had ended then
+    memory_kills: int = 0  # processes that the kernel killed meanwhile because memory ran out
+    ranks_s: float = 0.0  # seconds from its start to its end
+    window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
+    resolution_s: float = POLL  # the longest time between two looks at them
+
+
+@dataclass(frozen=True)
+class Remote:
+    """How to reach the processes of a command that are not its children: on other nodes, or under another parent."""
+
+    signal: Callable[[str], None]  # send all of them a signal, by its name without SIG
+
+
+def run_watched(
+    command: list[str],
+    env: dict[str, str],
+    log: Path,
+    limit: float,
+    heartbeat: Heartbeat | None = None,
+    remote: Remote | None = None,
+) -> Outcome:
+    """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
+
+    Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
+    """
+    received: list[int] = []
+    previous = {
+        s: signal.signal(s, lambda number, frame: received.append(number)) for s in (signal.SIGINT, signal.SIGTERM)
+    }
+    driver, kills = _driver(), _memory_kills()
+    lines: list[str] = []
+    process = subprocess.Popen(
+        command,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    ending = threading.Event()
+    copier = threading.Thread(target=_copy, args=(process, log, lines, ending), daemon=True)
+    copier.start()
+    began = time.monotonic()
+    deadline = began + limit
+    timed_out = False
+    hung = False
+    behind = None
+    try:
+        while process.poll() is None:
+            if received:
+                raise _stopped_by(received[0])
+            if driver is not None and not driver.is_running():
+                raise Interrupted("the Snakemake that started this run is gone", 1)
+            if heartbeat:
+                heartbeat.look()
+            if time.monotonic() > deadline:
+                timed_out = True
+                if heartbeat and heartbeat.steps and heartbeat.still > STUCK * limit:
+                    hung, behind = True, heartbeat.behind()
+                _ask_for_stacks(process, remote)
+                break
+            try:
+                process.wait(POLL)
+            except subprocess.TimeoutExpired:
+                continue
+        # Whoever ends us may end the ranks at the same moment: they have not failed.
+        if received and process.returncode:
+            raise _stopped_by(received[0])
+    finally:
+        ended = time.monotonic()
+        if process.poll() is None:
+            ending.set()  # what ranks and launcher say about being stopped by us explains nothing
+            if remote:
+                remote.signal("TERM")
+        _end(process)
+        if remote:
+            remote.signal("KILL")
+        copier.join(GRACE)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    steps = heartbeat.steps if heartbeat else 1
+    window_s = heartbeat.window_s if heartbeat else None
+    resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
+    memory_kills = _memory_kills() - kills
+    return Outcome(
+        process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s, resolution_s
+    )
+
+
+def _stopped_by(number: int) -> Interrupted:
+    return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: threading.Event) -> None:
+    assert process.stdout is not None  # run_watched pipes it
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
+        for line in process.stdout:
+            if ending.is_set():
+                continue
+            clean = scrub(line.rstrip("\n"))
+            lines.append(clean)
+            del lines[:-LOG_LINES]
+            with contextlib.suppress(OSError):  # of a full disk: ranks whose output nobody reads stand still
+                print(clean, file=file, flush=True)
+            if sys.stdout.isatty():
+                print(clean, flush=True)
+
+
+def _ask_for_stacks(process: subprocess.Popen, remote: Remote | None) -> None:
+    """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
+    if remote:
+        remote.signal("USR1")
+    # A client of the fork server has no children and passes the signal on.
+    for rank in () if remote else psutil.Process(process.pid).children() or [psutil.Process(process.pid)]:
+        with contextlib.suppress(psutil.Error):
+            rank.send_signal(signal.SIGUSR1)
+    time.sleep(POLL)
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End the whole process group: first by asking."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            continue
+        if number == signal.SIGTERM and not _group_lives(process.pid):
+            break
+    process.wait()
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _memory_kills() -> int:
+    """How often the kernel of this machine has killed a process because memory ran out."""
+    try:
+        counters = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    except OSError:
+        return 0
+    return int(counters.get("oom_kill", 0))
+
+
+def _driver() -> psutil.Process | None:
+    """The Snakemake among our ancestors. A killed Snakemake does not take its jobs along; they have to notice."""
+    for parent in psutil.Process().parents():
+        try:
+            if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):
+                return parent
+        except psutil.Error:
+            continue
+    return None

@@ -1,0 +1,133 @@
+"""What this machine cannot run, known before a process is started."""
+
+import importlib.util
+import os
+import re
+import shutil
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.cores import available_cores
+from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version
+
+TENSOR_FORMATS = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
+TRITON = (7, 5)  # the least compute capability that Triton generates code for
+# CUDA's major version -> the least compute capability of its compilers, the least driver (CUDA toolkit release notes).
+CUDA_SUPPORT = {13: ((7, 5), 580), 12: ((5, 0), 525)}
+LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: sm_50 to sm_90, drivers from 525
+INSTALL_LEGACY = f"install torch from {LEGACY_INDEX} (PIP_EXTRA_INDEX_URL; docs/gpu.md)"
+COMPILERS = ("cc", "gcc", "clang")
+
+
+def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
+    """Why `cell` cannot run on `nodes` nodes with `gpus` each; None where nothing is known against it."""
+    execution = cell.execution
+    geometry, strategy = execution.geometry, execution.strategy
+    if geometry.nodes > nodes:
+        return f"{geometry.nodes} nodes need a cluster; there is {nodes} here"
+    on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
+    if not on_cpu and geometry.devices_per_node > len(gpus):
+        needed = f"{geometry.devices_per_node} on each node"
+        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible"
+    if strategy == "single" and geometry.n_devices > 1:
+        return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
+    if strategy == "dp":
+        reason = _data_parallel_problem(cell, on_cpu)
+        if reason:
+            return reason
+    return _cpu_problem(cell) if on_cpu else _gpu_problem(cell, gpus)
+
+
+def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
+    if cell.execution.geometry.nodes > 1:
+        return "nn.DataParallel works inside of one process, on one node"
+    if on_cpu:
+        return "nn.DataParallel does nothing on a CPU: it calls the module as it is"
+    if cell.execution.geometry.devices_per_node == 1:
+        return "nn.DataParallel does nothing with one device: it calls the module as it is"
+    if cell.execution.compile:
+        return "nn.DataParallel makes new replicas in every step, which torch.compile cannot follow"
+    return None
+
+
+def _cpu_problem(cell: Cell) -> str | None:
+    execution, cores = cell.execution, available_cores()
+    if execution.threads_per_device > cores:
+        return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
+    if execution.precision in ("fp16", "tf32"):
+        return f"{execution.precision} training needs a CUDA device; this is a CPU"
+    if execution.compile and not shutil.which(os.environ.get("CXX", "g++")):
+        return "torch.compile needs a C++ compiler on a CPU, and g++ is not installed"
+    return None
+
+
+def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
+    execution, oldest = cell.execution, min(gpus, key=lambda gpu: gpu.capability)
+    reason = build_problem(oldest, torch_cuda_version())
+    if reason:
+        return reason
+    if execution.precision in ("bf16", "tf32") and oldest.capability < TENSOR_FORMATS:
+        return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
+    return _gpu_compile_problem(oldest) if execution.compile else None
+
+
+def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
+    """Why torch built with this version of CUDA ("13.0") cannot use a device or its driver; None where it can."""
+    support = CUDA_SUPPORT.get(int(cuda.split(".")[0])) if cuda else None
+    if not support:
+        return None
+    least, least_driver = support
+    if gpu.capability < least:
+        return (
+            f"{gpu.name} has compute capability {dotted(gpu.capability)}; this torch is built with CUDA {cuda}, "
+            f"which starts at {dotted(least)}: {INSTALL_LEGACY}"
+        )
+    driver = re.match(r"\d+", gpu.driver)
+    if driver and int(driver[0]) < least_driver:
+        return (
+            f"the NVIDIA driver is {gpu.driver}; this torch is built with CUDA {cuda}, which needs {least_driver} or "
+            f"newer: update the driver or {INSTALL_LEGACY}"
+        )
+    return None
+
+
+def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
+    """Why none of torch's kernels runs on a device; None where one does.
+
+    `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of the same major version and the same
+    or a newer minor one; intermediate code (compute_80) runs on any newer device.
+    """
+    for entry in architectures:
+        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", entry)
+        if not match:
+            continue
+        built = int(match[2]), int(match[3])
+        same_family = built[0] == capability[0] and built <= capability
+        if match[4] == "a":
+            same_family = built == capability
+        if same_family or (match[1] == "compute" and built <= capability):
+            return None
+    return (
+        f"{name} has compute capability {dotted(capability)}, for which this torch has no kernels "
+        f"(it has {', '.join(architectures)}): {INSTALL_LEGACY}"
+    )
+
+
+def dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _gpu_compile_problem(oldest: Gpu) -> str | None:
+    """Triton compiles a small launcher in C for each kernel, so that it needs more than a CUDA device."""
+    if oldest.capability < TRITON:
+        return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"
+    if importlib.util.find_spec("triton") is None:
+        return "torch.compile needs triton on a CUDA device, and it is not installed"
+    if not shutil.which(os.environ.get("CC", "")) and not any(map(shutil.which, COMPILERS)):
+        return "torch.compile needs a C compiler for Triton's launchers: install gcc, or set CC"
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.exists():
+        return f"torch.compile needs Python's headers for Triton's launchers: {header} is missing (python3-dev)"
+    return None

@@ -1,0 +1,148 @@
+"""The CUDA devices of this machine as NVML sees them, before any rank has started. Imports no torch."""
+
+import importlib.util
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.errors import UserError
+
+MIG = "MIG-"  # how the UUID of a part of a device begins
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    uuid: str
+    memory: int | None  # bytes; None where NVML does not say (some MIG instances, unified memory)
+    capability: tuple[int, int]  # compute capability
+    driver: str = ""
+
+
+class LostDevice(UserError):
+    """A device that ranks would see has stopped answering."""
+
+
+def usable(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
+    """What `look` (cuda_devices) finds, for whoever describes this machine: none, and why, where a device is lost."""
+    try:
+        return look(), ""
+    except LostDevice as lost:
+        return [], str(lost)
+
+
+def cuda_devices() -> list[Gpu]:
+    """The devices that ranks will see; none where there is no driver, or where the installed torch has no CUDA.
+
+    Raises LostDevice where one of them does not answer: without it `device: auto` would mean the CPU.
+    """
+    if not torch_has_cuda():
+        return []
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        devices = [_by_index(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())]
+        visible = _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
+    except pynvml.NVMLError as error:
+        raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+    if lost := [gpu.name for gpu in visible if not gpu.uuid]:
+        advice = "nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out"
+        raise LostDevice(f"{', '.join(lost)}; {advice}")
+    return visible
+
+
+def _by_index(nvml: Any, index: int) -> Gpu:
+    """A device; one that is lost keeps its place in the numbering, has no UUID, and says why in place of its name."""
+    try:
+        return _describe(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+    except nvml.NVMLError as error:
+        return Gpu(f"GPU {index} of this machine does not answer ({error})", "", None, (0, 0))
+
+
+def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
+    """A device; `parent` is the whole device of a MIG instance, which alone knows its compute capability."""
+    try:
+        memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except nvml.NVMLError:
+        memory = None
+    try:
+        driver = str(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        driver = ""
+    name, uuid = str(nvml.nvmlDeviceGetName(handle)), str(nvml.nvmlDeviceGetUUID(handle))
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle if parent is None else parent)
+    return Gpu(name, uuid, memory, (major, minor), driver)
+
+
+def _instance(nvml: Any, uuid: str) -> Gpu | None:
+    """A MIG instance by its UUID; None where NVML does not know it."""
+    try:
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        return _describe(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+    except nvml.NVMLError:
+        return None
+
+
+def _visible(
+    devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
+) -> list[Gpu]:
+    """CUDA_VISIBLE_DEVICES: indices, (beginnings of) UUIDs, MIG instances; all after an unknown entry is hidden."""
+    if variable is None:
+        return devices
+    visible = []
+    for entry in filter(None, (e.strip() for e in variable.split(","))):
+        if entry.isdigit():
+            matches = [devices[int(entry)]] if int(entry) < len(devices) else []
+        elif entry.startswith(MIG):
+            matches = [part] if (part := instance(entry)) else []
+        else:
+            matches = [g for g in devices if g.uuid.startswith(entry)]
+        if len(matches) != 1:
+            break
+        visible += matches
+    return visible
+
+
+def cores_near(uuid: str) -> list[int]:
+    """Logical CPUs of a device's NUMA node that this process may use; empty where NVML or the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, -(-(os.cpu_count() or 1) // 64)))
+    except pynvml.NVMLError:
+        return []
+    near = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    return sorted(near & os.sched_getaffinity(0))
+
+
+def torch_has_cuda() -> bool:
+    """Whether the installed torch was built with CUDA."""
+    return torch_cuda_version() is not None
+
+
+def torch_cuda_version() -> str | None:
+    """The CUDA version that torch was built with ("13.0"); None for a build without.
+
+    Read from its version file, since importing torch takes seconds.
+    """
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    text = (Path(spec.origin).parent / "version.py").read_text()
+    version = re.search(r"^cuda\b[^=]*= *['\"]([^'\"]+)", text, re.MULTILINE)
+    return version[1] if version else None

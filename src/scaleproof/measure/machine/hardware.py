@@ -1,0 +1,116 @@
+"""What a node is made of, from commands that may be missing: devices, how they are wired, networks, modules."""
+
+import csv
+import importlib.metadata
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.files import scrub
+from scaleproof.measure.machine.slurm import run_command
+
+# Field of the record -> nvidia-smi's.
+GPU = {
+    "index": "index",
+    "name": "name",
+    "uuid": "uuid",
+    "driver": "driver_version",
+    "memory": "memory.total",
+    "clock_sm_max": "clocks.max.sm",
+    "clock_sm_application": "clocks.applications.graphics",
+    "power_cap": "power.limit",
+    "power_cap_default": "power.default_limit",
+    "ecc": "ecc.mode.current",
+    "mig": "mig.mode.current",
+    "bus": "pci.bus_id",
+}
+NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+# The first is for people who know their image's digest (docs/environments.md); the container's runtime sets the others.
+CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
+
+
+def inventory() -> dict[str, Any]:
+    """Whatever this node says of itself; a part whose command is missing or silent is left out."""
+    parts = {
+        "gpus": gpus(),
+        "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
+        "cuda_driver": _cuda(run_command("nvidia-smi")),
+        "nccl": _nccl(),
+        "infiniband": infiniband(run_command("ibstat")),
+        "networks": networks(),
+        "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
+        "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),
+    }
+    return {name: part for name, part in parts.items() if part}
+
+
+def gpus() -> list[dict[str, str]]:
+    """nvidia-smi's description of each device, without the fields that this driver does not know.
+
+    One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
+    """
+    text = _query(GPU)
+    if text:
+        return gpu_rows(text, tuple(GPU))
+    known = [field for field in GPU if _query({field: GPU[field]})]
+    return gpu_rows(_query({field: GPU[field] for field in known}), known) if known else []
+
+
+def _query(fields: Mapping[str, str]) -> str:
+    return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
+
+
+def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU)) -> list[dict[str, str]]:
+    """nvidia-smi's table of devices, values with their units as it prints them."""
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
+
+
+def topology(text: str) -> list[str]:
+    """`nvidia-smi topo -m`: the lines of its matrix, without the colours of a terminal."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return [re.sub(r"\s+", " ", line).strip() for line in plain.split("\nLegend", 1)[0].splitlines() if line.strip()]
+
+
+def infiniband(text: str) -> list[dict[str, str]]:
+    """`ibstat`: state and rate (Gb/s) of each port."""
+    ports, adapter = [], ""
+    for line in text.splitlines():
+        if named := re.match(r"CA '(\S+)'", line):
+            adapter = named[1]
+        elif port := re.match(r"\s*Port (\d+):", line):
+            ports.append({"adapter": adapter, "port": port[1]})
+        elif ports and (value := re.match(r"\s*(State|Rate|Link layer): (.+)", line)):
+            ports[-1][value[1].lower().replace(" ", "_")] = value[2].strip()
+    return ports
+
+
+def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
+    """Speed of each interface in Mb/s, where the system knows it."""
+    speeds = {}
+    for path in sorted(root.glob("*/speed")):
+        try:
+            speed = int(path.read_text())
+        except (OSError, ValueError):  # a link that is down, or has no speed
+            continue
+        if speed > 0:
+            speeds[path.parent.name] = speed
+    return speeds
+
+
+def _cuda(text: str) -> str | None:
+    """The CUDA version of the driver, from nvidia-smi's first lines."""
+    version = re.search(r"CUDA Version: ([0-9.]+)", text)
+    return version[1] if version else None
+
+
+def _nccl() -> str | None:
+    """The version of the NCCL that was installed with torch."""
+    for package in NCCL:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None

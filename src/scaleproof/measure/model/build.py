@@ -1,0 +1,26 @@
+"""The network of a cell."""
+
+import torch
+from torch import nn
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.campaign.model_shapes import EncoderShape
+
+
+def build(cell: Cell, classes: int = 0) -> nn.Module:
+    """The model of a cell, with weights that depend on its seed alone, so that all ranks and strategies start alike.
+
+    `classes`: of the corpus, for classification. Imported when asked for: `transformers` takes seconds.
+    """
+    torch.manual_seed(cell.work.seed)
+    execution, shape = cell.execution, shape_of(cell.workload.model)
+    if isinstance(shape, EncoderShape):
+        from scaleproof.measure.model.encoder import Classifier
+
+        return Classifier(shape, cell.vocab_size, classes, execution.activation_checkpointing)
+    from scaleproof.measure.model.gpt2 import LanguageModel
+
+    return LanguageModel(
+        shape, cell.vocab_size, execution.attention, execution.activation_checkpointing, execution.loss
+    )

@@ -1,0 +1,63 @@
+"""A transformer encoder with a classifier, wrapped so that it maps documents and their labels to a loss."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.measure.model.scores import scores
+
+
+class Classifier(nn.Module):
+    """Text classification: the mean of the encoded tokens, then one linear layer. Padding takes no part.
+
+    Samples come as one tensor and go out as one, because that is what every wrapper can follow: see `forward`.
+    """
+
+    def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
+        super().__init__()
+        # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
+        torch.backends.mha.set_fastpath_enabled(False)
+        self.checkpointing = checkpointing
+        self.tokens = nn.Embedding(vocab_size, shape.d_model)
+        self.positions = nn.Embedding(shape.context, shape.d_model)
+        # Without dropout the same samples make the same step at every world size, which is what proves equal work.
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                shape.d_model,
+                shape.heads,
+                shape.feed_forward,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(shape.layers)
+        )
+        self.norm = nn.LayerNorm(shape.d_model)
+        self.classifier = nn.Linear(shape.d_model, classes)
+        for table in (self.tokens, self.positions):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """Mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
+
+        `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
+        """
+        tokens, labels = samples[:, :-1], samples[:, -1]
+        padding = tokens < 0
+        x = self.tokens(tokens.clamp(min=0)) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = self._through(block, x, padding)
+        real = (~padding).unsqueeze(-1)
+        mean = (self.norm(x) * real).sum(1) / real.sum(1)
+        logits = self.classifier(mean.to(self.classifier.weight.dtype))
+        if not self.training:
+            return scores(logits[:, None], labels[:, None])
+        return functional.cross_entropy(logits.float(), labels)
+
+    def _through(self, block: nn.Module, x: Tensor, padding: Tensor) -> Tensor:
+        if self.checkpointing and self.training:
+            return checkpoint(block, x, src_key_padding_mask=padding, use_reentrant=False)
+        return block(x, src_key_padding_mask=padding)

@@ -1,0 +1,86 @@
+"""The language model's head with its loss: three ways to compute the same cross-entropy over the vocabulary.
+
+`plain` keeps the logits of all tokens, in the precision of the product and in fp32. `chunked` makes them for some
+tokens at a time and again in the backward pass. `fused` makes them once, some tokens at a time, and turns them into
+gradients at once (as Liger Kernel, arXiv:2410.10989, does): nothing of their size is kept, nothing is computed twice.
+"""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from scaleproof.measure.model.scores import scores
+
+CHUNK_TOKENS = 4096  # logits of so many tokens are alive at once: 0.8 GB in fp32 with GPT-2's vocabulary
+Kind = Literal["plain", "chunked", "fused"]
+
+
+class LossHead(nn.Linear):
+    """A head without bias whose forward pass is the mean loss; in evaluation mode the scores of each sample.
+
+    It is one module, so that what shards parameters (ZeRO-3, FSDP2) gathers the weight around all that uses it.
+    """
+
+    def __init__(self, width: int, vocab_size: int, kind: Kind, chunk: int = CHUNK_TOKENS) -> None:
+        super().__init__(width, vocab_size, bias=False, device="meta")  # its weight is the token table, tied
+        self.kind, self.chunk = kind, chunk
+
+    def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
+        """`hidden` (samples, tokens, width), `targets` (samples, tokens): the mean loss, or (samples, 3) scores."""
+        if not self.training:
+            # A sample at a time: the whole batch in fp32 would be several times what training takes.
+            rows = [
+                scores(super(LossHead, self).forward(h[None]), t[None]) for h, t in zip(hidden, targets, strict=True)
+            ]
+            return torch.cat(rows)
+        flat, expected = hidden.flatten(0, 1), targets.flatten()
+        if self.kind == "plain":
+            return functional.cross_entropy(super().forward(flat).float(), expected)
+        if self.kind == "fused":
+            return FusedCrossEntropy.apply(flat, self.weight, expected, self.chunk)
+        total = flat.new_zeros((), dtype=torch.float32)
+        for h, t in zip(flat.split(self.chunk), expected.split(self.chunk), strict=True):
+            total = total + checkpoint(self._summed, h, t, use_reentrant=False)
+        return total / len(expected)
+
+    def _summed(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        logits = functional.linear(hidden, self.weight)
+        return functional.cross_entropy(logits.float(), targets, reduction="sum")
+
+
+class FusedCrossEntropy(torch.autograd.Function):
+    """Mean cross-entropy of `hidden @ weight.T`, with both gradients made in the forward pass.
+
+    Gradients are kept without the factor of the mean and of a loss scale until the backward pass: in fp16 the terms of
+    rare tokens would underflow with it. Their sum over chunks is in fp32.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int) -> Tensor:
+        kind = hidden.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+        with torch.autocast(kind, enabled=False):
+            low, matrix = hidden.to(dtype), weight.to(dtype)
+            total = hidden.new_zeros((), dtype=torch.float32)
+            of_weight = torch.zeros_like(weight, dtype=torch.float32)
+            of_hidden = []
+            for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
+                logs = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
+                total = total - logs.gather(1, t[:, None]).sum()
+                residual = logs.exp_().scatter_add_(1, t[:, None], logs.new_full((len(t), 1), -1.0)).to(dtype)
+                of_hidden.append(residual @ matrix)
+                of_weight += residual.t() @ h
+        ctx.save_for_backward(torch.cat(of_hidden), of_weight)
+        ctx.dtypes, ctx.count = (hidden.dtype, weight.dtype), len(targets)
+        return total / len(targets)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        of_hidden, of_weight = ctx.saved_tensors
+        factor = gradient / ctx.count
+        return (of_hidden * factor).to(ctx.dtypes[0]), (of_weight * factor).to(ctx.dtypes[1]), None, None

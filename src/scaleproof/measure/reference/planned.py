@@ -1,0 +1,98 @@
+"""What a reference says without any training: which tokens make which step, and how many are replayed.
+
+Imports no torch.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaleproof.measure.reference.samples import Samples, chain, checksum, step_ids, validation_ids
+from scaleproof.measure.reference.schema import Reference, workload_name
+
+MOST_STEPS, LEAST_STEPS = 30, 3
+TIMES = 3  # that the steps are made: once as written, then with the rows of each in two other orders
+BUDGET_FLOPS = 3e11  # of the steps, made once: about ten seconds of a core ...
+BUDGET_S = 10.0  # ... or as many steps as a faster device makes meanwhile
+LIMIT_S = 600.0  # of the whole replay: fewer than LEAST_STEPS are better than a wait
+SERIES_PART = 0.2  # of the limit, for the steps made once; the rest is for start and validation
+
+
+def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
+    """How many steps of about 6 x parameters FLOPs a token fit into the budget, whatever time they take."""
+    affordable = int(BUDGET_FLOPS / (6 * parameters * tokens_per_step))
+    return max(LEAST_STEPS, min(MOST_STEPS, affordable))
+
+
+def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
+    """Seconds that a replay of a run of `total_steps` takes, where one step takes `step_s`."""
+    least, most = (min(total_steps, n) for n in (steps_to_replay(parameters, tokens_per_step), MOST_STEPS))
+    once = max(least * step_s, min(most * step_s, BUDGET_S))
+    return TIMES * min(once, SERIES_PART * LIMIT_S)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The steps of a cell with the effective configuration `config` on the corpus in the folder `tokens`."""
+
+    config: dict[str, Any]
+    tokens: Path
+
+    @property
+    def workload(self) -> dict[str, Any]:
+        return dict(self.config["workload"])
+
+    @property
+    def work(self) -> dict[str, Any]:
+        return dict(self.config["work"])
+
+    @cached_property
+    def train(self) -> Samples:
+        """Raises UserError where a token file is not the one that its tokens.json describes; so does `validation`."""
+        return self._samples("train")
+
+    @cached_property
+    def validation(self) -> Samples:
+        return self._samples("val")
+
+    def _samples(self, split: str) -> Samples:
+        labelled = self.workload["task"] == "classification"
+        return Samples(self.tokens, split, self.workload["seq_len"], labelled)
+
+    @cached_property
+    def scored(self) -> np.ndarray:
+        """Sample ids of the validation; none where nothing is scored."""
+        return validation_ids(self.validation.count, self.work["validation_samples"])
+
+    @property
+    def total_steps(self) -> int:
+        """Of a run: warm-up and window."""
+        return int(self.work["warmup_steps"] + self.work["steps"])
+
+    def ids(self, step: int) -> np.ndarray:
+        """Sample ids of a step."""
+        return step_ids(self.train.count, self.work["global_batch"], self.work["seed"], step)
+
+    def reference(self, shortened: str | None = None) -> Reference:
+        """The reference as far as tokens make it; `shortened` says why it has no steps."""
+        total = self.total_steps
+        noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})
+        window = range(self.work["warmup_steps"], total)
+        return Reference(
+            workload=workload_name(self.config),
+            train_sha256=self.train.sha256,
+            device="none",
+            torch_version=version("torch"),
+            parameters=None,
+            losses=[],
+            total_steps=total,
+            validation_checksum=checksum(self.validation.rows(self.scored)) if len(self.scored) else None,
+            step_checksums={step: checksum(self.train.rows(self.ids(step))) for step in noted},
+            window_chain=chain(self.train, self.work["global_batch"], self.work["seed"], window),
+            shortened=shortened,
+            seconds=0.0,
+        )

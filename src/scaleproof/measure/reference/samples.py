@@ -1,0 +1,125 @@
+"""The samples of each step, read from the token file by the written rule below and by nothing else.
+
+**Samples of a text.** With T = seq_len, sample i is the T + 1 tokens from token i x T on: T inputs and, one further
+on, T targets. There are n = (tokens - 1) // T of them.
+
+**Samples of labelled documents.** Document i ends with the end-of-text token; its sample is its tokens without that
+one, cut to T, and its label. There are as many samples as documents.
+
+**Order.** Epoch e is `numpy.random.RandomState((seed, e)).permutation(n)`. All epochs, one after the other, are one
+endless sequence; with G = global batch, step s takes its positions s x G to (s + 1) x G - 1. Warm-up steps count.
+
+**Validation.** Of the m samples of the validation split, v = min(m, validation_samples) are scored: the samples
+k x m // v for k = 0 .. v - 1.
+
+**Checksum of tokens.** Each sample is a row of little-endian int64: of a text its T + 1 tokens; of a document its T
+tokens, -1 in the place of those that it lacks, then the label. The checksum of some samples is the sum modulo 2^64 of
+the first eight bytes (little-endian) of each row's sha256, written as 16 hexadecimal digits; the order of the samples
+does not count.
+
+**Chain of tokens.** The hash of a row is the square of the sum, over its places j = 1, 2, ..., of the token times
+0x9E3779B97F4A7C15^j; that of a step is the sum of its rows' hashes. The chain of some steps is the sum of (s + 1) times
+the hash of step s; all modulo 2^64, written as 16 hexadecimal digits.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import read_record, sha256_of
+
+ABSENT = -1  # stands where a document has no token
+MODULUS = 2**64
+MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+class Samples:
+    """One split of a tokenised corpus: rows of int64, by the rule above."""
+
+    def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
+        """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
+        description = read_record(folder / "tokens.json", json.loads)
+        part = description[split]
+        self.sha256 = part["sha256"]
+        self.classes = len(description.get("classes", []))
+        self.seq_len = seq_len
+        self.tokens = np.memmap(_checked(folder / part["file"], part), dtype=description["dtype"], mode="r")
+        self.labels: np.ndarray | None = None
+        if labelled:
+            labels = part["labels"]
+            self.labels = np.fromfile(_checked(folder / labels["file"], labels), dtype="<u2")
+            self.ends = np.flatnonzero(self.tokens == description["end_of_text"])
+        self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """Int64 of shape (len(ids), seq_len + 1)."""
+        return np.stack([self._row(int(i)) for i in ids])
+
+    def _row(self, i: int) -> np.ndarray:
+        if self.labels is None:
+            return self.tokens[i * self.seq_len : (i + 1) * self.seq_len + 1].astype("<i8")
+        start = int(self.ends[i - 1]) + 1 if i else 0
+        document = self.tokens[start : int(self.ends[i])][: self.seq_len]
+        row = np.full(self.seq_len + 1, ABSENT, dtype="<i8")
+        row[: len(document)] = document
+        row[-1] = self.labels[i]
+        return row
+
+
+def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
+    """Sample ids of one optimizer step, int64 of shape (global_batch,)."""
+    ids = []
+    for position in range(step * global_batch, (step + 1) * global_batch):
+        epoch, place = divmod(position, samples)
+        ids.append(_epoch(samples, seed, epoch)[place])
+    return np.array(ids, dtype=np.int64)
+
+
+def validation_ids(samples: int, count: int) -> np.ndarray:
+    """Sample ids of the validation, int64."""
+    scored = min(samples, count)
+    return np.array([k * samples // scored for k in range(scored)], dtype=np.int64)
+
+
+def checksum(rows: np.ndarray) -> str:
+    """Of the tokens in some rows, whatever their order."""
+    total = 0
+    for row in rows:
+        total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
+    return f"{total % MODULUS:016x}"
+
+
+def chain(samples: Samples, global_batch: int, seed: int, steps: range) -> str:
+    """Of the tokens of some steps, one step after the other."""
+    powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
+    total = 0
+    for step in steps:
+        rows = samples.rows(step_ids(samples.count, global_batch, seed, step)).astype(np.int64).view(np.uint64)
+        hashes = (rows * powers).sum(axis=1, dtype=np.uint64) ** 2
+        total += (step + 1) * int(hashes.sum(dtype=np.uint64))
+    return f"{total % MODULUS:016x}"
+
+
+_orders: dict[tuple[int, int, int], np.ndarray] = {}
+
+
+def _epoch(samples: int, seed: int, epoch: int) -> np.ndarray:
+    key = (samples, seed, epoch)
+    if key not in _orders:
+        _orders.clear()
+        _orders[key] = np.random.RandomState((seed, epoch)).permutation(samples)
+    return _orders[key]
+
+
+def _checked(path: Path, part: dict[str, Any]) -> Path:
+    """The file that a part of tokens.json describes, to the last byte."""
+    size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
+    if size != expected:
+        raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")
+    if sha256_of(path) != part["sha256"]:
+        raise UserError(f"{path} is not the file that tokens.json describes (its sha256 differs): tokenise it again")
+    return path

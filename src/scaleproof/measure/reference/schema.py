@@ -1,0 +1,120 @@
+"""`reference/<workload>.json`: what the replay of a workload has computed, and how a run finds its own.
+
+Imports no torch.
+"""
+
+import hashlib
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.files import read_regular
+
+FOLDER = "reference"  # of a campaign's results
+# Keys of `work` that say how a global batch is cut up, not which samples are in it.
+HOW_IT_IS_CUT = ("micro_batch", "accumulation")
+
+
+class Repetition(BaseModel):
+    """The same steps made again and rounded otherwise: how far apart they come to be is what rounding explains."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    losses: list[float] = Field(description="As those of the reference, and as many.")
+    gradient_norms: list[float]
+    validation_loss: float | None = None
+
+
+class Reference(BaseModel):
+    """The replay of one workload: model, corpus, global batch, optimizer, schedule and seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal["1.0", "1.1"] = "1.1"
+    workload: str = Field(description="Name of the workload: the model and a hash of what makes its steps.")
+    train_sha256: str = Field(description="Of the token file that was read.")
+    device: str = Field(description="cpu, or the name of the GPU; always strict fp32.")
+    torch_version: str
+    parameters: int | None = Field(description="Counted on the replayed model; null where there was none.")
+    losses: list[float] = Field(
+        description="Mean loss of each step from step 0 on, before its update; in nats. Empty where none was replayed."
+    )
+    total_steps: int = Field(description="Warm-up and window of a run; the replay may have made fewer.")
+    validation_loss: float | None = Field(
+        None, description="After the last step; null where the replay ended before it, or nothing is scored."
+    )
+    validation_checksum: str | None = Field(None, description="Of the validation samples' tokens; null without any.")
+    step_checksums: dict[int, str] = Field(description="Of all tokens of some steps, whatever their order.")
+    window_chain: str | None = Field(
+        None, description="Chain of the tokens of all steps of the window; null in older files."
+    )
+    first_losses: list[float] = Field(
+        [], description="Before step 0, of the samples of step 0 with the smallest ids; empty in older files."
+    )
+    gradient_norms: list[float] = Field(
+        [], description="2-norm of all gradients of each replayed step before clipping; empty in older files."
+    )
+    decayed: int | None = Field(None, description="Elements of the tensors with weight decay; null in older files.")
+    repetitions: list[Repetition] = Field(
+        [], description="The replay with the rows of each step in other orders; empty in files of schema 1.0."
+    )
+    shortened: str | None = Field(
+        None, description="Why there are fewer losses than the budget has room for, or none; null where all are there."
+    )
+    seconds: float
+
+
+def workload_name(config: dict[str, Any]) -> str:
+    """Name of the reference of a cell with the effective configuration `config`; equal for cells that train alike."""
+    work = {key: value for key, value in config["work"].items() if key not in HOW_IT_IS_CUT}
+    text = json.dumps([config["workload"], work], sort_keys=True, separators=(",", ":"))
+    model = config["workload"]["model"]
+    prefix = model if isinstance(model, str) else "model"
+    return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
+def reference_of(run_folder: Path, config: dict[str, Any], train_sha256: str) -> Reference | None:
+    """The reference of the run in `run_folder`, from the results that it is part of; None where there is none.
+
+    Raises UserError where the file is damaged.
+    """
+    folder = os.path.realpath(run_folder) if run_folder.is_symlink() else _real_place(run_folder)
+    name = None
+    for _ in range(5):
+        folder = os.path.dirname(folder)
+        references = os.path.join(folder, FOLDER)
+        if os.path.isdir(references):  # few folders are asked for the name, which takes longer than looking
+            name = name or f"{workload_name(config)}.json"
+            path = Path(references, name)
+            if path.is_file():
+                reference = read_reference(path)
+                return reference if reference.train_sha256 == train_sha256 else None
+    return None
+
+
+def _real_place(run_folder: Path) -> str:
+    """The real path of a folder that is no link itself."""
+    return os.path.join(_real_path(run_folder.parent), run_folder.name)
+
+
+@lru_cache(maxsize=4096)
+def _real_path(folder: Path) -> str:
+    return os.path.realpath(folder)  # one look at each part of the path; asked three times of each run
+
+
+def read_reference(path: Path) -> Reference:
+    """The reference in `path`. Raises UserError where it is none."""
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, changed: int) -> Reference:
+    try:
+        return Reference.model_validate_json(read_regular(path))
+    except ValidationError as error:
+        raise UserError(f"{path} is not a reference of schema 1.0 or 1.1: {first_fault(error)}") from None

@@ -1,0 +1,171 @@
+"""The training steps of the replay, in strict fp32 on one device: losses, norms, and the loss on validation samples.
+
+The update is AdamW of `torch.optim` with decoupled weight decay on tensors of two or more dimensions and none on the
+others, after the gradients' total 2-norm has been clipped; the loss of a step is the mean over the samples of the
+global batch.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from scaleproof.measure.reference.memory import is_out_of_memory
+from scaleproof.measure.reference.samples import Samples, step_ids
+
+
+class TooMuch(Exception):
+    """The replay ends here: its time or its memory does not suffice. The message says why, in words."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How the steps are computed where that matters to rounding alone.
+
+    `order`: 0, the rows of each step as the rule has them; else the seed of another order. `factor` multiplies the loss
+    and is taken out of the gradients again: where it is no power of two, each product of the backward pass is rounded
+    otherwise, so that steps of one row differ too.
+    """
+
+    order: int = 0
+    factor: float = 1.0
+
+
+AS_WRITTEN = Rounding()
+OTHERWISE = (Rounding(1, 3.0), Rounding(2, 5.0))
+
+
+@dataclass
+class Made:
+    """The steps that were made so far, and `rows`, which fit into memory at once."""
+
+    rows: int
+    losses: list[float] = field(default_factory=list)
+    gradient_norms: list[float] = field(default_factory=list)
+    validation_loss: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """As a Reference or a Repetition has them."""
+        return {
+            "losses": self.losses,
+            "gradient_norms": self.gradient_norms,
+            "validation_loss": self.validation_loss,
+        }
+
+
+def make_steps(
+    model: nn.Module,
+    train: Samples,
+    work: dict[str, Any],
+    made: Made,
+    rounding: Rounding,
+    goes_on: Callable[[int], bool],
+    deadline: float,
+) -> None:
+    """Train `model` from step 0 on, and note each step in `made`, while `goes_on` with the number of steps made.
+
+    Raises TooMuch at `deadline` (of `time.monotonic`), where not even one row fits into memory, and where a loss or a
+    norm is no number.
+    """
+    optimizer = adamw(model, work["optimizer"])
+    while goes_on(step := len(made.losses)):
+        ids = step_ids(train.count, work["global_batch"], work["seed"], step)
+        if rounding.order:
+            ids = np.random.RandomState((rounding.order, step)).permutation(ids)
+        rows = torch.from_numpy(train.rows(ids)).to(next(model.parameters()).device)
+        loss = _gradients_in_memory(model, rows, made, rounding.factor, deadline)
+        norm = clip(model.parameters(), work["optimizer"]["max_grad_norm"])
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise TooMuch(f"in step {step} the loss is {loss:.4g} and the norm of the gradients {norm:.4g}")
+        made.losses.append(loss)
+        made.gradient_norms.append(norm)
+        for group in optimizer.param_groups:
+            group["lr"] = rate_of_step(work, step)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def _gradients_in_memory(model: nn.Module, rows: Tensor, made: Made, factor: float, deadline: float) -> float:
+    """As `gradients`; where memory runs out, from the start with half as many rows at once."""
+    while True:
+        try:
+            return gradients(model, rows, made.rows, factor, deadline)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        if made.rows == 1:
+            raise TooMuch("memory does not suffice for one row")
+        made.rows //= 2
+        model.zero_grad(set_to_none=True)
+        if rows.is_cuda:
+            torch.cuda.empty_cache()
+
+
+def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf) -> float:
+    """Add the gradients of the rows' mean loss to the parameters; returns that loss. Raises TooMuch at `deadline`."""
+    total = 0.0
+    for part in rows.split(at_once):
+        if time.monotonic() > deadline:
+            raise TooMuch("its time was over within a step")
+        losses = model(part)
+        (losses.sum() * (factor / len(rows))).backward()
+        total += float(losses.detach().double().sum())
+    for parameter in model.parameters() if factor != 1 else []:
+        if parameter.grad is not None:
+            parameter.grad.div_(factor)
+    return total / len(rows)
+
+
+def mean_loss(model: nn.Module, samples: Samples, ids: np.ndarray, at_once: int, deadline: float) -> float:
+    """Mean loss over some samples, without training. Raises TooMuch at `deadline`."""
+    model.eval()
+    device, total = next(model.parameters()).device, 0.0
+    with torch.no_grad():
+        for first in range(0, len(ids), at_once):
+            if time.monotonic() > deadline:
+                raise TooMuch(f"its time was over after {first:,} of the {len(ids):,} validation samples")
+            part = torch.from_numpy(samples.rows(ids[first : first + at_once])).to(device)
+            total += float(model(part).double().sum())
+    return total / len(ids)
+
+
+def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
+    """The optimizer; its learning rate is set before every step."""
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": options["weight_decay"]},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=options["learning_rate"], betas=tuple(options["betas"]), eps=options["eps"])
+
+
+def clip(parameters: Iterable[Tensor], limit: float) -> float:
+    """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them. Returns their norm before."""
+    present = [p.grad for p in parameters if p.grad is not None]
+    norm = math.sqrt(sum(float(g.pow(2).sum()) for g in present))
+    for gradient in present if limit else []:
+        gradient.mul_(min(1.0, limit / (norm + 1e-6)))
+    return norm
+
+
+def rate_of_step(work: dict[str, Any], step: int) -> float:
+    """Learning rate of a step, counted from 0 over warm-up and window.
+
+    A linear ramp over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak), then constant, or a line or half a
+    cosine from the peak down to `final_fraction` of it at the end of the run.
+    """
+    peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
+    ramp = schedule["ramp_steps"]
+    if step < ramp:
+        return peak * (step + 1) / ramp
+    if schedule["name"] == "constant":
+        return peak
+    progress = min(1.0, (step - ramp) / max(1, work["warmup_steps"] + work["steps"] - ramp))
+    remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)

@@ -1,0 +1,127 @@
+"""What the trainer asks of a strategy, and what strategies of torch itself have in common."""
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.optim import Optimizer
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
+from scaleproof.measure.strategy.precision import Precision
+
+
+class Strategy(ABC):
+    """One way in which ranks share an optimizer step.
+
+    The trainer calls `micro_step` for every micro-batch of a step, `boundary` being true for the last, then `update`.
+    """
+
+    module: nn.Module
+    optimizer: Optimizer
+
+    def __init__(self, cell: Cell, model: nn.Module, device: torch.device) -> None:
+        self.cell, self.device = cell, device
+        self.accumulation = cell.batch.accumulation
+        self.prepare(model)
+
+    @abstractmethod
+    def prepare(self, model: nn.Module) -> None:
+        """Wrap the model and make the optimizer."""
+
+    @abstractmethod
+    def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        """Forward and backward of one micro-batch; returns this rank's mean loss, detached, without waiting for it."""
+
+    @abstractmethod
+    def update(self, step: int) -> None:
+        """The optimizer's part of step `step` (counted from 0, warm-up included), with clipping and learning rate."""
+
+    def evaluate(self, tokens: Tensor) -> Tensor:
+        """Scores of each sample of a micro-batch (`model.scores`), without gradients. Every rank must take part.
+
+        The module stays in evaluation mode: nothing is trained after it.
+        """
+        self.module.eval()
+        with torch.no_grad():
+            return self.module(tokens)
+
+    def executed(self) -> int:
+        """Updates that AdamW itself has counted, without steps that overflowed in fp16. Waits for the device."""
+        return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
+
+    def engine_config(self) -> dict | None:
+        """The effective configuration of an engine that has one of its own."""
+        return None
+
+    def dtypes(self) -> dict[str, str]:
+        """Dtypes of parameters and optimizer state as they are, not as they were asked for."""
+        parameters = {p.dtype for p in self.module.parameters()}
+        state = {
+            v.dtype for s in self.optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()
+        }
+        named = {"parameters": parameters, "optimizer_state": state}
+        return {name: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for name, dtypes in named.items()}
+
+
+class Native(Strategy):
+    """Strategies of torch itself: they differ in how they wrap the model and when they synchronise."""
+
+    # Whether the optimizer can take the clipping factor instead of a pass over all gradients: not with DTensors, whose
+    # norm is itself distributed.
+    folds_clipping = True
+
+    def prepare(self, model: nn.Module) -> None:
+        self.precision = Precision(self.cell.execution.precision, self.device)
+        self.module = self.wrap(model.to(self.device))
+        self.optimizer = make_optimizer(self.module, self.cell)
+
+    @abstractmethod
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The module that the trainer calls; its parameters are those that the optimizer gets."""
+
+    def synchronising(self, boundary: bool) -> AbstractContextManager:
+        """Around forward and backward of a micro-batch: whether its gradients are exchanged."""
+        return nullcontext()
+
+    def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        with self.synchronising(boundary):
+            with self.precision.autocast():
+                loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
+            self.precision.scaler.scale(loss / self.accumulation).backward()
+        return loss.detach()
+
+    def evaluate(self, tokens: Tensor) -> Tensor:
+        with self.precision.autocast():
+            return super().evaluate(tokens)
+
+    def update(self, step: int) -> None:
+        work, scaler = self.cell.work, self.precision.scaler
+        set_learning_rate(self.optimizer, learning_rate(work, step))
+        if work.optimizer.max_grad_norm:
+            self._clip(work.optimizer.max_grad_norm)
+        scaler.step(self.optimizer)
+        scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _clip(self, max_norm: float) -> None:
+        """Clip the global norm of the gradients, within the update where the fused AdamW can do so.
+
+        It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them.
+        That is torch's own clipping but for the last bit of a clipped gradient (a division instead of a product).
+        """
+        if self.precision.scaler.is_enabled() or not (self.folds_clipping and self.cell.execution.fused_optimizer):
+            self.precision.scaler.unscale_(self.optimizer)
+            clip_grad_norm_(self.module.parameters(), max_norm)
+            return
+        norm = get_total_norm([p.grad for p in self.module.parameters() if p.grad is not None])
+        factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+        vars(self.optimizer)["grad_scale"] = factor.reciprocal()
+
+
+def compiled(module: nn.Module, cell: Cell) -> nn.Module:
+    """The module, compiled where the cell says so."""
+    return cast(nn.Module, torch.compile(module)) if cell.execution.compile else module

@@ -1,0 +1,27 @@
+"""DistributedDataParallel: a full replica on each device, gradients averaged by all-reduce while backward runs."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from scaleproof.measure.strategy.base import Native, compiled
+
+
+class DDP(Native):
+    """Parameters, gradients and optimizer state are whole on every device."""
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        elements = self.cell.execution.bucket_elements
+        self.replica = DistributedDataParallel(
+            model,
+            device_ids=[self.device] if self.device.type == "cuda" else None,
+            bucket_cap_mb=None if elements == "auto" else elements * 4 / 2**20,
+            gradient_as_bucket_view=True,  # gradients live in the buckets: no copy before and after a reduction
+        )
+        # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.
+        return compiled(self.replica, self.cell)
+
+    def synchronising(self, boundary: bool) -> AbstractContextManager:
+        # The gradients of all micro-batches are summed locally and reduced once, at the boundary.
+        return nullcontext() if boundary else self.replica.no_sync()

@@ -1,0 +1,50 @@
+"""FSDP2 (fully_shard): parameters, gradients and optimizer state are sharded; a block is gathered when it is needed."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+from scaleproof.measure.strategy.base import Native, compiled
+from scaleproof.measure.strategy.precision import LOW, Precision
+
+
+class FSDP(Native):
+    """Each device keeps 1/N of each tensor. Blocks are gathered for forward, freed, and gathered again for backward."""
+
+    folds_clipping = False
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        name = self.cell.execution.precision
+        # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; gradients reduce in fp32.
+        self.precision = Precision(name, self.device, autocast=False)
+        policy = MixedPrecisionPolicy(param_dtype=LOW.get(name), reduce_dtype=torch.float32 if name in LOW else None)
+        # Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
+        mesh = init_device_mesh(self.device.type, (dist.get_world_size(),))
+        blocks = cast(nn.ModuleList, model.blocks)
+        for index, block in enumerate(blocks):
+            blocks[index] = cast(nn.Module, fully_shard(compiled(block, self.cell), mesh=mesh, mp_policy=policy))
+        self.sharded = [cast(FSDPModule, block) for block in blocks]
+        self._prefetch(self.cell.execution.fsdp_prefetch)
+        self.root = fully_shard(model, mesh=mesh, mp_policy=policy)
+        return cast(nn.Module, self.root)
+
+    def _prefetch(self, depth: int) -> None:
+        """Gather `depth` blocks ahead. 1 is what torch does by itself, in the order in which blocks were used."""
+        for index, block in enumerate(self.sharded if depth > 1 else []):
+            block.set_modules_to_forward_prefetch(self.sharded[index + 1 : index + 1 + depth])
+            block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
+
+    def engine_config(self) -> dict[str, Any]:
+        """Blocks that torch's modules are set to gather ahead; 0 for its own order."""
+        state = self.sharded[0]._get_fsdp_state()
+        return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch)}}
+
+    def synchronising(self, boundary: bool) -> AbstractContextManager:
+        # Gradients of earlier micro-batches stay whole on each device and are reduced and sharded at the boundary.
+        self.root.set_requires_gradient_sync(boundary)
+        return nullcontext()

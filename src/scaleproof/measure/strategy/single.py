@@ -1,0 +1,10 @@
+"""One device and no wrapper: what every way of sharing has to beat."""
+
+from torch import nn
+
+from scaleproof.measure.strategy.base import Native, compiled
+
+
+class Single(Native):
+    def wrap(self, model: nn.Module) -> nn.Module:
+        return compiled(model, self.cell)

@@ -1,0 +1,116 @@
+"""DeepSpeed ZeRO, stages 0 to 3, optionally with the optimizer on the CPU; its configuration is made from the cell."""
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.strategy.base import Strategy
+from scaleproof.measure.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
+from scaleproof.measure.strategy.precision import INITIAL_SCALE_POWER, set_matmul_precision
+
+BUCKET = 500_000_000  # DeepSpeed's default of both bucket sizes, in elements
+
+
+class Zero(Strategy):
+    """Stage 0 replicates everything; 1 shards the optimizer's state, 2 the gradients as well, 3 the parameters too."""
+
+    def prepare(self, model: nn.Module) -> None:
+        deepspeed = _import_deepspeed(self.device)
+        set_matmul_precision(self.cell.execution.precision)
+        parameters = sum(p.numel() for p in model.parameters())
+        self.config = make_config(self.cell, parameters)
+        optimizer = make_optimizer(model.to(self.device), self.cell)
+        self.engine, *_ = deepspeed.initialize(
+            model=model, optimizer=optimizer, config=self.config, dist_init_required=False
+        )
+        if self.cell.execution.precision == "fp16" and self.config["zero_optimization"]["stage"] == 0:
+            # DeepSpeed makes a scaler of its own here, with torch's first scale instead of everybody's.
+            scaler = torch.amp.GradScaler(self.device.type, init_scale=2.0**INITIAL_SCALE_POWER)
+            self.engine.torch_autocast_z0_gradscaler = scaler
+        if self.cell.execution.compile:
+            self.engine.compile()
+        self.module, self.optimizer = self.engine, optimizer
+
+    def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        # The engine divides by the accumulation and knows from its own count of micro-steps when to reduce:
+        # stages 0 and 1 at the boundary, 2 and 3 in every micro-step, since no device keeps whole gradients.
+        loss = self.engine(tokens)
+        self.engine.backward(loss)
+        if not boundary:
+            self.engine.step()
+        return loss.detach()
+
+    def update(self, step: int) -> None:
+        set_learning_rate(self.engine.optimizer, learning_rate(self.cell.work, step))
+        self.engine.step()  # with clipping, and zeroing the gradients
+
+    def engine_config(self) -> dict[str, Any]:
+        """The configuration that the engine was given, with the settings of ZeRO that it has made of it."""
+        effective = self.engine._config.zero_config.model_dump(mode="json")
+        overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
+        known = effective if overlap is None else effective | {"overlap_comm": bool(overlap)}
+        return self.config | {"zero_optimization": known}
+
+
+def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
+    """The DeepSpeed configuration of a cell whose model has `parameters` parameters.
+
+    The engine's timers are off: on a GPU they synchronise twice in every micro-step, which no other strategy does.
+    """
+    execution, batch = cell.execution, cell.batch
+    stage, offload = int(execution.strategy[4]), execution.strategy.endswith("-offload")
+    # Buffers are of a bucket's size: one that is larger than the model holds all of it, and need not be larger. Stages
+    # 1 and 2 refuse odd sizes.
+    bucket = min(BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements, parameters)
+    bucket += bucket % 2 if stage in (1, 2) else 0
+    zero: dict = {"stage": stage}
+    if stage:
+        zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}
+    if stage and execution.overlap_comm != "auto":
+        zero["overlap_comm"] = execution.overlap_comm
+    if offload:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    return {
+        "train_batch_size": batch.global_,
+        "train_micro_batch_size_per_gpu": batch.micro,
+        "gradient_accumulation_steps": batch.accumulation,
+        "gradient_clipping": cell.work.optimizer.max_grad_norm,
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,  # torch's AdamW, the same as everywhere else
+        "zero_force_ds_cpu_optimizer": False,
+        "wall_clock_breakdown": False,
+        "timers": {"throughput": {"enabled": False, "synchronized": False}},
+        "steps_per_print": 10**9,
+        **_arithmetic(execution.precision, stage),
+    }
+
+
+def _arithmetic(precision: str, stage: int) -> dict[str, Any]:
+    if precision in ("fp32", "tf32"):
+        return {}
+    if stage == 0:
+        # DeepSpeed's own bf16 keeps no fp32 master weights at stage 0; autocast does.
+        return {"torch_autocast": {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[precision]}}
+    if precision == "bf16":
+        # The look for overflows reads the gradients' norm on the host in every update; bf16 has the range of fp32.
+        return {"bf16": {"enabled": True, "check_grad_overflow": False}}
+    return {"fp16": {"enabled": True, "initial_scale_power": INITIAL_SCALE_POWER}}
+
+
+def _import_deepspeed(device: torch.device) -> Any:
+    """DeepSpeed, quiet, without the extension for inference that it would compile with g++ on a CPU."""
+    import logging
+
+    if device.type == "cpu":
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import deepspeed
+
+    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    # Its ranges then go through torch, as before DeepSpeed's pull request 7988: for a domain of their own it asks the
+    # nvtx package, wherever there is one, for what those of before 0.2.15 lack.
+    deepspeed.accelerator.get_accelerator().supports_nvtx_domain = False
+    return deepspeed

@@ -1,0 +1,324 @@
+"""From a trace to where the time of a step went. Everything is measured in unions of intervals, never in sums."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scaleproof.ground.facts.kernel_classes import COMMUNICATION, UNCLASSIFIED, classify
+from scaleproof.ground.records.profile_schema import Collective, Coverage, Kernel, Slowest, Step
+from scaleproof.measure.trace.events import Trace
+from scaleproof.measure.trace.ranges import tree
+from scaleproof.measure.trace.time_spans import Spans, union, within, without
+from scaleproof.measure.trace.top_entries import top_entries
+from scaleproof.measure.trace.waiting import Waiting, waiting
+
+MARK = 0.95  # share of device time that must be understood before anything is said about communication
+GAP_NS = 10_000
+PHASES = ("data", "forward", "backward", "reduce", "optimizer")
+TOP = 10
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The traced steps of one rank; on a GPU from a step's first kernel to the next step's."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    host_starts: np.ndarray
+    host_ends: np.ndarray
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one rank's device did, as parallel arrays; `kind` and `collective` index the breakdown's lists of names."""
+
+    launched: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    kind: np.ndarray
+    collective: np.ndarray
+
+    def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
+        return union(self.start[chosen], self.end[chosen], pause)
+
+
+class StepBreakdown:
+    """What a trace says; `world` and `n_devices`: the ranks and devices that it should hold, where they are known."""
+
+    def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
+        self.trace, self.ranks = trace, trace.ranks
+        self.world = world or len(self.ranks)
+        self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
+        # Names become small numbers at once: comparing text a million times takes longer than everything else.
+        classes, collectives = classify(trace.work["name"].cat.categories)
+        codes = trace.work["name"].cat.codes.to_numpy()
+        self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
+        self.collective_names = sorted({c for c in collectives if c})
+        kind = np.array([self.kinds.index(c) for c in classes], np.int8)[codes]
+        collective = np.array([self.collective_names.index(c) if c else -1 for c in collectives], np.int8)[codes]
+        self.kind = kind
+        self.work = {rank: self._work(rank, kind, collective) for rank in self.ranks}
+        self.steps = min((len(w.starts) for w in self.windows.values()), default=0) or None
+        self.unknown: dict[str, str] = {}
+        reason = self._why_no_communication()
+        if reason:
+            self.unknown["communication"] = reason
+        if not self.steps:
+            self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
+
+    def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> Work:
+        own = (self.trace.work["rank"] == rank).to_numpy()
+        launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
+        return Work(launched, start, end, kind[own], collective[own])
+
+    def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
+        return kind == self.kinds.index(name)
+
+    @cached_property
+    def windows(self) -> dict[int, Windows]:
+        named = self.trace.ranges[self.trace.ranges["name"] == "step"]
+        windows = {}
+        for rank in self.ranks:
+            own = named[named["rank"] == rank].sort_values("start")
+            host = own["start"].to_numpy(), own["end"].to_numpy()
+            windows[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
+        return windows
+
+    def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
+        """When the device was at what the host asked for in its steps: it runs behind the host."""
+        work = self.work[rank]
+        order = np.argsort(work.launched, kind="stable")
+        launched = work.launched[order]
+        started = work.start[order]
+        ended = work.end[order]
+        first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
+        busy = last > first
+        begun = [started[a:b].min() for a, b in zip(first[busy], last[busy], strict=True)]
+        done = [ended[a:b].max() for a, b in zip(first[busy], last[busy], strict=True)]
+        if not begun:
+            return Windows(*[np.empty(0, np.int64)] * 4)
+        # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
+        last_end = max(done[-1], begun[-1] + (ends - starts)[busy][-1])
+        return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[busy], ends[busy])
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
+        total, source = int(lengths.sum()), self.trace.source
+        unknown = self.is_kind(self.kind, UNCLASSIFIED)
+        lost = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
+        top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
+        return Coverage(
+            classified_share=1 - int(lost["ns"].sum()) / total if total else None,
+            mark=MARK,
+            unclassified_top=[str(n) for n in top.index],
+            dropped_events=source.dropped,
+            diagnostics=source.diagnostics,
+            missing_ranks=sorted(set(range(self.world)) - set(self.ranks)),
+        )
+
+    def _why_no_communication(self) -> str | None:
+        """Why nothing is said about communication; None where the trace carries it."""
+        if self.trace.source.device == "none":
+            return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
+        if self.shares_process:
+            return "a rank of nn.DataParallel drives several devices: one computing while another copies is not overlap"
+        share = self.coverage.classified_share
+        if share is not None and share < MARK:
+            names = ", ".join(self.coverage.unclassified_top)
+            return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
+        if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():
+            return f"no collective was found in a trace of {self.world} ranks; its kernels may have unknown names"
+        if self.trace.source.dropped:
+            return f"{self.trace.source.tool} lost {self.trace.source.dropped:,} events"
+        return None
+
+    @cached_property
+    def known(self) -> bool:
+        return "communication" not in self.unknown
+
+    @cached_property
+    def _spans(self) -> dict[int, tuple[Spans, Spans]]:
+        """Computing and communicating, by rank."""
+        spans = {}
+        for rank, work in self.work.items():
+            talking = self.is_kind(work.kind, COMMUNICATION)
+            spans[rank] = work.spans(~talking, self.trace.source.pause_ns), work.spans(talking)
+        return spans
+
+    @cached_property
+    def waits(self) -> Waiting | str:
+        """Waiting apart from transfer, or why that is not known."""
+        if not self.known:
+            return self.unknown["communication"]
+        if self.coverage.missing_ranks:
+            return f"ranks {', '.join(map(str, self.coverage.missing_ranks))} are not in the trace"
+        if len(self.ranks) < 2:
+            return "one rank waits for nobody"
+        parts = []
+        for rank, work in self.work.items():
+            talking = work.collective >= 0
+            names = np.array(self.collective_names, dtype=object)[work.collective[talking]]
+            parts.append(
+                pd.DataFrame(
+                    {"rank": rank, "collective": names, "start": work.start[talking], "end": work.end[talking]}
+                )
+            )
+        calls = pd.concat(parts, ignore_index=True)
+        return waiting(calls, {r: (w.starts, w.ends) for r, w in self.windows.items()}, self.steps or 0)
+
+    def per_step(self) -> list[Step]:
+        if not self.steps:
+            return []
+        rows = []
+        waited = self.waits.by_rank if isinstance(self.waits, Waiting) else None
+        recorded = self.trace.source.device != "none" and not self.shares_process
+        for rank in self.ranks:
+            window = self.windows[rank]
+            compute, talk = self._spans[rank]
+            busy = union(np.concatenate([compute[0], talk[0]]), np.concatenate([compute[1], talk[1]]))
+            parts = {"compute": compute, "communication": talk, "exposed": without(talk, compute)}
+            ns = {name: within(spans, window.starts, window.ends) for name, spans in parts.items()}
+            ns |= {"overlapped": ns["communication"] - ns["exposed"]}
+            ns |= {"idle": window.ends - window.starts - ns["compute"] - ns["exposed"]}
+            ms = {name: values / 1e6 for name, values in ns.items()}
+            waits = None if waited is None else _ms(waited[rank], window)
+            exposed_waits = None if waited is None else _ms(without(waited[rank], compute), window)
+            phases = self._phases(rank, window)
+            gaps = _gaps(busy, window)
+            for i in range(self.steps):
+                wall = (window.ends[i] - window.starts[i]) / 1e6
+                known_ms = {k: round(float(v[i]), 6) if self.known else None for k, v in ms.items()}
+                rows.append(
+                    Step(
+                        step=i,
+                        rank=rank,
+                        wall_ms=wall,
+                        compute_ms=known_ms["compute"],
+                        communication_ms=known_ms["communication"],
+                        exposed_ms=known_ms["exposed"],
+                        overlapped_ms=known_ms["overlapped"],
+                        wait_ms=None if waits is None else round(float(waits[i]), 6),
+                        exposed_wait_ms=None if exposed_waits is None else round(float(exposed_waits[i]), 6),
+                        idle_ms=float(ms["idle"][i]) if recorded else None,
+                        gaps=int(gaps[i]) if recorded else None,
+                        ranges_ms={name: float(v[i]) for name, v in phases.items()},
+                    )
+                )
+        return rows
+
+    def _phases(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
+        own = self.trace.ranges[self.trace.ranges["rank"] == rank]
+        phases = {}
+        for name in PHASES:
+            chosen = own[own["name"] == name]
+            if len(chosen):
+                spans = union(chosen["start"].to_numpy(), chosen["end"].to_numpy())
+                phases[name] = within(spans, window.host_starts, window.host_ends) / 1e6
+        return phases
+
+    def _mean(self, spans: dict[int, Spans]) -> float:
+        """Milliseconds per step and rank."""
+        total = sum(int(within(s, self.windows[r].starts, self.windows[r].ends).sum()) for r, s in spans.items())
+        return total / 1e6 / ((self.steps or 1) * len(self.ranks))
+
+    def classes(self) -> dict[str, float] | None:
+        if not self.steps or not self.known:
+            return None
+        classes = {}
+        for name in self.kinds:
+            spans = {rank: work.spans(self.is_kind(work.kind, name)) for rank, work in self.work.items()}
+            if any(len(s[0]) for s in spans.values()):
+                classes[name] = round(self._mean(spans), 6)
+        return classes
+
+    def collectives(self) -> dict[str, Collective]:
+        if not self.steps or not self.known:
+            return {}
+        collectives, split = {}, self.waits.by_collective if isinstance(self.waits, Waiting) else {}
+        for place, name in enumerate(self.collective_names):
+            spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
+            exposed = {r: without(spans[r], self._spans[r][0]) for r in self.ranks}
+            total, wait = self._mean(spans), self._mean(split[name]) if name in split else None
+            calls = sum(self._started(rank, place) for rank in self.ranks)
+            collectives[name] = Collective(
+                calls=calls / (self.steps * len(self.ranks)),
+                total_ms=total,
+                exposed_ms=self._mean(exposed),
+                transfer_ms=None if wait is None else total - wait,
+                wait_ms=wait,
+            )
+        return collectives
+
+    def _started(self, rank: int, place: int) -> int:
+        """Calls of a collective that a rank asked for in its traced steps."""
+        window, work = self.windows[rank], self.work[rank]
+        launched = work.launched[work.collective == place]
+        at = np.searchsorted(window.host_starts, launched, side="right") - 1
+        return int(((at >= 0) & (launched < window.host_ends[np.maximum(at, 0)])).sum())
+
+    def slowest(self) -> Slowest | None:
+        return self.waits.slowest if isinstance(self.waits, Waiting) else None
+
+    def kernels(self) -> list[Kernel]:
+        """What takes the most device time, by name."""
+        work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
+        totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
+        total = int(work["ns"].sum())
+        names = [str(n) for n in totals.index]
+        over = (self.steps or 1) * (len(self.ranks) if self.steps else 1)
+        return [
+            Kernel(name=name, kind=kind, calls=int(n) / over, total_ms=int(ns) / 1e6 / over, share=int(ns) / total)
+            for name, kind, n, ns in zip(names, classify(names)[0], totals["count"], totals["sum"], strict=True)
+        ]
+
+    def kernel_time(self) -> tuple[float | None, float | None]:
+        """Sum over all kernels in milliseconds, and the share of communication in it; null where they are unknown."""
+        lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
+        total = int(lengths.sum())
+        if not total:
+            return None, None
+        return total / 1e6, int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum()) / total if self.known else None
+
+    def profile_fields(self) -> dict[str, Any]:
+        """The part of a Profile that the trace alone gives."""
+        total, share = self.kernel_time()
+        talking = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
+        rows = self.per_step()
+        if isinstance(self.waits, str) and self.known:
+            self.unknown["waiting"] = self.waits
+        return {
+            "tool": self.trace.source.tool,
+            "device": self.trace.source.device,
+            "ranks": self.ranks,
+            "ranks_from": self.trace.source.ranks_from,
+            "world_size": self.world,
+            "steps": self.steps,
+            "coverage": self.coverage,
+            "unknown": self.unknown,
+            "per_step": rows,
+            "classes_ms": self.classes(),
+            "kernel_time_ms": total,
+            "communication_share": share,
+            "collectives": self.collectives(),
+            "calls_by_kernel": {str(k): int(v) for k, v in talking.items() if v},
+            "slowest": self.slowest(),
+            "ranges": tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
+            "kernels_top": self.kernels(),
+            **top_entries(self.trace),
+        }
+
+
+def _ms(spans: Spans, window: Windows) -> np.ndarray:
+    """Milliseconds of `spans` in each step."""
+    return within(spans, window.starts, window.ends) / 1e6
+
+
+def _gaps(busy: Spans, window: Windows) -> np.ndarray:
+    """Pauses of more than GAP_NS that begin in each window."""
+    begun, over = busy[1], np.append(busy[0][1:], window.ends[-1:])
+    long = begun[(over - begun) > GAP_NS] if len(begun) else begun
+    return np.searchsorted(long, window.ends) - np.searchsorted(long, window.starts)

@@ -1,0 +1,151 @@
+"""One traced run of a cell: separate from the timed ones, short, and published as a whole or not at all."""
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import Tracing
+from scaleproof.ground.files import scrub, sha256_of, write_json
+from scaleproof.ground.records.run import CAPTURE
+from scaleproof.measure.corpus.plan import SamplePlan
+from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.launch.local import may_fork
+from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.machine.provenance import provenance
+from scaleproof.measure.machine.slurm import Allocation, allocation
+from scaleproof.measure.trace.capture.capture_schema import NSYS, PROFILER, RANK_RESULT, RAW, SETTINGS, Captured
+from scaleproof.measure.trainer.request import Request
+
+LOG = "capture.log"
+PROGRAM = "scaleproof.measure.trace.capture.rank_program"
+TRACES = (".sqlite", ".nsys-rep", ".gz")  # suffixes of what the profilers leave
+# What NCCL writes about its set-up; %h and %p are its own placeholders for host and process.
+NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,NET"}
+INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibstat.txt": ["ibstat"]}
+
+
+def choose(requested: str, gpu: bool) -> tuple[str, str | None]:
+    """The tool, and why it is not the one that might be expected."""
+    if requested == "auto" and not gpu:
+        return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
+    if requested in ("auto", NSYS) and not shutil.which("nsys"):
+        return PROFILER, "nsys is not installed here (not found on PATH), so torch's profiler was used instead"
+    return (NSYS, None) if requested in ("auto", NSYS) else (PROFILER, None)
+
+
+def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
+    """Trace `settings.steps` steps of `cell` after its warm-up and publish the trace in `out`. `limit` in seconds.
+
+    A capture that fails is published too, with its reason. Raises UserError where the tokens do not suffice and
+    Interrupted where it was stopped.
+    """
+    started = datetime.now(UTC)
+    SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
+    gpus, nodes = cuda_devices(), allocation()
+    gpu = cell.execution.device != "cpu" and bool(gpus)
+    tool, tool_reason = choose(settings.tool, gpu)
+    run_id = uuid.uuid4().hex[:8]
+    attempt = begin_attempt(out, run_id, (RAW, CAPTURE, LOG))
+    raw = attempt / RAW
+    raw.mkdir()
+    request = write_request(
+        cell,
+        campaign=campaign,
+        repeat=1,
+        tokens=tokens,
+        attempt=attempt,
+        run_id=run_id,
+        time_limit=limit,
+        nodes=nodes,
+        provenance=provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
+    )
+    write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": gpu})
+    try:
+        reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+        status = "not_applicable" if reason else "ok"
+        if not reason:
+            variables = record_interconnect(raw) if settings.interconnect and gpu else {}
+            with device_lock(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
+                reason = _run(request, out / LOG, tool, nodes, variables)
+            status = "failed" if reason else "ok"
+        result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
+        captured = Captured(
+            status=status,
+            reason=reason,
+            timestamp_utc=f"{started:%Y-%m-%dT%H:%M:%SZ}",
+            campaign=campaign,
+            cell=cell.slug,
+            fingerprint=cell.fingerprint,
+            strategy=cell.execution.strategy,
+            tool=tool,
+            tool_version=_version() if tool == NSYS else request.provenance["env"]["torch_version"],
+            tool_reason=tool_reason,
+            nodes=settings.nodes,
+            world_size=cell.world_size,
+            steps=settings.steps,
+            step_time_s=result.get("step_time_s", []),
+            collectives=result.get("collectives"),
+            ranks=result.get("ranks", []),
+            env=request.provenance["env"],
+            training_config=request.known()["training_config"].model_dump(mode="json"),
+            scheduler=request.provenance["scheduler"],
+            code_sha256=request.provenance["code_sha256"],
+            total_wall_time_sec=time.time() - request.started,
+            files={p.name: sha256_of(p) for p in sorted(raw.iterdir())},
+        )
+        raw.replace(out / RAW)
+        write_json(out / CAPTURE, captured.model_dump(mode="json"))
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    return captured
+
+
+def record_interconnect(folder: Path) -> dict[str, str]:
+    """Ask the first node about its links, where it has the programs; returns the variables that make NCCL log them."""
+    for name, command in INTERCONNECT_COMMANDS.items():
+        if shutil.which(command[0]):
+            with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, timeout=60)
+    return NCCL_LOG | {
+        "NCCL_DEBUG_FILE": str(folder.resolve() / "nccl.%h.%p.log"),
+        "NCCL_TOPO_DUMP_FILE": str(folder.resolve() / "nccl_topo.xml"),
+    }
+
+
+def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]) -> str | None:
+    """Start the ranks; returns why there is no trace, or None."""
+    attempt = Path(request.out)
+    profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
+    under = profiler if tool == NSYS else []
+    # As the timed runs of the cell: the ranks of what is traced must not differ from theirs.
+    forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
+    warmup_steps = request.cell.work.warmup_steps
+    outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
+    traced = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
+    if (attempt / RANK_RESULT).exists() and traced:
+        return None
+    if (attempt / RANK_RESULT).exists():
+        return next((scrub(line) for line in reversed(outcome.tail) if "nsys" in line), "the profiler left no trace")
+    cause = failure(request, attempt, outcome)
+    return f"{cause.failure_class}: {cause.reason}"
+
+
+def _version() -> str | None:
+    try:
+        text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = re.search(r"\d+\.\d+[\d.]*", text)
+    return version[0] if version else None

@@ -1,0 +1,59 @@
+"""A node's process tree under Nsight Systems: started with REQUEST COMMAND...
+
+nsys works in a folder of this node's own disk: its sockets need short paths, and SQLite needs locks that network file
+systems do not have. Report and export are copied to the run's folder when they are whole.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from scaleproof.measure.machine.network import short_host
+from scaleproof.measure.trace.capture.capture_schema import RAW, SETTINGS
+from scaleproof.measure.trainer.request import Request
+
+NO_IMPORTER = (
+    "nsys left only {name}: its importer is missing. Debian splits Nsight Systems in two; "
+    "link /usr/lib/nsight-systems/host-linux-x64 into /usr/lib/x86_64-linux-gnu/nsight-systems"
+)
+# Sampling of CPUs tells nothing about communication, and in virtual machines its agent may spin for ever.
+QUIET = ("--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "--trace-fork-before-exec=true")
+
+
+def options(gpu: bool) -> list[str]:
+    """What is recorded. On a GPU only between the program's start and stop of the profiler."""
+    if not gpu:
+        return ["--trace=nvtx,osrt", *QUIET]
+    return ["--trace=cuda,nvtx,osrt", *QUIET, "--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+
+
+def main(request_path: Path, command: list[str]) -> int:
+    """Run `command` under nsys, where this node is to be traced; returns its exit code."""
+    request, here = Request.read(request_path), short_host(socket.gethostname())
+    settings = json.loads((request_path.parent / SETTINGS).read_text())
+    if request.hosts and here != short_host(request.hosts[0]) and settings["nodes"] == "first":
+        os.execvp(command[0], command)
+    with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
+        work = Path(folder)
+        line = ["nsys", "profile", *options(settings["gpu"]), f"--output={work / here}", *command]
+        code = subprocess.run(line, env=os.environ | {"TMPDIR": folder, "LC_ALL": "C"}).returncode
+        report = work / f"{here}.nsys-rep"
+        if not report.exists():
+            unfinished = sorted(work.glob("*.qdstrm"))
+            print(NO_IMPORTER.format(name=unfinished[0].name) if unfinished else "nsys wrote no report", flush=True)
+            return code or 1
+        export = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={work / here}.sqlite"]
+        environment = os.environ | {"TMPDIR": folder, "LC_ALL": "C"}
+        subprocess.run([*export, str(report)], check=True, stdout=subprocess.DEVNULL, env=environment)
+        for name in (f"{here}.sqlite", f"{here}.nsys-rep"):
+            shutil.copyfile(work / name, request_path.parent / RAW / name)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,84 @@
+"""One rank of a trace: started with a REQUEST: the timed run under a profiler."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scaleproof.measure.trace.capture.capture_schema import NSYS, RANK_RESULT, RAW, SETTINGS
+from scaleproof.measure.trainer.__main__ import main
+from scaleproof.measure.trainer.request import Request
+
+LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts of its own; the third is looked at
+
+
+def traced(request: Request) -> Any:
+    """Warm up, then make the requested number of steps under the profiler."""
+    import torch.distributed as dist
+
+    from scaleproof.ground.files import write_json
+    from scaleproof.measure.trace.capture.annotate import annotated, of_nvtx, of_profiler
+    from scaleproof.measure.trainer.measure import set_up, warm_up
+    from scaleproof.measure.trainer.session import Session
+
+    settings = json.loads((Path(request.out) / SETTINGS).read_text())
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
+    run = set_up(session, request)
+    warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
+    _, probe, _ = warm_up(run, warmup)
+    push, pop = of_nvtx() if settings["tool"] == NSYS else of_profiler()
+    dist.barrier()
+    recording = _nsys(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
+    with recording, annotated(run.strategy, run.batches, push, pop):
+        series = run.steps(warmup, settings["steps"])
+    times = session.gather(series.step_time.tolist())
+    places = session.gather(session.place)
+    if session.rank == 0:
+        result = {
+            "step_time_s": [max(step) for step in zip(*times, strict=True)],
+            "collectives": probe.collectives(),
+            "ranks": places,
+            "parameters": run.parameters,
+        }
+        write_json(Path(request.out) / RANK_RESULT, result)
+    return session
+
+
+@contextmanager
+def _profiler(session: Any, folder: Path) -> Iterator[None]:
+    """torch's profiler on this rank; its trace is written after the steps."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if session.device.type == "cuda" else [])
+    with profile(activities=activities) as profiler:
+        yield
+    profiler.export_chrome_trace(str(folder / f"rank{session.rank}.json.gz"))
+
+
+@contextmanager
+def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
+    """The part of the program that nsys records on a GPU (it was started with --capture-range=cudaProfilerApi).
+
+    The report knows processes; a range says which rank each is, and is opened within what is recorded. One session of
+    nsys records all ranks of a node: it must run before any of them goes on, and until all of them are done.
+    """
+    import torch
+    import torch.distributed as dist
+
+    gpu = session.device.type == "cuda"
+    if gpu:
+        torch.cuda.cudart().cudaProfilerStart()
+        dist.barrier()
+    push(f"rank {session.rank}")
+    pop()
+    yield
+    if gpu:
+        torch.cuda.synchronize()
+        dist.barrier()
+        torch.cuda.cudart().cudaProfilerStop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), traced)

@@ -1,0 +1,85 @@
+"""Two traces side by side: the same quantities, per optimizer step and rank, and what moved."""
+
+from typing import Any
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.profile_schema import Profile, mean
+
+PARTS = {
+    "step": "wall_ms",
+    "computing": "compute_ms",
+    "communication": "communication_ms",
+    "exposed communication": "exposed_ms",
+    "waiting for ranks": "wait_ms",
+    "idle": "idle_ms",
+}
+NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
+
+
+def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
+    """Rows of name, a, b, and b - a; milliseconds (calls where the name says so), per optimizer step and rank.
+
+    A figure that one of the traces does not have is None, and so is the difference. Raises UserError where the traces
+    have no steps: totals of runs of different lengths are not compared.
+    """
+    for name, profile in zip(names, (a, b), strict=True):
+        if profile.status != "ok":
+            raise UserError(f"{name} is no trace ({profile.reason}); there is nothing to compare")
+        if not profile.steps:
+            raise UserError(
+                f"{name} has no steps, and totals of runs of different lengths cannot be compared; {_hint(profile)}"
+            )
+    rows = [_row(label, mean(a, key), mean(b, key)) for label, key in PARTS.items() if a.per_step and b.per_step]
+    classes = (a.classes_ms, b.classes_ms)
+    for name in sorted({*(classes[0] or {}), *(classes[1] or {})}):
+        rows.append(_row(f"class {name}", *(None if c is None else c.get(name, 0.0) for c in classes)))
+    for name in sorted({*_calls(a), *_calls(b)}):
+        known = ["communication" not in p.unknown for p in (a, b)]
+        calls = [_calls(p).get(name, 0.0) if ok else None for p, ok in zip((a, b), known, strict=True)]
+        rows.append(_row(f"calls of {name}", *calls))
+    rows.append(_row("share of communication in kernel time", a.communication_share, b.communication_share))
+    return rows
+
+
+def summarise_diff(rows: list[dict[str, Any]]) -> str:
+    """Which parts moved, as a sentence; the largest first."""
+    step = next((r for r in rows if r["name"] == "step"), None)
+    if not step or step["difference"] is None:
+        return "How the steps differ is unknown: see the table."
+    moved = [r for r in rows if r["name"].startswith("class ") or r["name"] in ("exposed communication", "idle")]
+    moved = [r for r in moved if r["difference"] is not None and abs(r["difference"]) >= NOTABLE * step["a"]]
+    moved.sort(key=lambda r: -abs(r["difference"]))
+    parts = (
+        ", ".join(f"{r['name'].removeprefix('class ')} {r['difference']:+.3g} ms" for r in moved[:5])
+        or "nothing of note"
+    )
+    return (
+        f"A step of B takes {step['b']:.3g} ms, of A {step['a']:.3g} ms ({step['difference']:+.3g} ms). Moved: {parts}."
+    )
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as text in columns."""
+    width = max(len(r["name"]) for r in rows)
+    lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
+    for r in rows:
+        cells = "  ".join(f"{'unknown' if r[k] is None else format(r[k], '.4g'):>12}" for k in ("a", "b", "difference"))
+        lines.append(f"{r['name']:{width}}  {cells}")
+    return "\n".join(lines)
+
+
+def _row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
+    return {"name": name, "a": a, "b": b, "difference": None if a is None or b is None else b - a}
+
+
+def _calls(profile: Profile) -> dict[str, float]:
+    """Calls of each collective, per optimizer step and rank."""
+    return {n: c.calls for n, c in profile.collectives.items()} or profile.calls_per_step
+
+
+def _hint(profile: Profile) -> str:
+    return (
+        "say how many with --steps and --ranks"
+        if profile.tool == "nsys stats"
+        else "mark them with NVTX ranges called `step`"
+    )

@@ -1,0 +1,143 @@
+"""What a distributed run says about its own wires: NCCL's debug log and topology file, `nvidia-smi topo -m`, `ibstat`.
+
+All are optional. What a text does not say is left out, never guessed.
+"""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.errors import UserError, path_fault
+
+# NCCL 2.8 to 2.27, `NCCL_DEBUG=INFO` with the subsystems INIT,ENV,GRAPH,NET.
+VERSION = re.compile(r"NCCL version (\S+)")
+NETWORK = re.compile(r"NCCL INFO Using network (\S+)")
+CHANNEL = re.compile(r"NCCL INFO Channel (\d+)(?:/\d+)? : (\d+)\S* -> (\d+)\S* (?:\[(?:send|receive)\] )?via (\S+)")
+TREES = re.compile(r"NCCL INFO Trees (?:\[\d+\])")
+RINGS = re.compile(r"NCCL INFO Channel \d+/\d+ :(?: +\d+)+\s*$", re.MULTILINE)
+IB = re.compile(r"NET/IB : (?:Using )?\[\d+\](\S+?):\d+/(?:IB|RoCE)")
+IB_SPEED = re.compile(r"NET/IB: \[\d+\] (\S+?):\S* .*?speed=(\d+)")
+LINKS = {
+    "NV": "NVLink",
+    "PIX": "one PCIe bridge",
+    "PXB": "several PCIe bridges",
+    "PHB": "a PCIe host bridge",
+    "NODE": "bridges of one NUMA node",
+    "SYS": "the link between sockets",
+}
+
+
+def read_nccl_log(path: Path) -> dict[str, Any]:
+    """Version, network, and by which transports channels really go. Raises UserError if it is not a log of NCCL."""
+    text = _text(path)
+    if "NCCL INFO" not in text and "NCCL version" not in text:
+        raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
+    transports = Counter(_transport(via) for *_, via in CHANNEL.findall(text))
+    facts: dict[str, Any] = {"transports": dict(sorted(transports.items()))} if transports else {}
+    for key, pattern in (("version", VERSION), ("network", NETWORK)):
+        if seen := pattern.search(text):
+            facts[key] = seen[1]
+    if channels := {int(c) for c, *_ in CHANNEL.findall(text)}:
+        facts["channels"] = len(channels)
+    if algorithms := [name for name, pattern in (("trees", TREES), ("rings", RINGS)) if pattern.search(text)]:
+        facts["graphs"] = algorithms
+    if nics := sorted({*IB.findall(text), *(name for name, _ in IB_SPEED.findall(text))}):
+        facts["nics"] = nics
+    return facts
+
+
+def read_topology(path: Path) -> dict[str, Any]:
+    """nccl_topo.xml: GPUs, their NVLinks, and network cards with their speed in Gb/s. Raises UserError."""
+    try:
+        root = ElementTree.fromstring(_text(path))
+    except ElementTree.ParseError as error:
+        raise UserError(f"{path}: not a topology file of NCCL ({error}); take one with NCCL_TOPO_DUMP_FILE") from None
+    if root.tag != "system":
+        raise UserError(f"{path}: not a topology file of NCCL: its first element is {root.tag}, not system")
+    nics = [{"name": n.get("name"), "gbit_s": int(speed) / 1000} for n in root.iter("net") if (speed := n.get("speed"))]
+    links = [int(n.get("count", 1)) for gpu in root.iter("gpu") for n in gpu.iter("nvlink")]
+    return {
+        "gpus": len(list(root.iter("gpu"))),
+        "nvlinks_per_gpu": sum(links) / max(1, len(list(root.iter("gpu")))),
+        "nics": nics,
+    }
+
+
+def read_matrix(path: Path) -> dict[str, int]:
+    """`nvidia-smi topo -m`: how many pairs of GPUs are joined by what. Raises UserError."""
+    lines = [re.sub(r"\x1b\[\d*m", "", line) for line in _text(path).splitlines()]
+    rows = [line.split() for line in lines if re.match(r"^GPU\d+\s", line)]
+    if not rows:
+        raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
+    pairs: Counter[str] = Counter()
+    for i, row in enumerate(rows):
+        pairs.update(_link(cell) for cell in row[1 + i + 1 : 1 + len(rows)])
+    return dict(pairs)
+
+
+def read_ibstat(path: Path) -> list[dict[str, Any]]:
+    """`ibstat`: adapters with the rate in Gb/s and state of their ports. Raises UserError."""
+    parts = re.split(r"^CA '([^']+)'", _text(path), flags=re.MULTILINE)
+    if len(parts) < 3:
+        raise UserError(f"{path}: not an answer of ibstat: it names no adapter (CA)")
+    adapters = []
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        for state, rate in re.findall(r"State: (\S+).*?Rate: (\d+)", text, re.DOTALL):
+            adapters.append({"name": name, "state": state, "gbit_s": int(rate)})
+    return adapters
+
+
+READERS = {
+    "nccl log": read_nccl_log,
+    "nccl topology": read_topology,
+    "nvidia-smi topo": read_matrix,
+    "ibstat": read_ibstat,
+}
+
+
+ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-smi topo -m or of ibstat"
+
+
+def read_interconnect(path: Path) -> tuple[str, Any]:
+    """Which of the four a file is, and what it says. Raises UserError where it is none of them."""
+    text = _text(path)
+    if text.lstrip().startswith("<"):
+        kind = "nccl topology"
+    elif "NCCL" in text:
+        kind = "nccl log"
+    elif re.search(r"^CA '", text, re.MULTILINE):
+        kind = "ibstat"
+    elif re.search(r"^\s*GPU0", text, re.MULTILINE):
+        kind = "nvidia-smi topo"
+    else:
+        raise UserError(f"{path}: says nothing of links; allowed: {ALLOWED}")
+    return kind, READERS[kind](path)
+
+
+def _transport(via: str) -> str:
+    """P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
+    parts = via.split("/")
+    name = "/".join(parts[:2]) if parts[0] == "NET" else parts[0]
+    return f"{name} (GPU direct)" if "GDRDMA" in parts else name
+
+
+def _link(cell: str) -> str:
+    return next(
+        (
+            f"{meaning} x{cell[2:]}" if key == "NV" else meaning
+            for key, meaning in LINKS.items()
+            if cell.startswith(key)
+        ),
+        cell,
+    )
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise UserError(f"{path}: the file is empty; allowed: {ALLOWED}")
+    return text

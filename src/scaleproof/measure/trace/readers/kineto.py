@@ -1,0 +1,117 @@
+"""Traces of torch's profiler (Kineto): one Chrome JSON file a rank, plain or gzipped."""
+
+import gzip
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.facts.kernel_classes import collective_of
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Source, Trace, frame
+
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+CALLS = ("cuda_runtime", "cuda_driver")
+PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at work, not waiting
+
+
+def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
+    """One rank's file. Raises UserError where it is not a trace of torch's profiler."""
+    data = _load(path)
+    events = pd.DataFrame.from_records(
+        [e for e in data["traceEvents"] if e.get("ph") == "X" and e.get("cat") != "Trace"],
+        columns=["cat", "name", "pid", "tid", "ts", "dur", "args"],
+    )
+    if events.empty:
+        raise UserError(f"{path}: the trace holds no events; was the profiler running while the steps were made?")
+    info = data.get("distributedInfo") or {}
+    rank = int(info.get("rank", fallback_rank))
+    base = int(data.get("baseTimeNanoseconds", 0))
+    # Microseconds with three decimals; in floats of whole nanoseconds they would lose some.
+    micro = np.floor(events["ts"].to_numpy(float))
+    start = (
+        base + (micro.astype(np.int64)) * 1000 + np.rint((events["ts"].to_numpy(float) - micro) * 1000).astype(np.int64)
+    )
+    events["start"] = start
+    events["end"] = start + np.rint(events["dur"].fillna(0).to_numpy(float) * 1000).astype(np.int64)
+    on_device = events["cat"].isin(DEVICE)
+    work = _device_work(events, on_device) if on_device.any() else _cpu_work(events)
+    device = "gpu" if on_device.any() else "cpu" if len(work["start"]) else "none"
+    named = events[(events["cat"] == "user_annotation") & ~events["name"].map(lambda n: collective_of(n) is not None)]
+    ranges = {"thread": _threads(named["tid"]), "name": named["name"], "start": named["start"], "end": named["end"]}
+    return Trace(
+        frame(WORK, {"rank": rank} | work) if len(work["start"]) else frame(WORK),
+        frame(RANGES, {"rank": rank} | ranges) if len(named) else frame(RANGES),
+        frame(HOST),  # the profiler records no calls of the operating system
+        Source(
+            tool="torch.profiler",
+            files=[path.name],
+            device=device,
+            pause_ns=PAUSE_NS if device == "cpu" else 0,
+            ranks_from="the trace" if "rank" in info else "the order of the files",
+        ),
+    )
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        raw = path.read_bytes()
+        text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        data = json.loads(text)
+    except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
+        cause = "it is empty" if path.exists() and not path.stat().st_size else f"it is cut off or damaged ({error})"
+        raise UserError(f"{path}: not a trace of torch's profiler: {cause}; capture it again") from None
+    if not isinstance(data, dict) or not isinstance(data.get("traceEvents"), list):
+        raise UserError(f"{path}: not a trace of torch's profiler: it has no traceEvents")
+    return data
+
+
+def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
+    """Kernels and copies of a GPU; `launched` by the correlation of a kernel with the call that asked for it."""
+    kernels, calls = events[on_device], events[events["cat"].isin(CALLS)]
+    launched_at = dict(zip(calls["args"].map(lambda a: (a or {}).get("correlation")), calls["start"], strict=True))
+    launched = [
+        launched_at.get((args or {}).get("correlation"), start)
+        for args, start in zip(kernels["args"], kernels["start"], strict=True)
+    ]
+    stream = [int((args or {}).get("stream", 0)) for args in kernels["args"]]
+    return {
+        "stream": stream,
+        "name": kernels["name"],
+        "launched": launched,
+        "start": kernels["start"],
+        "end": kernels["end"],
+    }
+
+
+def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
+    """The outermost operators of each thread, and gloo's collectives.
+
+    Not what the autograd engine and the process group put around operators: that waits as well.
+    """
+    operators = events[
+        (events["cat"] == "cpu_op") & events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
+    ]
+    operators = operators.assign(longest=-operators["end"]).sort_values(["tid", "start", "longest"])
+    reached = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)
+    outermost = operators[operators["start"] >= reached]
+    collectives = events[
+        (events["cat"] == "user_annotation") & events["name"].map(lambda n: collective_of(n) is not None)
+    ]
+    work = pd.concat([outermost, collectives])
+    return {
+        "stream": _threads(work["tid"]),
+        "name": work["name"],
+        "launched": work["start"],
+        "start": work["start"],
+        "end": work["end"],
+    }
+
+
+def _threads(ids: pd.Series) -> list[int]:
+    """Thread ids as numbers; the profiler writes some as text."""
+    return [int(m[0]) if (m := re.search(r"-?\d+", str(i))) else 0 for i in ids]

@@ -1,0 +1,267 @@
+"""Exports of Nsight Systems (`nsys export --type sqlite`), of 2022.4 to 2025.
+
+Exports have no indexes, so nothing is joined in SQL: columns are read in pieces and joined as sorted arrays. Tables and
+columns exist only where there is data and differ between versions; what is not there is not asked for.
+"""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import adbc_driver_sqlite.dbapi as arrow
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Source, Trace, frame
+
+PIECE = 65_536  # rows of a batch
+KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
+PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
+OWN_RANK = re.compile(r"rank (\d+)")  # the range that our own program opens once, to say which rank a process is
+LOST = re.compile(r"\b(?:drop|lost|lose|overflow|incomplete|not all|not collected|missing)", re.IGNORECASE)
+PROCESS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
+
+
+class Export:
+    """A file that is read only, without locks: it may be on a network file system."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.address = f"file:{quote(path.resolve().as_posix())}?mode=ro&immutable=1"
+        if not path.stat().st_size:
+            raise UserError(f"{path}: not an export of Nsight Systems: it is empty; export it again")
+        try:
+            self.database = sqlite3.connect(self.address, uri=True)
+            tables = [name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+            self.columns = {t: [row[1] for row in self.database.execute(f'PRAGMA table_info("{t}")')] for t in tables}
+        except sqlite3.Error as error:
+            raise self.broken(error) from None
+        if not {"StringIds", "EXPORT_META_DATA"} & set(tables) or "StringIds" not in tables:
+            raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
+
+    def broken(self, error: Exception) -> UserError:
+        return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
+
+    def has(self, table: str, *columns: str) -> bool:
+        return table in self.columns and all(c in self.columns[table] for c in columns)
+
+    def numbers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
+        """Columns as int64 arrays, -1 where the file has none or NULL."""
+        there = [f"IFNULL({c}, -1)" if c in self.columns[table] else "-1" for c in columns]
+        query = f'SELECT {", ".join(there)} FROM "{table}" {where}'
+        # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
+        with closing(arrow.connect(self.address)) as connection, closing(connection.cursor()) as rows:
+            rows.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(PIECE)})
+            try:
+                rows.execute(query)
+                fetched = rows.fetch_arrow_table()
+            except (arrow.Error, OSError, pa.ArrowInvalid) as error:
+                raise self.broken(error) from None
+        return [np.asarray(fetched[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
+
+    def strings(self, ids: np.ndarray) -> dict[int, str]:
+        """Texts of some string ids."""
+        every = dict(self.database.execute("SELECT id, value FROM StringIds"))
+        return {int(i): every.get(int(i), f"string {i}") for i in ids}
+
+    @property
+    def version(self) -> str:
+        if not self.has("EXPORT_META_DATA", "name", "value"):
+            return "nsys"
+        facts = dict(self.database.execute("SELECT name, value FROM EXPORT_META_DATA"))
+        return f"nsys {facts.get('EXPORT_PRODUCT_VERSION', '')}".strip()
+
+
+def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
+    """One node's export. Raises UserError where it is not one, or is broken.
+
+    `first_rank`: of this file, where processes do not say which rank they are; they are then numbered by device.
+    """
+    export = Export(path)
+    try:
+        with closing(export.database):
+            return _read(export, first_rank)
+    except sqlite3.Error as error:
+        raise export.broken(error) from None
+
+
+def _read(export: Export, first_rank: int) -> Trace:
+    work = _work(export)
+    ranges = _ranges(export)
+    ranks, own = _ranks(work, ranges, first_rank)
+    work["rank"] = _mapped(work.pop("process").to_numpy(), ranks)
+    ranges["rank"] = _mapped(ranges.pop("process").to_numpy(), ranks)
+    ranges = ranges[(ranges["rank"] >= 0) & ~ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)]
+    diagnostics = _diagnostics(export)
+    return Trace(
+        frame(WORK, work[work["rank"] >= 0]),
+        frame(RANGES, ranges),
+        _host(export, ranks if own else None, ranges),
+        Source(
+            tool=export.version,
+            files=[export.path.name],
+            device="gpu" if len(work) else "none",
+            dropped=sum(_lost(text) for text in diagnostics),
+            diagnostics=diagnostics,
+            ranks_from="the trace" if own else "the order of processes by device",
+        ),
+    )
+
+
+def _work(export: Export) -> pd.DataFrame:
+    """Kernels, copies and graphs: process, device, stream, name, launched, start, end."""
+    parts: list[list[np.ndarray]] = []
+    texts: list[str] = []
+    codes: list[np.ndarray] = []
+    for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
+        if not export.has(table, "start", "end"):
+            continue
+        name = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "-1")
+        if table == KERNEL and not export.has(KERNEL, "demangledName"):
+            name = "shortName"
+        columns = export.numbers(table, "globalPid", "deviceId", "streamId", "correlationId", "start", "end", name)
+        if not len(columns[0]):
+            continue
+        ids, inverse = _distinct(columns.pop())
+        named = {
+            KERNEL: export.strings(ids) if table == KERNEL else {},
+            MEMCPY: {int(i): f"[CUDA memcpy {COPIES.get(int(i), 'other')}]" for i in ids},
+            MEMSET: {-1: "[CUDA memset]"},
+            GRAPH: {-1: "[CUDA graph]"},  # of unknown kernels, so that it is unclassified
+        }[table]
+        codes.append(inverse + len(texts))
+        texts += [named[int(i)] for i in ids]
+        parts.append(columns)
+    if not parts:
+        return pd.DataFrame(
+            {"process": [], "device": [], "stream": [], "launched": [], "start": [], "end": []}, dtype=np.int64
+        ).assign(name=pd.Categorical([]))
+    process, device, stream, correlation, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    code = np.array([distinct[t] for t in texts])[np.concatenate(codes)]
+    return pd.DataFrame(
+        {
+            "process": process,
+            "device": device,
+            "stream": stream,
+            "name": pd.Categorical.from_codes(code, list(distinct)),
+            "launched": _launched(export, process, correlation, start),
+            "start": start,
+            "end": end,
+        }
+    )
+
+
+def _distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """np.unique with the inverse; string ids are small numbers, so that they are counted instead of sorted."""
+    lowest = int(ids.min())
+    if int(ids.max()) - lowest > 10**7:
+        return np.unique(ids, return_inverse=True)
+    there = np.bincount(ids - lowest) > 0
+    return np.flatnonzero(there) + lowest, (np.cumsum(there) - 1)[ids - lowest]
+
+
+def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """When the host asked for each kernel; its start where that is not recorded."""
+    if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
+        return start
+    requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
+    if not len(requested):
+        return start
+    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS]), return_inverse=True)
+    # A correlation is a number of one process; both together fit one integer.
+    keys, wanted_keys = (process_ids[len(process) :] << 40) | ids, (process_ids[: len(process)] << 40) | correlation
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    place = np.minimum(np.searchsorted(keys, wanted_keys), len(keys) - 1)
+    return np.where(keys[place] == wanted_keys, requested[order][place], start) if len(processes) else start
+
+
+def _ranges(export: Export) -> pd.DataFrame:
+    """NVTX ranges: process, thread, name, start, end."""
+    empty = pd.DataFrame({"process": [], "thread": [], "start": [], "end": []}, dtype=np.int64).assign(
+        name=pd.Categorical([])
+    )
+    if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
+        return empty
+    kinds = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
+    columns = (
+        ("start", "end", "globalTid", "textId", "rowid")
+        if export.has("NVTX_EVENTS", "textId")
+        else ("start", "end", "globalTid", "-1", "rowid")
+    )
+    export.columns["NVTX_EVENTS"] += ["rowid"]
+    start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=kinds)
+    if not len(start):
+        return empty
+    texts = export.strings(np.unique(text_id[text_id >= 0]))
+    if export.has("NVTX_EVENTS", "text"):
+        inline = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {kinds} AND text IS NOT NULL"))
+    else:
+        inline = {}
+    if inline:
+        names = [inline.get(int(r)) or texts.get(int(i), "unnamed") for r, i in zip(row, text_id, strict=True)]
+        names = pd.Categorical([n.removeprefix(":") for n in names])
+    else:
+        ids, inverse = np.unique(text_id, return_inverse=True)
+        labels = [texts.get(int(i), "unnamed").removeprefix(":") for i in ids]
+        distinct = list(dict.fromkeys(labels))
+        names = pd.Categorical.from_codes(np.array([distinct.index(t) for t in labels])[inverse], distinct)
+    return pd.DataFrame({"process": thread & PROCESS, "thread": thread, "name": names, "start": start, "end": end})
+
+
+def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
+    """Process -> rank, and whether the processes say it themselves."""
+    stated = {}
+    for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
+        if match := OWN_RANK.fullmatch(str(name)):
+            stated[int(process)] = int(match[1])
+    if stated:
+        return stated, True
+    devices = work.groupby("process")["device"].min().sort_values() if len(work) else pd.Series(dtype=np.int64)
+    order = [int(p) for p in devices.index] or sorted(int(p) for p in ranges["process"].unique())
+    return {process: first + i for i, process in enumerate(order)}, False
+
+
+def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
+    """Ranks of processes; -1 for a process that is none (a launcher)."""
+    known, inverse = np.unique(processes, return_inverse=True)
+    return np.array([ranks.get(int(p), -1) for p in known], np.int64)[inverse] if len(known) else processes
+
+
+def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
+    """Calls of the operating system; of our own runs only those of ranks inside of steps."""
+    where, steps = "", ranges[ranges["name"] == "step"]
+    if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
+        return frame(HOST)
+    if ranks is not None and len(steps):
+        processes = ", ".join(str(process) for process in ranks)
+        first, last = steps["start"].min(), steps["end"].max()
+        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS} IN ({processes})"
+    summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
+    totals = export.database.execute(summed).fetchall()
+    texts = export.strings(np.array([name for name, *_ in totals], np.int64))
+    rows = [("osrt", texts[name], calls, total) for name, calls, total in totals]
+    return frame(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else frame(HOST)
+
+
+def _diagnostics(export: Export) -> list[str]:
+    """What the tool itself says is wrong or incomplete, and how much it says that it has slowed the program down."""
+    if not export.has("DIAGNOSTIC_EVENT", "text"):
+        return []
+    messages = [str(text) for (text,) in export.database.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT") if text]
+    return [text[:200] for text in messages if LOST.search(text) or re.search(r"error|fail|warn", text, re.IGNORECASE)]
+
+
+def _lost(text: str) -> int:
+    """How many events a message says are lost; 1 where it gives no number."""
+    if not LOST.search(text):
+        return 0
+    number = re.search(r"\d[\d,]*", text)
+    return max(1, int(number[0].replace(",", ""))) if number else 1

@@ -1,0 +1,97 @@
+"""Which reader a file needs; every other file gets one clear message."""
+
+import contextlib
+from pathlib import Path
+
+from scaleproof.ground.errors import UserError, first_fault, nearest_path, path_fault
+from scaleproof.ground.records.run import CAPTURE
+from scaleproof.measure.trace.events import Trace, joined
+from scaleproof.measure.trace.readers.kineto import read_kineto
+from scaleproof.measure.trace.readers.nsys_sqlite import read_sqlite
+
+SQLITE = b"SQLite format 3\0"
+CAPTURES = "results/<campaign>/traces/<cell>"
+ALLOWED = "allowed: .sqlite (nsys export), .json or .json.gz of torch's profiler, text or CSV of nsys stats"
+
+
+class NoTrace(UserError):
+    """The file is something else than a trace."""
+
+
+def read_trace(paths: list[Path]) -> Trace:
+    """The files of one capture as one trace: one per node (nsys) or per rank (torch's profiler). Raises UserError."""
+    traces: list[Trace] = []
+    for path in paths:
+        kind = kind_of(path)
+        if kind == "text":
+            raise UserError(f"{path}: a text report has no single events; it is summarised by itself")
+        read = read_sqlite if kind == "sqlite" else read_kineto
+        after = max((rank for t in traces for rank in t.ranks), default=-1) + 1
+        try:
+            traces.append(read(path, after))
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+            again = "capture or export it again; where that changes nothing, report it as a defect of scaleproof"
+            raise UserError(f"{path}: not a whole trace: {first_fault(error)}; {again}") from None
+    return joined(traces)
+
+
+def traces_in(folder: Path) -> list[Path]:
+    """The traces in a folder, where other files may lie as well. Raises UserError where there is none."""
+    traces: list[Path] = []
+    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+        with contextlib.suppress(NoTrace):
+            if kind_of(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
+                traces.append(path)
+    if not traces:
+        raise UserError(
+            f"{folder}: no trace in this folder; give {CAPTURES} or files; {ALLOWED}.{_capture_below(folder)}"
+        )
+    return traces
+
+
+def _has_events(path: Path) -> bool:
+    """Whether a JSON file beside others is one of torch's profiler, whose events begin after a few kilobytes."""
+    with path.open("rb") as file:
+        return b'"traceEvents"' in file.read(1 << 20)
+
+
+def _capture_below(folder: Path) -> str:
+    """The first capture of a campaign's results, of their folder of traces, or of the folder of all results."""
+    captures = (p.parent for pattern in ("", "traces/", "*/traces/") for p in folder.glob(f"{pattern}*/{CAPTURE}"))
+    first = next(captures, None)
+    return f' Did you mean "{first}"?' if first else ""
+
+
+def kind_of(path: Path) -> str:
+    """sqlite, kineto or text. Raises UserError for anything else."""
+    if not path.exists() and not path.is_symlink():
+        raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
+    if fault := path_fault(path):
+        raise UserError(f"{path}{fault}; {ALLOWED}")
+    if (path / CAPTURE).is_file():
+        raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")
+    if path.is_dir():
+        raise UserError(f"{path}: a folder without a capture, which is {CAPTURES}; {ALLOWED}.{_capture_below(path)}")
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if not head:
+        raise UserError(f"{path}: the file is empty, so the capture or the export was cut off; {ALLOWED}")
+    if (path.parent / CAPTURE).is_file():
+        raise UserError(f"{path} is a part of a capture; give its folder, {path.parent}")
+    if path.suffix in (".nsys-rep", ".qdrep"):
+        raise UserError(f"{path}: a report of Nsight Systems; export it first: nsys export --type sqlite {path.name}")
+    if path.suffix == ".qdstrm":
+        raise UserError(
+            f"{path}: what nsys leaves without its importer; make a report of it: QdstrmImporter -i {path.name}"
+        )
+    if head.startswith(SQLITE) or path.suffix in (".sqlite", ".db"):
+        return "sqlite"
+    if head.startswith(b"\x1f\x8b") or head.lstrip().startswith(b"{"):
+        return "kineto"
+    try:
+        text = head.decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
+    except UnicodeDecodeError:
+        raise NoTrace(f"{path}: this is no trace; {ALLOWED}") from None
+    if " ** " in text or "Time (%)" in text or text.startswith(("Processing [", "Generating SQLite", "NOTICE:")):
+        return "text"
+    raise NoTrace(f"{path}: this is no trace; {ALLOWED}")

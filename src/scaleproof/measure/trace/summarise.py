@@ -1,0 +1,123 @@
+"""Summaries of captures: our own, whose conditions are known, and files of anybody else."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import scrub, write_atomic, write_json
+from scaleproof.ground.records.profile_schema import PROFILE, Profile
+from scaleproof.measure.trace.breakdown import StepBreakdown
+from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_capture
+from scaleproof.measure.trace.readers.interconnect import read_interconnect
+from scaleproof.measure.trace.readers.nsys_stats import summarise_text
+from scaleproof.measure.trace.readers.open_trace import kind_of, read_trace
+from scaleproof.measure.trace.timeline import COLUMNS, timeline
+from scaleproof.measure.trace.top_entries import top_entries
+
+TIMELINE = "timeline.csv"
+PER_RANK = (".sqlite", ".json", ".json.gz")
+INTERCONNECT_FILES = (".log", ".xml", ".txt")
+
+
+def summarise_capture(folder: Path) -> Profile:
+    """Summarise the capture in `folder` and write its profile and timeline there. Raises UserError."""
+    captured = read_capture(folder)
+    known = _known(captured, folder)
+    if captured.status == "ok":
+        paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
+        breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
+        fields = known | breakdown.profile_fields() | {"interconnect": _interconnect(folder, captured)}
+        reports = [name for name in captured.files if name.endswith(".nsys-rep")]
+        fields |= {
+            "inputs": [p.name for p in paths],
+            "nsys_report": reports[0] if len(reports) == 1 else reports or None,
+        }
+        fields["per_file"] = {p.name: top_entries(read_trace([p])) for p in paths} if len(paths) > 1 else {}
+        profile, spans = _with_bandwidth(Profile(**fields), captured), timeline(breakdown)
+    else:
+        profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
+        spans = pd.DataFrame(columns=COLUMNS)
+    write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
+    write_json(folder / PROFILE, profile.model_dump(mode="json"))
+    return profile
+
+
+def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
+    """Bus bandwidth of each collective: full size x 2 (n-1)/n (all-reduce) or x (n-1)/n (others), by its transfer.
+
+    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks.
+    The size is that of the probed step; a collective with another name in the trace, or of unknown transfer, has none.
+    """
+    n = captured.world_size
+    sizes: dict[str, int] = {}
+    for name, probed in (captured.collectives or {}).items():
+        kind = name.removesuffix("_base").replace("_", "")
+        sizes[kind] = sizes.get(kind, 0) + probed["bytes"]
+    for name, collective in profile.collectives.items():
+        size = sizes.get(name.replace("_", ""))
+        if size and collective.transfer_ms and n > 1:
+            factor = (2 if name == "all_reduce" else 1) * (n - 1) / n
+            collective.bus_gb_per_s = factor * size / (collective.transfer_ms * 1e6)
+    return profile
+
+
+def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
+    """The profile of files that were not captured here. `ranks` and `steps`: where the files do not say them.
+
+    Raises UserError where a file is no trace.
+    """
+    kinds = {kind_of(path) for path in paths}
+    if "text" in kinds and len(kinds) > 1:
+        raise UserError("text reports and single events cannot be summarised together; give one kind of file")
+    fields = (
+        summarise_text(paths, ranks, steps)
+        if kinds == {"text"}
+        else StepBreakdown(read_trace(paths), ranks).profile_fields()
+    )
+    return Profile(**_about(paths[0].parent) | {"inputs": [p.name for p in paths]} | fields)
+
+
+def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
+    """What the optional texts about links report, by file; a file that cannot be read says so."""
+    evidence: dict[str, Any] = {}
+    for name in captured.files:
+        if name.endswith(INTERCONNECT_FILES):
+            try:
+                kind, content = read_interconnect(folder / RAW / name)
+                evidence[name] = {"kind": kind, "content": content}
+            except UserError as error:
+                evidence[name] = {"kind": "unknown", "content": scrub(str(error))}
+    return evidence
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    return {"generated_at_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "run_dir": scrub(str(folder))}
+
+
+def _known(captured: Captured, folder: Path) -> dict[str, Any]:
+    """What the capture says of the run."""
+    config = captured.training_config
+    return _about(folder) | {
+        "slurm_job_id": (captured.scheduler or {}).get("job_id"),
+        "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
+        "world_size": captured.world_size,
+        "n_devices": sum(len(rank["devices"]) for rank in captured.ranks) or None,
+        "gpu": next((p["device_name"] for p in captured.ranks if p["device_name"] != "cpu"), None),
+        "torch": captured.env.get("torch_version"),
+        "deepspeed": captured.env.get("deepspeed_version"),
+        "seq_length": config["seq_len"],
+        "micro_batch_size_per_gpu": config["micro_batch_size_per_gpu"],
+        "grad_accum_steps": config["grad_accum_steps"],
+        "total_wall_time_sec": captured.total_wall_time_sec,
+        "campaign": captured.campaign,
+        "cell": captured.cell,
+        "fingerprint": captured.fingerprint,
+        "strategy": captured.strategy,
+        "precision": config.get("precision"),
+        "tool_reason": captured.tool_reason,
+        "expected_calls": {n: c["calls"] for n, c in captured.collectives.items()} if captured.collectives else None,
+        "step_time_ms": [1e3 * s for s in captured.step_time_s],
+    }

@@ -1,0 +1,42 @@
+"""The largest entries of a trace, as earlier projects summarised them, and the bottleneck that they point to."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.measure.trace.events import Trace
+
+LARGE_PERCENT = 20  # of all range time: gradients that take more are named as the likely bottleneck
+Entry = dict[str, Any]
+
+
+def entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:
+    """One line: its share of the total in percent, its total time; `raw` is the line of a text report."""
+    return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
+
+
+def likely_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
+    """Whether a range around the all-reduce of gradients is large, and which."""
+    large = [e for e in nvtx if "allreduce_gradients" in e["name"] and (e["time_percent"] or 0) > LARGE_PERCENT]
+    verdict: dict[str, Any] = {"allreduce_gradients_over_20pct": bool(large)}
+    if large:
+        verdict["matched"] = {key: large[0][key] for key in ("name", "time_percent", "total_time")}
+    return verdict
+
+
+def top_entries(trace: Trace) -> dict[str, Any]:
+    """The five largest ranges and calls of the operating system, as `nsys stats` shows them: sums of nested ranges."""
+    ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
+    summed = ranges.groupby("name", observed=True)["total_ns"].sum()
+    host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]
+    nvtx = _largest("nvtx", summed)
+    return {"nvtx_top5": nvtx, "osrt_top5": _largest("osrt", host), "likely_bottleneck": likely_bottleneck(nvtx)}
+
+
+def _largest(kind: str, totals: pd.Series) -> list[Entry]:
+    total = int(totals.sum())
+    if not total:
+        return []
+    largest = totals.nlargest(5)
+    return [entry(kind, str(name), round(100 * int(ns) / total, 1), int(ns)) for name, ns in largest.items()]

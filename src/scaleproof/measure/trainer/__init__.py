@@ -1,0 +1,3 @@
+"""The timed loop and what is counted beside it."""
+
+START_VARIABLE = "SCALEPROOF_START"  # environment of a rank: how its process was made

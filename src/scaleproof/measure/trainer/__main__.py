@@ -1,0 +1,78 @@
+"""The program of one rank: `python -m scaleproof.measure.trainer REQUEST`, started by torchrun."""
+
+import time
+
+began = time.time()  # before the imports, which are a large part of a run's start-up
+
+import faulthandler  # noqa: E402
+import gc  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+import traceback  # noqa: E402
+import warnings  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from scaleproof.ground.files import scrub, write_json  # noqa: E402
+from scaleproof.measure.trainer.request import FAILURE, Request  # noqa: E402
+
+KNOWN = {"NotFinite": "nan", "WrongWorld": "wrong_world", "NotApplicable": "not_applicable"}  # own exceptions
+# How CUDA's libraries say that a device's memory ran out. cuBLAS usually cannot be initialised for that reason.
+DEVICE_OOM = re.compile(
+    r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_ALLOC_FAILED"
+    r"|Cuda failure \d+ 'out of memory'|Triton Error \[CUDA\]: out of memory"
+)
+
+
+def measured(request: Request) -> Any:
+    """The timed run. Imported here, so that a library that cannot be loaded is a run that failed."""
+    from scaleproof.measure.trainer.measure import measure
+
+    return measure(request, began)
+
+
+def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
+    """Make what the request in `path` asks for; `make` returns the session, which is left in the end."""
+    # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
+    gc.disable()
+    faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
+    warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
+    request = Request.read(path)
+    try:
+        session = make(request)
+    except BaseException as error:
+        report(error, Path(request.out))
+        # Not sys.exit: other threads of a broken collective could keep the process, and the other ranks, waiting.
+        os._exit(1)
+    session.leave()
+
+
+def report(error: BaseException, out: Path) -> None:
+    """Tell the launcher, and the log, why this rank ends."""
+    traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    rank = int(os.environ["RANK"])
+    reason = scrub(" ".join(f"{type(error).__name__}: {error}".split()))[:400]
+    write_json(
+        out / FAILURE.format(rank=rank), {"class": classify(error), "reason": reason, "rank": rank, "time": time.time()}
+    )
+
+
+def classify(error: BaseException) -> str:
+    """The class of a failure. Only what says that memory ran out is out of memory; an illegal access is a crash."""
+    name, text = type(error).__name__, str(error)
+    if name in KNOWN:
+        return KNOWN[name]
+    if name == "MemoryError" or "DefaultCPUAllocator: can't allocate memory" in text:
+        return "host_oom"
+    if name == "OutOfMemoryError" or DEVICE_OOM.search(text):
+        return "oom"
+    return "crash"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

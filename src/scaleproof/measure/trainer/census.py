@@ -1,0 +1,193 @@
+"""What this rank really does and is set to: read back from the objects that run, not from the configuration."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep, UpdatesInWindow
+from scaleproof.measure.strategy import Strategy
+from scaleproof.measure.trainer.probe import Probe
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+# Of AdamW, with their usual value: no configuration asks for another.
+VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
+MODULUS = 2**64
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes
+
+
+class TokenChecksum:
+    """Sum over all rows that enter a model of a hash of their tokens; the rule is in measure/reference/samples.py."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
+
+    def add(self, rows: Tensor) -> None:
+        if self.counted is not None and len(self.counted) == len(rows):
+            rows = rows[self.counted]
+        for row in rows.detach().cpu().numpy().astype("<i8"):
+            self.total += int.from_bytes(hashlib.sha256(row.tobytes()).digest()[:8], "little")
+
+    def __str__(self) -> str:
+        return f"{self.total % MODULUS:016x}"
+
+    @contextmanager
+    def of(self, model: nn.Module) -> Iterator[None]:
+        """Count what enters `model` meanwhile."""
+        hook = model.register_forward_pre_hook(lambda module, arguments: self.add(arguments[0]))
+        try:
+            yield
+        finally:
+            hook.remove()
+
+
+def add_checksums(checksums: list[str]) -> str:
+    """The checksum of all ranks' tokens together."""
+    return f"{sum(int(c, 16) for c in checksums) % MODULUS:016x}"
+
+
+def graph_nodes() -> int:
+    """Number of the autograd node that is made here, counted over all that this thread has made."""
+    node = (torch.zeros((), requires_grad=True) + 0).grad_fn
+    assert node is not None  # a sum of what requires a gradient has one
+    return int(node._sequence_nr())
+
+
+def probed_step(
+    step: int, probe: Probe, strategy: Strategy, checksum: TokenChecksum | None, nodes: int, saved_on_host: bool = False
+) -> ProbedStep:
+    """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes."""
+    dtypes = probe.dtypes()
+    return ProbedStep(
+        step=step,
+        linear_flops=probe.flops["linear"],
+        batched_flops=probe.flops["batched"],
+        attention=dict(probe.attention),
+        updates=dict(probe.updates),
+        collectives=probe.collectives(),
+        products=dtypes["products"],
+        gradients=dtypes["gradients"],
+        reduced=dtypes["reduced"],
+        tokens_checksum=str(checksum) if checksum else None,
+        groups=optimizer_groups(strategy),
+        nodes=nodes,
+        saved_on_host=saved_on_host,
+        busy_s=probe.clock.busy_s if probe.clock else None,
+        idle_s=probe.clock.idle_s if probe.clock else None,
+        gradient_norm=probe.witness.gradient_norm,
+        scaled_by=probe.witness.scaled_by,
+    )
+
+
+def take_census(
+    strategy: Strategy,
+    before: ProbedStep,
+    after: ProbedStep | None,
+    modes_in_window: int,
+    nodes_in_window: int,
+    slowed_by: list[str],
+    tokens_in_window: str,
+    updates_in_window: UpdatesInWindow | None,
+    first_losses: list[float],
+) -> Census:
+    """The census of this rank, once the window is over."""
+    parameters = {id(p): p for p in strategy.module.parameters()}.values()
+    return Census(
+        before=before,
+        after=after,
+        parameters=sum(_size(p) for p in parameters),
+        trainable=sum(_size(p) for p in parameters if p.requires_grad),
+        engine=engine_settings(strategy),
+        threads=torch.get_num_threads(),
+        cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+        compiled_graphs=compiled_graphs(),
+        modes_in_window=modes_in_window,
+        nodes_in_window=nodes_in_window,
+        slowed_by=slowed_by,
+        tokens_in_window=tokens_in_window,
+        updates_in_window=updates_in_window,
+        first_losses=first_losses,
+        env={name: os.environ.get(name) for name in VARIABLES},
+        weights=weights_checksum(parameters),
+    )
+
+
+def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
+    """Of the bits of all parameters, in exact integers on their device; None where this rank has only a part of them.
+
+    The sum over parameters of (place + 1) x the sum of their elements' bits, modulo 2^64: a rank's weights are those of
+    another if, but for rare chance, the checksums are equal.
+    """
+    total = 0
+    for place, parameter in enumerate(parameters, start=1):
+        if isinstance(parameter, DTensor) or hasattr(parameter, "ds_numel"):
+            return None
+        bits = parameter.detach().contiguous().view(INTEGERS[parameter.element_size()])
+        total += place * int(bits.sum(dtype=torch.int64))
+    return f"{total % MODULUS:016x}"
+
+
+def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
+    """Parameter groups of the optimizer that updates the weights: torch's own, inside of an engine too."""
+    groups = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer).param_groups
+    elements = _elements_of_groups(strategy)
+    return [
+        OptimizerGroup(
+            kind=type(strategy.optimizer).__name__,
+            learning_rate=float(group["lr"]),
+            weight_decay=float(group["weight_decay"]),
+            betas=[float(beta) for beta in group["betas"]],
+            eps=float(group["eps"]),
+            variants=[name for name, usual in VARIANTS.items() if group.get(name, usual) != usual],
+            elements=elements[number] if len(elements) == len(groups) else None,
+        )
+        for number, group in enumerate(groups)
+    ]
+
+
+def _elements_of_groups(strategy: Strategy) -> list[int]:
+    """Elements of the whole tensors that each group updates; an engine keeps them apart from its partitions."""
+    owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
+    if hasattr(owner, "bit16_groups"):  # stages 1 and 2
+        groups = owner.bit16_groups
+    elif hasattr(owner, "trainable_param_groups"):  # stage 3
+        groups = [group["params"] for group in owner.trainable_param_groups]
+    else:
+        groups = [group["params"] for group in owner.param_groups]
+    return [sum(_size(p) for p in parameters) for parameters in groups]
+
+
+def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
+    """What DeepSpeed's engine says of itself; None without one."""
+    engine = getattr(strategy, "engine", None)
+    if engine is None:
+        return None
+    return {
+        "zero_stage": int(engine.zero_optimization_stage()),
+        "gradient_clipping": float(engine.gradient_clipping()),
+        "micro_batch": int(engine.train_micro_batch_size_per_gpu()),
+        "accumulation": int(engine.gradient_accumulation_steps()),
+    }
+
+
+def compiled_graphs() -> int:
+    """Graphs that torch.compile has made in this process."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def active_modes() -> int:
+    """Dispatch modes that see every operation of this thread now."""
+    return int(torch._C._len_torch_dispatch_stack())
+
+
+def _size(parameter: nn.Parameter) -> int:
+    """Elements of the whole tensor: ZeRO-3 leaves an empty one behind, and says what it was."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))

@@ -1,0 +1,53 @@
+"""The tokens of every micro-batch, noted where they enter the model, in the window too."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+MULTIPLIER = 0x9E3779B97F4A7C15  # odd; the rule is in scaleproof.measure.reference.samples
+MODULUS = 2**64
+
+
+class FedTokens:
+    """One number for each row of tokens that enters a module: two operations on its device, which nobody waits for."""
+
+    def __init__(self, rows: int, length: int, device: torch.device) -> None:
+        """`rows` of `length` tokens are expected on `device`, whose kernels for them are loaded here."""
+        self.sums: list[Tensor] = []  # int64 of shape (rows,), one for each forward pass
+        self._powers = {length: powers_of_multiplier(length).to(device)}
+        self._sum(torch.zeros(rows, length, dtype=torch.int64, device=device))
+
+    def _sum(self, rows: Tensor) -> Tensor:
+        length = rows.shape[1]
+        if length not in self._powers:
+            self._powers[length] = powers_of_multiplier(length).to(rows.device)
+        return (rows * self._powers[length]).sum(dim=1)
+
+    def _note(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        self.sums.append(self._sum(arguments[0]))
+
+    @contextmanager
+    def of(self, module: nn.Module) -> Iterator["FedTokens"]:
+        """Note what enters `module` meanwhile."""
+        hook = module.register_forward_pre_hook(self._note)
+        try:
+            yield self
+        finally:
+            hook.remove()
+
+    def chain(self, first_step: int, accumulation: int) -> str:
+        """The chain of all forward passes, `accumulation` of them a step, from step `first_step` on."""
+        total = 0
+        for place, sums in enumerate(self.sums):
+            hashes = sums.cpu().numpy().view(np.uint64) ** 2
+            total += (first_step + place // accumulation + 1) * int(hashes.sum(dtype=np.uint64))
+        return f"{total % MODULUS:016x}"
+
+
+def powers_of_multiplier(length: int) -> Tensor:
+    """MULTIPLIER to the powers 1 to `length`, modulo 2^64, as int64."""
+    powers = np.cumprod(np.full(length, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
+    return torch.from_numpy(powers.view(np.int64))

@@ -1,0 +1,240 @@
+"""One run on one rank: set up, warm up, probe, time the window, validate, count the work, write the metrics."""
+
+import gc
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from scaleproof.ground.files import write_json
+from scaleproof.ground.records.census import ProbedStep
+from scaleproof.ground.records.run import METRICS
+from scaleproof.measure.corpus.plan import SamplePlan
+from scaleproof.measure.corpus.reader import TokenFile, open_split
+from scaleproof.measure.model.build import build
+from scaleproof.measure.strategy import Strategy, strategy_class
+from scaleproof.measure.trainer.batches import Batches
+from scaleproof.measure.trainer.census import TokenChecksum, active_modes, graph_nodes, probed_step, take_census
+from scaleproof.measure.trainer.fed_tokens import FedTokens
+from scaleproof.measure.trainer.first_look import losses_as_built
+from scaleproof.measure.trainer.heartbeat import heartbeat
+from scaleproof.measure.trainer.host_load import HostLoad
+from scaleproof.measure.trainer.metrics import RankRecord, summarise
+from scaleproof.measure.trainer.monitor import Monitor
+from scaleproof.measure.trainer.probe import Probe
+from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.session import Session
+from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
+from scaleproof.measure.trainer.update_log import UpdateLog
+from scaleproof.measure.trainer.validation import validate
+
+TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
+AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
+
+
+def measure(request: Request, began: float) -> Session:
+    """Make the run that `request` asks for; rank 0 writes its metrics.
+
+    `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
+    """
+    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
+    measure_in(session, request, began)
+    return session
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A run that is set up on this rank; `steps(first, count)` makes some of its steps."""
+
+    tokens: TokenFile
+    plan: SamplePlan
+    model: nn.Module  # as it was built, inside of what the strategy wraps around it
+    compiled: bool
+    strategy: Strategy
+    batches: Batches
+    parameters: int
+    steps: Callable[[int, int], Series]
+    first_losses: list[float]  # of the model as it was built; empty where nobody looked
+
+    @property
+    def entrance(self) -> nn.Module:
+        """The innermost module that every micro-batch enters as it was read, and that a hook leaves as it is."""
+        apart = self.compiled or self.strategy.cell.execution.strategy == "dp"  # graphs, and replicas in threads
+        return self.strategy.module if apart else self.model
+
+
+def set_up(session: Session, request: Request, look: bool = False) -> Ready:
+    """Model, strategy and data of the cell, as they are timed. From here on garbage is collected as in any program.
+
+    `look`: score some samples by the model before it is wrapped.
+    """
+    cell, work = request.cell, request.cell.work
+    tokens = open_split(Path(request.tokens), "train", cell.workload)
+    plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
+    model = build(cell, len(request.description.get("classes", [])))
+    parameters = sum(p.numel() for p in model.parameters())
+    first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
+    strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
+    batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
+    mark = heartbeat(session.local_rank)
+    gc.enable()
+
+    def steps(first: int, count: int) -> Series:
+        return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
+
+    return Ready(tokens, plan, model, cell.execution.compile, strategy, batches, parameters, steps, first_losses)
+
+
+def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
+    """Make `count` warm-up steps, 3 or more, and look at the last but one of them from inside."""
+    probed = count - AFTER_PROBE - 1
+    series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
+    probed_series, probe, before = probed_step_of(ready, probed)
+    if ready.strategy.device.type == "cuda":
+        # The eager step of a compiled cell has left blocks that are not of the program which is timed.
+        torch.cuda.empty_cache()
+    series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
+    return series, probe, before
+
+
+def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
+    """Make step `step` under a probe."""
+    # A hook on a compiled model would have it compiled again.
+    checksum = None if ready.compiled else TokenChecksum()
+    on_host = may_not_fit(ready)
+    keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
+    first_node = graph_nodes()
+    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.entrance) if checksum else nullcontext(), keeping:
+        series = _probed_step(ready, step)
+    nodes = graph_nodes() - first_node - 1
+    return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, on_host)
+
+
+def may_not_fit(ready: Ready) -> bool:
+    """Whether the probed step is to keep in the host's memory what its backward pass needs.
+
+    That of a compiled cell runs as written, and keeps about twice as much as the compiled program did so far. Its
+    operators and collectives are the same wherever that is kept, so that each rank decides for itself. The host must
+    have room for as much as the devices of all of its ranks.
+    """
+    device = ready.strategy.device
+    if not ready.compiled or device.type != "cuda":
+        return False
+    whole = torch.cuda.get_device_properties(device).total_memory
+    room = psutil.virtual_memory().available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return torch.cuda.max_memory_allocated(device) > TIGHT * whole and room > whole
+
+
+def _probed_step(ready: Ready, step: int) -> Series:
+    try:
+        return ready.steps(step, 1)
+    except torch.OutOfMemoryError as error:
+        hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"
+        raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
+
+
+def measure_in(session: Session, request: Request, began: float) -> None:
+    """Make a run in a world that has come up."""
+    cell, work = request.cell, request.cell.work
+    run = set_up(session, request, look=True)
+    strategy = run.strategy
+    batches = run.batches
+    parameters = run.parameters
+    ready = time.time()
+    _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    warmup, probe, before = warm_up(run, work.warmup_steps)
+    executed = strategy.executed()
+    # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
+    monitor = Monitor(session.device, session.uuids)
+    if session.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(session.device)
+        torch.cuda.reset_accumulated_memory_stats(session.device)  # retries of the allocator
+    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
+    update_log = UpdateLog()
+    dist.barrier()
+    first_node = graph_nodes()
+    warm = time.time()
+    with monitor:
+        dist.barrier()
+        with HostLoad(session.cores) as host_load, fed.of(run.entrance), update_log.of(strategy.optimizer):
+            window = run.steps(work.warmup_steps, work.steps)
+    modes = active_modes()
+    nodes = graph_nodes() - first_node - 1
+    _say(session, f"window: {window.wall:.2f} s")
+
+    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    cuda_memory = _cuda_memory(session.device)
+    updates = strategy.executed() - executed
+
+    held_out = open_split(Path(request.tokens), "val", cell.workload)
+    scored = session.gather(
+        validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device, run.entrance)
+    )
+    closing, closing_monotonic = time.time(), time.monotonic()
+    strategy.module.train()
+    # A compiled cell would run as written, which takes more memory than what was timed.
+    skipped = run.compiled or any(rank.out_of_memory for rank in scored)
+    after = None if skipped else probed_step_of(run, work.warmup_steps + work.steps, weigh=False)[2]
+
+    own = RankRecord(
+        series=[*warmup, window],
+        executed=updates,
+        taken=batches.taken,
+        tokens=batches.tokens,
+        place=session.place | monitor.result() | host_load.result(),
+        max_rss=max_rss,
+        cuda_memory=cuda_memory,
+        state_bytes=probe.state_bytes,
+        collectives=probe.collectives(),
+        dtypes=probe.dtypes() | strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
+        engine_config=strategy.engine_config(),
+        parameters=parameters,
+        ready=ready,
+        warm=warm,
+        census=take_census(
+            strategy,
+            before,
+            after,
+            modes,
+            nodes,
+            sorted(update_log.slowed_by),
+            tokens_in_window=fed.chain(work.warmup_steps, cell.batch.accumulation),
+            updates_in_window=update_log.summary(work.warmup_steps, work.steps),
+            first_losses=run.first_losses,
+        ),
+        closing=closing,
+        closing_monotonic=closing_monotonic,
+    )
+    ranks = session.gather(own)
+    if session.rank == 0:
+        if any(rank.out_of_memory for rank in scored):
+            _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
+        metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
+        write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
+        _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+
+
+def _say(session: Session, text: str) -> None:
+    """A line in the log, from rank 0; never inside the window."""
+    if session.rank == 0:
+        print(text, flush=True)
+
+
+def _cuda_memory(device: torch.device) -> dict[str, int] | None:
+    if device.type != "cuda":
+        return None
+    return {
+        "allocated": torch.cuda.max_memory_allocated(device),
+        "reserved": torch.cuda.max_memory_reserved(device),
+        "retries": torch.cuda.memory_stats(device).get("num_alloc_retries", 0),
+    }

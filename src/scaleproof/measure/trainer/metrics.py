@@ -1,0 +1,220 @@
+"""From what the ranks saw to the metrics of the run."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.ground.facts.counts import Counts, count, count_encoder
+from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.files import sha256_of
+from scaleproof.ground.records.census import Census
+from scaleproof.ground.records.metrics import Energy, Ledger, Measured, Memory, Model, Startup, Utilization, Window
+from scaleproof.ground.records.run import STEPS
+from scaleproof.ground.records.steps import ROW, window_steps, write_steps
+from scaleproof.measure.corpus.plan import SamplePlan
+from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.trainer.ledger import make_ledger
+from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.timed_loop import Series
+from scaleproof.measure.trainer.validation import NotFinite, Scored, summarise_validation
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """What one rank saw of a run."""
+
+    series: list[Series]  # the warm-up in parts, then the window
+    executed: int  # updates in the window
+    taken: dict[int, list]  # step -> sample ids of each micro-batch
+    tokens: dict[int, int]  # step -> tokens that are work
+    place: dict[str, Any]
+    max_rss: int  # bytes
+    cuda_memory: dict[str, int] | None
+    state_bytes: int
+    collectives: dict[str, dict]
+    dtypes: dict[str, str]
+    engine_config: dict[str, Any] | None
+    parameters: int
+    ready: float  # epoch seconds: set up, before the warm-up
+    warm: float  # epoch seconds: before the window
+    census: Census
+    closing: float  # epoch seconds: all ranks have validated
+    closing_monotonic: float  # the same by the clock that nobody sets
+
+
+def summarise(
+    request: Request,
+    plan: SamplePlan,
+    file: TokenFile,
+    ranks: list[RankRecord],
+    began: float,
+    scored: list[Scored],
+) -> Measured:
+    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is not finite."""
+    cell = request.cell
+    work = cell.work
+    steps_file = Path(request.out) / STEPS
+    rows = _rows(ranks, work.warmup_steps)
+    write_steps(rows, steps_file)
+    bad = rows[~np.isfinite(rows["loss"])]
+    if len(bad):
+        raise NotFinite(f"the loss of step {bad[0]['step']} on rank {bad[0]['rank']} is {bad[0]['loss']}")
+    validation = summarise_validation(scored, cell.workload.task)
+    ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
+    per_sample = ledger.tokens_consumed / ledger.samples_consumed
+    counts = count_cell(cell, len(request.description.get("classes", [])), per_sample)
+    return Measured(
+        **request.known(),
+        model=Model(
+            parameters=ranks[0].parameters,
+            matmul_parameters=counts.matmul_parameters,
+            flops_per_token=counts.flops_per_token,
+            flops_per_token_causal=counts.flops_per_token_causal,
+        ),
+        ledger=ledger,
+        window=(window := _window(request, ranks, rows, ledger)),
+        validation=validation,
+        utilization=utilization(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
+        energy=_energy(ranks, ledger.tokens_consumed),
+        startup=Startup(
+            launch_s=began - request.started,
+            setup_s=max(r.ready for r in ranks) - began,
+            warmup_s=max(r.warm for r in ranks) - max(r.ready for r in ranks),
+            first_step_s=float(rows[rows["step"] == 0]["step_time_s"].max()),
+            launcher_epoch_s=request.started,
+            program_epoch_s=began,
+        ),
+        memory=_memory(cell, ranks),
+        collectives=ranks[0].collectives,
+        dtypes=ranks[0].dtypes,
+        engine_config=ranks[0].engine_config,
+        ranks=[_of_rank(r) for r in ranks],
+        total_wall_time_s=(ended := time.time()) - request.started,
+        closing_s=ended - max(r.closing for r in ranks),
+        census=[r.census for r in ranks],
+        files={STEPS: sha256_of(steps_file)},
+    )
+
+
+def _of_rank(rank: RankRecord) -> dict[str, Any]:
+    """Place, load and window of a rank, and what the figures over all ranks are computed from."""
+    return rank.place | {
+        "ready_epoch_s": rank.ready,
+        "warm_epoch_s": rank.warm,
+        "closing_epoch_s": rank.closing,
+        "closing_monotonic_s": rank.closing_monotonic,
+        "max_rss_bytes": rank.max_rss,
+        "state_bytes": rank.state_bytes,
+        "cuda_memory": rank.cuda_memory,
+    }
+
+
+def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
+    parts = []
+    for rank, seen in enumerate(ranks):
+        for series in seen.series:
+            steps = range(series.first, series.first + len(series.step_time))
+            part = np.empty(len(steps), ROW)
+            part["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
+            part["step"], part["rank"] = steps, rank
+            part["step_time_s"] = series.step_time
+            part["data_wait_s"] = series.data_wait
+            part["loss"] = series.loss
+            part["samples"] = [sum(len(ids) for ids in seen.taken[s]) for s in steps]
+            part["tokens"] = [seen.tokens[s] for s in steps]
+            parts.append(part)
+    return np.sort(np.concatenate(parts), order=["step", "rank"])
+
+
+def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: Ledger) -> Window:
+    batch = request.cell.batch
+    by_step = window_steps(rows)
+    times, losses = by_step["step_time_s"], by_step["loss"]
+    n = len(times)
+    wall = max(r.series[-1].wall for r in ranks)
+    tokens = ledger.tokens_consumed
+    return Window(
+        wall_time_s=wall,
+        optimizer_steps=ranks[0].executed,
+        skipped_optimizer_steps=n - ranks[0].executed,
+        micro_steps=n * batch.accumulation,
+        tokens=tokens,
+        tokens_per_s=tokens / wall,
+        tokens_per_s_per_device=tokens / wall / batch.n_devices,
+        step_time_n=n,
+        step_time_mean_s=float(times.mean()),
+        step_time_p50_s=float(np.median(times)),
+        step_time_p95_s=float(np.percentile(times, 95)) if n >= 20 else None,
+        step_time_p99_s=float(np.percentile(times, 99)) if n >= 100 else None,
+        step_time_min_s=float(times.min()),
+        step_time_max_s=float(times.max()),
+        data_wait_mean_s=float(by_step["data_wait_s"].mean()),
+        train_loss_mean=float(losses.mean()),
+        train_loss_first=float(losses[0]),
+        train_loss_last=float(losses[-1]),
+        clock="cuda_events" if ranks[0].cuda_memory else "monotonic",
+    )
+
+
+def count_cell(cell: Cell, classes: int, tokens_per_sample: float) -> Counts:
+    """Parameters and FLOPs of a cell's model; `tokens_per_sample` and `classes` count for classification alone."""
+    shape = shape_of(cell.workload.model)
+    if isinstance(shape, EncoderShape):
+        return count_encoder(shape, cell.vocab_size, classes, tokens_per_sample)
+    return count(shape, cell.vocab_size, cell.workload.seq_len)
+
+
+def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
+    """Utilization of one device that processes `tokens_per_sec`."""
+    device_peak = peak(device_name, cell.execution.precision)
+
+    def share(flops_per_token: float | None) -> float | None:
+        return flops_per_token * tokens_per_sec / device_peak.flops if device_peak and flops_per_token else None
+
+    # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
+    recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None
+    return Utilization(
+        convention=counts.source,
+        flops_per_s_per_device=counts.flops_per_token * tokens_per_sec,
+        peak_flops_per_s=device_peak.flops if device_peak else None,
+        peak_source=device_peak.source if device_peak else None,
+        mfu=share(counts.flops_per_token),
+        mfu_causal=share(counts.flops_per_token_causal),
+        hfu=share(recomputed),
+    )
+
+
+def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
+    """Energy of all devices; withheld as a whole where it is for one of them."""
+    gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
+    if not gpus:
+        return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")
+    if any(gpu["energy_counter_j"] is None for gpu in gpus):
+        return Energy(joules=None, joules_per_token=None, withheld="a device has no energy counter")
+    if any(gpu["energy_j"] is None for gpu in gpus):
+        return Energy(joules=None, joules_per_token=None, withheld="counter and integral of power disagree")
+    joules = sum(gpu["energy_j"] for gpu in gpus)
+    return Energy(joules=joules, joules_per_token=joules / tokens, withheld=None)
+
+
+def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
+    cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
+    peaks = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
+    execution = cell.execution
+    return Memory(
+        max_cuda_allocated_bytes=peaks["allocated"],
+        max_cuda_reserved_bytes=peaks["reserved"],
+        cuda_alloc_retries=peaks["retries"],
+        state_bytes=max(r.state_bytes for r in ranks),
+        state_bytes_predicted=state_bytes(
+            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.n_devices
+        ),
+        max_rss_bytes=max(r.max_rss for r in ranks),
+    )

@@ -1,0 +1,184 @@
+"""A look at one step from inside: its collectives, the dtypes that ran, the state that is kept. Never in the window."""
+
+import gc
+from collections import Counter, defaultdict
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils.flop_counter import flop_registry
+
+from scaleproof.measure.strategy import Strategy
+from scaleproof.measure.trainer.idle_clock import IdleClock
+from scaleproof.measure.trainer.update_witness import UpdateWitness
+
+# Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
+PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
+ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
+UPDATES = "_fused_adam"  # fused kernels of the optimizer
+
+
+class Probe(TorchDispatchMode):
+    """Counts the `c10d` operations of a step and notes dtypes and memory.
+
+    The dispatcher sees every collective: those of DDP's reducer in C++, of FSDP2 and of DeepSpeed alike.
+    """
+
+    def __init__(self, strategy: Strategy, weigh: bool = True) -> None:
+        """`weigh`: also measure the state in memory, which takes a good part of a second on a CPU."""
+        super().__init__()
+        self.strategy, self.weigh = strategy, weigh
+        self.calls: dict[str, int] = defaultdict(int)
+        self.bytes: dict[str, int] = defaultdict(int)
+        self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
+        self.products: set[str] = set()
+        self.gradients: set[str] = set()
+        self.flops: Counter[str] = Counter()  # linear: products with weights; batched: of attention
+        self.attention: Counter[str] = Counter()
+        self.updates: Counter[str] = Counter()
+        self.state_bytes = 0
+        self.witness = UpdateWitness(strategy)
+        # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
+        self.clock = IdleClock() if strategy.device.type == "cpu" else None
+
+    def __enter__(self) -> "Probe":
+        def note(parameter: Tensor) -> None:
+            if parameter.grad is not None:
+                self.gradients.add(_name(parameter.grad.dtype))
+
+        parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
+        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
+        # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
+        self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
+        # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
+        self.eager = torch.compiler.set_stance("force_eager")
+        self.eager.__enter__()
+        super().__enter__()
+        if self.clock:
+            self.clock.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self.clock:
+            self.clock.stop()
+        super().__exit__(*failure)
+        self.eager.__exit__(*failure)
+        del self.strategy.update
+        for hook in self.hooks:
+            hook.remove()
+
+    def _update(self, step: int) -> None:
+        with self.clock.paused() if self.clock else nullcontext():
+            if self.weigh:
+                self.state_bytes = state_bytes(self.strategy.device)
+            self.witness.before()
+            if self.clock and dist.is_initialized():
+                # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
+                # FSDP's clipping, are not seen, and waiting in them would count as sleep.
+                with _disable_current_modes():
+                    dist.barrier()
+        type(self.strategy).update(self.strategy, step)
+        with self.clock.paused() if self.clock else nullcontext():
+            self.witness.after()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
+        if func.namespace == "c10d":
+            self._collective(func._schema.name, args)
+        if "c10d" in func.namespace:  # functional collectives as well
+            return self._completed(func, args, kwargs or {})
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "aten":
+            self._operation(func, func._schema.name.removeprefix("aten::"), args, kwargs or {}, result)
+        return result
+
+    def _completed(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The result of a collective: on a CPU waited for here, so that what it takes is known to be its own time."""
+        if self.clock is None:
+            return func(*args, **kwargs)
+        with self.clock.paused():
+            result = func(*args, **kwargs)
+            works: list[Any] = [part for part in _parts(result) if isinstance(part, torch.ScriptObject)]
+            for work in works:  # torch.classes.c10d.Work
+                work.wait()
+        return result
+
+    def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        if name in PRODUCTS:
+            self.products |= {_name(t.dtype) for t in _tensors(args)}
+            if func.overloadpacket in flop_registry:
+                flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
+                self.flops[PRODUCTS[name]] += int(flops)
+        elif name.startswith(ATTENTION):
+            self.attention[name] += 1
+        elif name.startswith(UPDATES):
+            self.updates[name] += 1
+
+    def _collective(self, name: str, args: tuple) -> None:
+        tensors = _tensors(args)
+        if tensors:
+            name = name.removeprefix("c10d::").strip("_")
+            # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
+            sizes = [t.numel() * t.element_size() for t in tensors]
+            self.calls[name] += 1
+            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
+            for tensor, size in zip(tensors, sizes, strict=True):
+                self.moved[name][_name(tensor.dtype)] += size
+
+    def collectives(self) -> dict[str, dict]:
+        """Per collective and step: calls, logical bytes (full size of what is reduced, gathered, scattered), dtypes."""
+        return {
+            name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
+            for name in sorted(self.calls)
+        }
+
+    def dtypes(self) -> dict[str, str]:
+        """Dtypes of matrix products, gradients and reduced tensors; "none" where there were no such tensors."""
+        reduced: dict[str, int] = defaultdict(int)
+        for name, moved in self.moved.items():
+            if "reduce" in name:
+                for dtype, size in moved.items():
+                    reduced[dtype] += size
+        # Flags and norms are reduced too, in dtypes of their own; they are not what the gradients travel in.
+        main = {dtype for dtype, size in reduced.items() if size > 0.01 * sum(reduced.values())}
+        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main}
+        return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
+
+
+def state_bytes(device: torch.device) -> int:
+    """Bytes of floating-point tensors that are alive: allocated memory on a GPU, distinct storages on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    gc.collect()
+    storages: dict[int, int] = {}
+    for thing in gc.get_objects():
+        # type(), not isinstance(): the latter runs code of lazy objects that happen to be alive
+        if issubclass(type(thing), Tensor) and type(thing) is not DTensor and thing.is_floating_point():
+            storage = thing.untyped_storage()
+            if storage.device.type == "cpu":
+                storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+def _parts(result: object) -> tuple:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _tensors(value: object) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [t for v in value for t in _tensors(v)]
+    return []
+
+
+def _larger_side(args: tuple) -> int:
+    """Bytes of the larger of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
+    return max(sum(t.numel() * t.element_size() for t in _tensors(argument)) for argument in args)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

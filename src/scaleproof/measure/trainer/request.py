@@ -1,0 +1,107 @@
+"""What the launcher hands to every rank. Imports no torch."""
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import SECTIONS, shape_of
+from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.ground.records.metrics import TrainingConfig
+from scaleproof.measure.corpus.reader import LABELS, samples_in
+
+FAILURE = "failure.{rank}.json"  # written by a rank that fails, into the request's folder
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run to make: the cell, where its tokens are, where the results go, and who asked."""
+
+    campaign: str
+    slug: str
+    repeat: int
+    sections: dict[str, Any]
+    tokens: str  # folder of tokens.json
+    out: str  # folder that the results are written into
+    run_id: str
+    started: float  # seconds since the epoch, of the launcher
+    time_limit: float  # seconds for the whole run
+    provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
+    hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
+    gpus: int = 0  # CUDA devices that the launcher saw on its node
+
+    @classmethod
+    def of(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
+        """The request for one run of `cell` that starts now. `names`: the other fields; the repeat is the first."""
+        return cls(
+            slug=cell.slug,
+            sections=_sections_of(cell),
+            tokens=str(tokens),
+            out=str(out),
+            started=time.time(),
+            provenance=provenance,
+            **{"repeat": 1} | names,
+        )
+
+    @cached_property
+    def cell(self) -> Cell:
+        sections: dict[str, Any] = {name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()}
+        return Cell(self.slug, **sections)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """tokens.json of the corpus."""
+        return json.loads((Path(self.tokens) / "tokens.json").read_text())
+
+    def known(self) -> dict[str, Any]:
+        """The fields of the metrics that are known before the run, and therefore stand in those of a failed run too."""
+        parts = {split: self.description[split] for split in ("train", "val")}
+        splits = {f"{split}_sha256": part["sha256"] for split, part in parts.items()}
+        splits |= {f"{split}_labels_sha256": part[LABELS]["sha256"] for split, part in parts.items() if LABELS in part}
+        return {
+            "run_id": self.run_id,
+            "campaign": self.campaign,
+            "cell": self.slug,
+            "repeat": self.repeat,
+            "fingerprint": self.cell.fingerprint,
+            "config": self.cell.config,
+            "data": {k: v for k, v in self.description.items() if k not in ("train", "val")} | splits,
+            "training_config": self._training_config(),
+            **self.provenance,
+        }
+
+    def _training_config(self) -> TrainingConfig:
+        cell = self.cell
+        shape = shape_of(cell.workload.model)
+        if isinstance(shape, EncoderShape):
+            family = "encoder"
+            size = (
+                f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, "
+                f"dim_feedforward={shape.feed_forward}"
+            )
+        else:
+            family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
+        return TrainingConfig.of(
+            cell,
+            model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
+            model_size=size,
+            dataset_name=self.description["corpus"],
+            dataset_subset_sizes={s: samples_in(self.description[s], cell.workload) for s in ("train", "val")},
+        )
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "Request":
+        return cls(**json.loads(path.read_text()))
+
+
+def _sections_of(cell: Cell) -> dict[str, Any]:
+    """A cell's sections as JSON; `Request.cell` reads them back."""
+    sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}
+    sections["execution"]["geometry"] = str(cell.execution.geometry)
+    return sections

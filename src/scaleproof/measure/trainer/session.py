@@ -1,0 +1,183 @@
+"""A rank's surroundings: its place in the world, its device, its cores, and an orderly end."""
+
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.machine.applicable import arch_problem
+from scaleproof.measure.machine.gpus import cores_near
+from scaleproof.measure.trainer import START_VARIABLE
+from scaleproof.measure.trainer.world import NotApplicable, WrongWorld, check
+
+SHUTDOWN_LIMIT = 30.0  # seconds that leaving the process group may take
+
+
+class Session:
+    """Rank, world and device of this process, as torchrun set them up."""
+
+    def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = (), gpus: int = 0) -> None:
+        """Join the world. `timeout_s`: seconds after which a collective that a rank never joins is an error.
+
+        `hosts`: the nodes that it must be on, where they are known; `gpus`: CUDA devices that the launcher saw. Raises
+        WrongWorld where the world is not that of `cell`, NotApplicable where torch has no kernels for a device.
+        """
+        self.rank, self.world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.local_rank, self.local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        if self.world_size != cell.world_size:
+            raise WrongWorld(f"{cell.world_size} ranks were asked for, but {self.world_size} came up")
+        self.host = socket.gethostname()
+        self.cores: list[int] = []
+        self.near_cores: list[int] = []  # beside a GPU: those of its NUMA node, shared with other ranks
+        self.device = self._device(cell, gpus)
+        self.store = next(dist.rendezvous("env://"))[0]
+        dist.init_process_group(
+            "nccl" if self.device.type == "cuda" else "gloo",
+            store=dist.PrefixStore("ranks", self.store),
+            rank=self.rank,
+            world_size=self.world_size,
+            timeout=timedelta(seconds=timeout_s),
+            device_id=self.device if self.device.type == "cuda" else None,
+        )
+        # Before anything is timed: the ranks are where they were asked for, and every device is there once.
+        check(cell, self.gather(self.place), hosts)
+
+    def _device(self, cell: Cell, gpus: int) -> torch.device:
+        device, has_cuda = cell.execution.device, torch.cuda.is_available()
+        self.devices_here = (
+            cell.execution.geometry.devices_per_node // self.local_world
+        )  # of this rank; several under dp
+        if device != "cpu" and gpus and not has_cuda:
+            raise WrongWorld(
+                f"the launcher saw {gpus} CUDA device{'s' if gpus > 1 else ''}, but torch cannot use any: "
+                "the driver may be too old for this torch, or a device is lost (nvidia-smi says more)"
+            )
+        if device == "cpu" or (device == "auto" and not has_cuda):
+            threads = cell.execution.threads_per_device
+            self.cores = bind_to_cores(self.local_rank, threads)
+            torch.set_num_threads(threads)
+            return torch.device("cpu")
+        if self.local_rank + self.devices_here > torch.cuda.device_count():
+            raise WrongWorld(f"rank {self.rank} is to drive device {self.local_rank}, which torch does not see")
+        torch.cuda.set_device(self.local_rank)
+        properties = torch.cuda.get_device_properties(self.local_rank)
+        problem = arch_problem(properties.name, torch.cuda.get_device_capability(), torch.cuda.get_arch_list())
+        if problem:
+            raise NotApplicable(problem)
+        if self.devices_here == 1:
+            self.near_cores = bind_near(nvml_uuid(properties))
+        return torch.device("cuda", self.local_rank)
+
+    @property
+    def shares(self) -> range:
+        """The devices that this rank feeds, counted over the world."""
+        return range(self.rank * self.devices_here, (self.rank + 1) * self.devices_here)
+
+    @cached_property
+    def _gpus(self) -> list:
+        devices = range(self.local_rank, self.local_rank + self.devices_here) if self.device.type == "cuda" else []
+        return [torch.cuda.get_device_properties(d) for d in devices]
+
+    @property
+    def uuids(self) -> list[str]:
+        """The GPUs of this rank as NVML names them: its numbering need not be that of CUDA."""
+        return [nvml_uuid(p) for p in self._gpus]
+
+    @property
+    def place(self) -> dict:
+        """Where this rank runs, for the metrics."""
+        return {
+            "rank": self.rank,
+            "host": self.host,
+            "devices": self.uuids or ["cpu"],
+            "device_name": self._gpus[0].name if self._gpus else "cpu",
+            "cores": self.cores,
+            "near_cores": self.near_cores,
+            "threads": torch.get_num_threads(),
+            "backend": dist.get_backend(),
+            "start": os.environ.get(START_VARIABLE, "fresh"),
+            "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpus else "GLOO_SOCKET_IFNAME"),
+        }
+
+    def gather(self, value: object) -> list:
+        """`value` of every rank, in order of rank, on every rank."""
+        values: list = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
+
+    def leave(self) -> None:
+        """End this process without waiting for anyone for long.
+
+        Rank 0 notifies the others through the store that the results are written; nobody enters a barrier, which would
+        hang where a rank is gone. The rest works around a crash of gloo's threads in the interpreter's last moments:
+        the process ends by os._exit, after the last collective's objects have been collected.
+        """
+
+        def leave_group() -> None:
+            if self.rank == 0:
+                self.store.set("results-written", "yes")
+            else:
+                self.store.wait(["results-written"], timedelta(seconds=SHUTDOWN_LIMIT))
+            dist.destroy_process_group()
+
+        leaving = threading.Thread(target=leave_group, daemon=True)
+        leaving.start()
+        leaving.join(SHUTDOWN_LIMIT)
+        gc.collect()
+        time.sleep(0.05)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def nvml_uuid(properties: Any) -> str:
+    """The UUID of a device, or of a part of one (MIG), as NVML writes it; `properties` are torch's."""
+    return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{properties.uuid}"
+
+
+def bind_near(uuid: str) -> list[int]:
+    """Bind this process to the cores of its GPU's NUMA node; empty, and nothing is bound, where they are not known."""
+    cores = cores_near(uuid)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    return cores
+
+
+def bind_to_cores(local_rank: int, threads: int) -> list[int]:
+    """Bind this process to its own `threads` cores: a CPU device is the same piece of hardware at every world size.
+
+    Hardware threads of one core are taken last. Where there are fewer cores than asked for, ranks share them. Returns
+    the cores (empty on systems without affinities).
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return []
+    cores = _by_core(sorted(os.sched_getaffinity(0)))
+    own = sorted({cores[i % len(cores)] for i in range(local_rank * threads, (local_rank + 1) * threads)})
+    os.sched_setaffinity(0, own)
+    return own
+
+
+def _by_core(allowed: list[int]) -> list[int]:
+    """Logical CPUs ordered so that the first threads of all cores come before any second thread."""
+
+    def siblings(cpu: int) -> str:
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        return path.read_text() if path.exists() else str(cpu)
+
+    seen: dict[str, int] = {}
+    turn = {}
+    for cpu in allowed:
+        turn[cpu] = seen.get(core := siblings(cpu), 0)
+        seen[core] = turn[cpu] + 1
+    return sorted(allowed, key=lambda cpu: (turn[cpu], cpu))

@@ -1,0 +1,86 @@
+"""The timed loop. Nothing happens in it that training itself does not need."""
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from scaleproof.measure.strategy import Strategy
+from scaleproof.measure.trainer.batches import Batches
+from scaleproof.measure.trainer.heartbeat import PHASES
+
+
+@dataclass(frozen=True)
+class Series:
+    """What one rank saw of some steps; arrays of shape (steps,), times in seconds."""
+
+    first: int
+    step_time: np.ndarray
+    data_wait: np.ndarray
+    loss: np.ndarray
+    wall: float
+
+
+class StepTimer:
+    """Marks the ends of steps: a monotonic clock on the CPU, CUDA events, never awaited in the window, on a GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.cuda = device.type == "cuda"
+        self.marks: list = []
+
+    def start(self) -> None:
+        if self.cuda:
+            torch.cuda.synchronize()
+        self.began = perf_counter()
+        self.mark()
+
+    def mark(self) -> None:
+        if self.cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self.marks.append(event)
+        else:
+            self.marks.append(perf_counter())
+
+    def stop(self) -> tuple[np.ndarray, float]:
+        """Seconds of each step, and of all of them together by the host's clock."""
+        if self.cuda:
+            torch.cuda.synchronize()
+        wall = perf_counter() - self.began
+        pairs = zip(self.marks, self.marks[1:], strict=False)
+        steps = [a.elapsed_time(b) / 1e3 for a, b in pairs] if self.cuda else [b - a for a, b in pairs]
+        return np.array(steps), wall
+
+
+def run_steps(
+    strategy: Strategy, batches: Batches, first: int, count: int, clock: StepTimer, heartbeat: np.ndarray | None = None
+) -> Series:
+    """Make `count` optimizer steps from step `first` on, and time each of them whole.
+
+    A step begins with asking for its first micro-batch and ends with the optimizer's update; it begins where the one
+    before it ended. Losses stay on the device until the last step is done.
+    """
+    accumulation = strategy.accumulation
+    heartbeat = np.zeros(1, dtype=np.int64) if heartbeat is None else heartbeat
+    waits = np.zeros(count)
+    losses: list[Tensor] = []
+    no_loss = torch.zeros((), device=batches.device)
+    clock.start()
+    for i in range(count):
+        total = no_loss
+        for micro in range(accumulation):
+            requested = perf_counter()
+            tokens = batches.take(first + i, micro)
+            waits[i] += perf_counter() - requested
+            heartbeat[0] = PHASES * (first + i) + 1
+            total = total + strategy.micro_step(tokens, boundary=micro == accumulation - 1)
+        heartbeat[0] = PHASES * (first + i) + 2
+        strategy.update(first + i)
+        losses.append(total)
+        clock.mark()
+        heartbeat[0] = PHASES * (first + i + 1)
+    step_time, wall = clock.stop()
+    mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
+    return Series(first, step_time, waits, mean_losses, wall)

@@ -1,0 +1,98 @@
+"""What the model has learnt: its loss on validation samples, once, after the window. Nothing timed comes after it.
+
+Not within the window, however short the pause: a pipeline that has run empty, caches that hold other data and a device
+that has cooled down are a start of their own. Not before it either: some engines (ZeRO-3) order their communication by
+what they have seen. The training loss of every step is there anyway.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from scaleproof.ground.campaign.batch import Batch
+from scaleproof.ground.records.metrics import Validation
+from scaleproof.measure.corpus.plan import digest, held_out
+from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.strategy import Strategy
+from scaleproof.measure.trainer.census import TokenChecksum, add_checksums
+
+LARGEST = 700  # nats; exp of more is no float
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one rank has looked at: sample ids, and float64 (summed loss, targets, correct ones) over them."""
+
+    ids: np.ndarray
+    totals: np.ndarray
+    checksum: str  # of the tokens of the scored samples
+    seconds: float
+    out_of_memory: bool = False
+
+
+def validate(
+    strategy: Strategy,
+    file: TokenFile,
+    count: int,
+    batch: Batch,
+    shares: range,
+    device: torch.device,
+    entrance: nn.Module,
+) -> Scored:
+    """Score this rank's part of the held-out samples; empty where there are none. Tokens are noted at `entrance`.
+
+    Every rank makes the same number of forward passes, since sharded weights are gathered in them; the last ones are
+    filled with samples that are not counted. Compiled cells are scored as written: a second graph, of the evaluation
+    mode, would take minutes. Where memory runs out there is no validation, and what was measured before it stands.
+    """
+    began, ids = time.perf_counter(), held_out(file.samples, count)
+    totals, checksum = np.zeros(3), TokenChecksum()
+    if not len(ids):
+        return Scored(ids, totals, str(checksum), time.perf_counter() - began)
+    passes = -(-len(ids) // (batch.micro * batch.n_devices))
+    places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
+    own = places[:, shares].reshape(passes, -1)
+    try:
+        with torch.compiler.set_stance("force_eager"), checksum.of(entrance):
+            for row in own:
+                tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
+                counted = torch.from_numpy(row < len(ids)).to(device)
+                checksum.counted = counted
+                totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
+    except torch.OutOfMemoryError:
+        return Scored(ids[:0], np.zeros(3), str(checksum), time.perf_counter() - began, out_of_memory=True)
+    return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
+
+
+class NotFinite(Exception):
+    """The loss became infinite or not a number."""
+
+
+def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
+    """The validation of all ranks together; None where nothing was scored, or a rank ran out of memory.
+
+    Raises NotFinite where its loss is not finite.
+    """
+    if any(rank.out_of_memory for rank in ranks):
+        return None
+    loss, targets, correct = np.sum([rank.totals for rank in ranks], axis=0).tolist()
+    if not targets:
+        return None
+    if not np.isfinite(loss):
+        raise NotFinite(f"the validation loss after the last step is {loss / targets}")
+    tokens = task == "language-modelling"
+    ids = np.concatenate([rank.ids for rank in ranks])
+    return Validation(
+        samples=len(ids),
+        samples_sha256=digest([ids]),
+        tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
+        targets=int(targets),
+        loss=loss / targets,
+        perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,
+        accuracy=None if tokens else correct / targets,
+        wall_time_s=max(rank.seconds for rank in ranks),
+        rank_losses=[float(rank.totals[0]) for rank in ranks],
+    )

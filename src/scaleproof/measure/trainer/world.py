@@ -1,0 +1,50 @@
+"""Is the world that came up the one that was asked for? Imports no torch."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.machine.network import short_host
+
+
+class WrongWorld(Exception):
+    """Ranks, nodes or devices are not those of the cell: its numbers would be those of another geometry."""
+
+
+class NotApplicable(Exception):
+    """This machine cannot run the cell, which only a rank could find out."""
+
+
+def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()) -> None:
+    """Raise WrongWorld unless the ranks' `places` are the nodes and devices of `cell`, each device once.
+
+    `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
+    """
+    reason = world_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
+    if reason:
+        raise WrongWorld(reason)
+
+
+def world_mismatch(
+    nodes: int, per_node: int, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()
+) -> str | None:
+    """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each."""
+    if len(places) != nodes * per_node:
+        return f"{nodes * per_node} ranks were asked for, {len(places)} came up"
+    ranks = Counter(short_host(place["host"]) for place in places)
+    if len(ranks) != nodes:
+        return f"{nodes} nodes were asked for, the ranks are on {len(ranks)}: {', '.join(sorted(ranks))}"
+    uneven = {host: n for host, n in ranks.items() if n != per_node}
+    if uneven:
+        return f"{per_node} ranks per node were asked for; there are " + ", ".join(
+            f"{n} on {host}" for host, n in sorted(uneven.items())
+        )
+    foreign = set(ranks) - {short_host(host) for host in hosts} if hosts else set()
+    if foreign:
+        return f"ranks are on {', '.join(sorted(foreign))}, the allocation is {', '.join(hosts)}"
+    devices = Counter(device for place in places for device in place["devices"] if device != "cpu")
+    twice = [device for device, n in devices.items() if n > 1]
+    if twice:
+        return f"{twice[0]} is used by {devices[twice[0]]} ranks"
+    return None

@@ -1,0 +1,209 @@
+"""`scaleproof verify` and `scaleproof why`: a whole campaign, and one figure of it."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
+from scaleproof.verify import reports, tables
+from scaleproof.verify.campaign_file import check_campaign_file
+from scaleproof.verify.contents import DAMAGES, csv_of, json_of
+from scaleproof.verify.manifest import CAMPAIGN, check_manifest
+from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
+from scaleproof.verify.recompute import (
+    Quantities,
+    Quantity,
+    by_cell,
+    cell_quantities,
+    ratio_quantities,
+    run_quantities,
+)
+
+REPORT = "scaling_report.json"
+
+
+def folder_of(path: Path) -> Path:
+    """The campaign's folder of a report or of the folder itself. Raises UserError."""
+    folder = path.parent if path.is_file() else path
+    if not (folder / "runs").is_dir():
+        what = _not_results(path, folder)
+        raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{_campaign_hint(path)}")
+    return folder
+
+
+def _not_results(path: Path, folder: Path) -> str:
+    """Why neither a path nor the folder around it are results."""
+    if fault := path_fault(path):
+        return fault.removesuffix(nearest_path(path)).strip(" :.")
+    if path.is_file() and not path.stat().st_size:
+        return "it is an empty file"
+    return f"there is no folder {folder / 'runs'}"
+
+
+def _campaign_hint(path: Path) -> str:
+    """The folder of results that is meant: around the path, or of a campaign file; else those that are there."""
+    around = [parent for parent in path.parents if (parent / "runs").is_dir()]
+    around += [Path("results", path.stem)] if Path("results", path.stem, "runs").is_dir() else []
+    if around:
+        return f' Did you mean "{around[0]}"?'
+    if not os.path.lexists(path):
+        return nearest_path(path)
+    within = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
+    there = sorted(str(runs.parent) for runs in within.glob("*/runs"))
+    return f" Results there: {', '.join(there[:10])}" if there else ""
+
+
+def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Difference]]:
+    """Every figure that can be recomputed, and the cells of which none can."""
+    quantities: Quantities = {}
+    differences = []
+    for cell, group in by_cell(runs).items():
+        try:
+            quantities |= cell_quantities(group) | run_quantities(group)
+        except DAMAGES as error:
+            problem = f"no figure can be computed from its runs: {first_fault(error)}"
+            differences.append(Difference(f"runs/{cell}", "", problem))
+    try:
+        return quantities | _ratios(folder, runs, quantities), differences
+    except (OSError, *DAMAGES):
+        return quantities, differences  # the check of that file says what is wrong with it
+
+
+def _ratios(folder: Path, runs: list[RawRun], quantities: Quantities) -> Quantities:
+    return ratio_quantities(quantities, runs, json_of(folder / REPORT))
+
+
+def _check_regular(folder: Path) -> None:
+    """Raises UserError for a pipe, a socket or a device in the folder: reading it would wait or go on for ever."""
+    for place in folder.rglob("*"):
+        if place.exists() and not place.is_file() and not place.is_dir():
+            raise UserError(f"{place}{path_fault(place)}")
+
+
+def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:
+    """What differs from the raw files; how many runs were read, how many figures recomputed. Raises UserError."""
+    folder = folder_of(path)
+    _check_regular(folder)
+    runs, differences = read_runs(folder)
+    if not runs and not differences:
+        raise UserError(f"{folder}/runs has no run")
+    if with_manifest:
+        differences += check_manifest(folder)
+    at_fault = cells_at_fault(differences)
+    sound = [run for run in runs if run.cell not in at_fault]
+    quantities, incomputable = quantities_of(folder, sound)
+    differences += incomputable
+    for file, check in _checks(folder, sound, quantities, at_fault).items():
+        differences += _guarded(file, check)
+    return list(dict.fromkeys(differences)), len(runs), len(quantities)
+
+
+def _checks(
+    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
+) -> dict[str, Callable[[], Iterator[Difference]]]:
+    """File -> its check. Files that a campaign need not have are checked where they are.
+
+    `at_fault`: cells whose raw files differ, which is said already: what follows from them is not.
+    """
+
+    def data(name: str) -> Any:
+        return json_of(folder / name)
+
+    def rows(name: str) -> list[dict[str, str]]:
+        return csv_of(folder / name)
+
+    def cells_of(name: str) -> list[str]:
+        return [row["cell"] for row in rows(name)]
+
+    def cells_table(name: str) -> Iterator[Difference]:
+        return tables.check_cells_table(folder, name, runs, quantities, at_fault)
+
+    checks: dict[str, Callable[[], Iterator[Difference]]] = {
+        "runs.csv": lambda: tables.check_runs_table(folder, runs, quantities, at_fault),
+        "cells.csv": lambda: cells_table("cells.csv"),
+        REPORT: lambda: reports.check_scaling_report(data(REPORT), quantities, at_fault),
+        "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
+        "report.html": lambda: reports.check_page(folder, quantities, runs, at_fault),
+        "charts": lambda: reports.check_charts(folder, quantities),
+        "forecasts": lambda: reports.check_forecasts(folder),
+        "tables/scaling.csv": lambda: cells_table("tables/scaling.csv"),
+        "tables/scaling.md": lambda: tables.check_markdown(
+            folder, "scaling", cells_of("tables/scaling.csv"), quantities
+        ),
+        "tables/scaling.tex": lambda: tables.check_latex(folder, "scaling"),
+    }
+    for kind in ("strong", "weak"):
+        if (folder / f"tables/{kind}.csv").exists() and (folder / f"tables/{kind}.md").exists():
+            checks |= _series(folder, kind, runs, quantities, cells_of)
+    if (folder / CAMPAIGN).exists():  # of a publication
+        checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
+    if (folder / "comparison.json").exists():
+        checks["comparison.json"] = lambda: reports.check_comparison(folder)
+    if (folder / "waterfall.json").exists():
+        checks["waterfall.json"] = lambda: reports.check_waterfall(folder, quantities)
+    return checks
+
+
+def _series(
+    folder: Path, kind: str, runs: list[RawRun], quantities: Quantities, cells_of: Callable[[str], list[str]]
+) -> dict[str, Callable[[], Iterator[Difference]]]:
+    file = f"tables/{kind}.csv"
+    return {
+        file: lambda: tables.check_cells_table(folder, file, runs, quantities),
+        f"tables/{kind}.md": lambda: tables.check_markdown(folder, kind, cells_of(file), quantities),
+        f"tables/{kind}.tex": lambda: tables.check_latex(folder, kind),
+    }
+
+
+def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
+    """One damaged file does not hide what is wrong with the others."""
+    try:
+        return list(check())
+    except FileNotFoundError as error:
+        return [Difference(file, "", f"{Path(error.filename).name} is missing")]
+    except DAMAGES as error:
+        return [Difference(file, "", f"not readable: {first_fault(error)}")]
+
+
+def why(path: Path, identity: str) -> str:
+    """Where one figure comes from: value, n, interval, formula, files with their hashes. Raises UserError."""
+    folder = folder_of(path)
+    _check_regular(folder)
+    runs, differences = read_runs(folder)
+    at_fault = cells_at_fault(differences)
+    quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
+    if identity not in quantities:
+        for difference in (*differences, *incomputable):
+            if difference.file.split("/")[1] in identity.split("/"):
+                raise UserError(f'there is no figure "{identity}": {difference}')
+        same = [name for name in quantities if identity in name.split("/")]
+        if not same:
+            _check_report(folder, runs, quantities)
+        examples = ", ".join(same[:8] or list(quantities)[:3])
+        if same:
+            raise UserError(f'there is no figure "{identity}"; it is a part of several names. Figures: {examples}')
+        raise UserError(f'there is no figure "{identity}".{nearest(identity, quantities)} Figures: {examples}, ...')
+    return _explained(identity, quantities[identity], folder)
+
+
+def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
+    """Raises UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
+    try:
+        _ratios(folder, runs, quantities)
+    except FileNotFoundError:
+        raise missing(folder / REPORT) from None
+    except (OSError, *DAMAGES) as error:
+        raise damaged(folder / REPORT, first_fault(error)) from None
+
+
+def _explained(identity: str, quantity: Quantity, folder: Path) -> str:
+    interval = "" if quantity.low is None else f", 95 % CI {quantity.low:.7g} to {quantity.high:.7g}"
+    lines = [
+        f"{identity}",
+        f"  value    {quantity.value:.7g}{interval}, n={quantity.n}",
+        f"  formula  {quantity.formula}",
+        *(f"  from     {folder}/{path}  sha256 {sha256}" for path, sha256 in quantity.sources),
+        f"  check    scaleproof verify {folder}",
+    ]
+    return "\n".join(lines)

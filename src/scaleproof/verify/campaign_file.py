@@ -1,0 +1,63 @@
+"""A campaign file held against the runs that are said to be its own: what it plans is what they were made with."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from scaleproof import __version__
+from scaleproof.ground.campaign.cells import Cell, arms, expand
+from scaleproof.ground.campaign.yaml_loader import load_campaign
+from scaleproof.ground.errors import UserError, shortened
+from scaleproof.ground.records.metrics import VERSION
+from scaleproof.verify.raw import Difference, RawRun, flat, read_runs
+
+SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found them, the file has a word
+
+
+def check_campaign_file(
+    path: Path, folder: Path, runs: list[RawRun], at_fault: Collection[str] = ()
+) -> Iterator[Difference]:
+    """Keys, cells and repeats of the campaign file `path` that are not those of the runs in `folder`.
+
+    Title, charts and whatever else changes no run are not compared. Of runs of another version of scaleproof, whose
+    defaults may have been others, only keys that stand in the file.
+    """
+    file, text = path.name, path.read_text(encoding="utf-8", errors="replace")
+    same_version = {run.metrics["env"].get(VERSION) for run in runs} == {__version__}
+    try:
+        campaign = load_campaign(path)[0]
+        cells = {cell.slug: cell for cell in expand(campaign)}
+        compared = {c.name: {cell.slug: cell for cell in arms(campaign, c)} for c in campaign.compare}
+    except UserError as error:
+        if same_version:
+            yield Difference(file, "", shortened(str(error).removeprefix(f"{path}:"), 300))
+        return
+    measured = Counter(run.cell for run in runs)
+    for slug in sorted(measured.keys() - cells.keys()):
+        yield Difference(file, "", f"has no cell {slug}, of which there are runs")
+    for slug in sorted(cells.keys() - measured.keys() - set(at_fault)):
+        yield Difference(file, "", f"has the cell {slug}, of which there is no run")
+    repeats, most = campaign.most_repeats, max(measured.values(), default=0)
+    if campaign.repeat_until is None and most not in (0, repeats) and not at_fault:
+        yield Difference(file, "repeats", f"is {repeats}; there are {most} runs of a cell")
+    planned = [(cells[run.cell], run) for run in runs if run.cell in cells]
+    for name, of_name in compared.items():
+        pairs = read_runs(folder, f"compare/{name}/pair*/[ab]")[0]
+        planned += [(of_name[run.cell], run) for run in pairs if run.cell in of_name]
+    seen = set()
+    for cell, run in planned:
+        for key, value, recorded in _differing(cell, run):
+            if (same_version or re.search(rf"\b{key.rpartition('.')[2]}\b", text)) and key not in seen:
+                seen.add(key)
+                yield Difference(file, key, f"is {shortened(value)}; {run.name} was made with {shortened(recorded)}")
+
+
+def _differing(cell: Cell, run: RawRun) -> Iterator[tuple[str, Any, Any]]:
+    """Keys that both configurations have, with both values."""
+    recorded = dict(flat(run.metrics["config"]))
+    searched = SEARCHED if cell.searched else ()
+    for key, value in flat(cell.config):
+        if key in recorded and key not in searched and recorded[key] != value:
+            yield key, value, recorded[key]

@@ -1,0 +1,43 @@
+"""What stands in a file of results: of regular files alone, JSON without NaN, CSV files with whole rows."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import read_regular
+
+# What reading a damaged file, or reckoning with what stands in it, raises.
+DAMAGES = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError),
+    *(ArithmeticError, RecursionError, csv.Error, UserError),
+)
+
+
+def text_of(path: Path) -> str:
+    return read_regular(path).decode()
+
+
+def json_of(path: Path) -> Any:
+    return parsed_json(read_regular(path))
+
+
+def parsed_json(data: bytes) -> Any:
+    return json.loads(data, parse_constant=_no_number)
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def csv_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a table; each has a value, which may be empty, for each name."""
+    lines = csv.DictReader(io.StringIO(text_of(path), newline=""))
+    rows = []
+    for row in lines:
+        if None in row or None in row.values():
+            raise ValueError(f"{path.name}, line {lines.line_num}: not as many values as names; cut off?")
+        rows.append(row)
+    return rows

@@ -1,0 +1,100 @@
+"""manifest.json: the sha256 of every file of a finished campaign, so that a changed or missing one is noticed."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.errors import first_fault
+from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
+from scaleproof.ground.snakemake_command import snakemake_command
+from scaleproof.verify.contents import DAMAGES, json_of
+from scaleproof.verify.raw import Difference
+
+MANIFEST = "manifest.json"
+SEAL = "manifest_sha256"  # its last key
+SCHEMA_VERSION = "1.1"
+FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts", "workflow")
+CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
+FILES = (
+    CAMPAIGN,
+    WORKFLOW,
+    "runs.csv",
+    "cells.csv",
+    "losses.csv",
+    "findings.json",
+    "scaling_report.json",
+    "comparison.json",
+    "traces.json",
+    "waterfall.json",
+    "forecast_before.json",
+    "forecast.json",
+    "report.html",
+)
+
+
+def hashes_of(folder: Path) -> dict[str, str]:
+    """The sha256 of each file of a campaign's folder, by its name in it."""
+    return {name: sha256_of(folder / name) for name in _files(folder)}
+
+
+def write_manifest(folder: Path, version: str, hashes: dict[str, str] | None = None) -> None:
+    """Write manifest.json of a campaign's folder.
+
+    `version`: of the scaleproof that made the report; `hashes`: of all files, where they are known.
+    """
+    files = dict(sorted((hashes or hashes_of(folder)).items(), key=lambda item: item[0].split("/")))
+    manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
+    write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
+
+
+def check_manifest(folder: Path) -> list[Difference]:
+    """Files that changed or vanished since the report was written, and runs that came later."""
+    path = folder / MANIFEST
+    try:
+        manifest = json_of(path)
+        listed = {str(name): sha256 for name, sha256 in manifest["files"].items()}
+    except FileNotFoundError:
+        return [
+            Difference(MANIFEST, "", f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}")
+        ]
+    except DAMAGES as error:
+        return [Difference(MANIFEST, "", f"not readable: {first_fault(error)}")]
+    if manifest.get("schema_version") != SCHEMA_VERSION:
+        return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
+    differences = []
+    if manifest.pop(SEAL, None) != _seal(manifest):
+        differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
+    for name, expected in listed.items():
+        file = folder / name
+        if not file.is_file():
+            differences.append(Difference(name, "", "is missing"))
+        elif (size := file.stat().st_size) > MOST_BYTES:
+            differences.append(Difference(name, "", f"has {size:,} bytes: changed since the report was written"))
+        elif (current := sha256_of(file)) != expected:
+            problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
+            differences.append(Difference(name, "sha256", problem))
+    for name in sorted(p.relative_to(folder).as_posix() for p in folder.glob("runs/*/rep*/training_metrics.json")):
+        if name not in listed:
+            differences.append(Difference(name, "", "a run that the report does not have"))
+    return differences
+
+
+def _files(folder: Path) -> list[str]:
+    """What the report is made from, and itself. Raw profiles are left out: their summaries are results.
+
+    Strings and not Paths, whose making takes longer than the reading of a run's files.
+    """
+    paths = []
+    for place, folders, files in os.walk(folder):
+        inside = os.path.relpath(place, folder)
+        parts = () if inside == os.curdir else tuple(inside.split(os.sep))
+        folders[:] = [name for name in folders if name in FOLDERS or (parts and name[0] != "." and name != "raw")]
+        paths += [(*parts, name) for name in files if name in FILES or (parts and name[0] != ".")]
+    return ["/".join(parts) for parts in sorted(paths) if os.path.isfile(os.path.join(folder, *parts))]
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """One hash over all that it says, in its order: an entry that was taken out is noticed."""
+    return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()

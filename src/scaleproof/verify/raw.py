@@ -1,0 +1,263 @@
+"""The raw files of a campaign: `training_metrics.json` and `steps.csv` of every run, read with json and csv alone."""
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scaleproof.ground.errors import first_fault, printable
+from scaleproof.ground.files import read_regular
+from scaleproof.ground.records.metrics import current_names, parse_metrics
+from scaleproof.verify.contents import DAMAGES, parsed_json
+
+Parsed = TypeVar("Parsed")
+METRICS = "training_metrics.json"
+STEPS = "steps.csv"
+COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
+PHASES = ("window", "warmup")
+PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not what the raw files say. `file` is relative to the campaign's folder."""
+
+    file: str
+    where: str
+    problem: str
+
+    def __str__(self) -> str:
+        text = f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}"
+        return printable(text.replace("\u00a0", " "))  # tables keep an interval on one line with it
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step over all ranks: times are those of the slowest rank, the loss is the mean over samples."""
+
+    seconds: float
+    data_wait_s: float
+    loss: float
+    samples: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """`path`: of the metrics, relative to the campaign's folder. `window` and `warmup`: steps in their order."""
+
+    path: str
+    sha256: str
+    metrics: dict[str, Any]
+    window: list[Step]
+    warmup: list[Step]
+    ends: list[float]  # seconds since the window began at the end of each of its steps
+    steps_sha256: str
+
+    @property
+    def cell(self) -> str:
+        return str(self.metrics["cell"])
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell}/rep{self.metrics['repeat']}"
+
+    @property
+    def ok(self) -> bool:
+        return bool(self.metrics["status"] == "ok")
+
+
+def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[Difference]]:
+    """All runs under `folder`, and what is wrong with their files."""
+    runs: list[RawRun] = []
+    differences: list[Difference] = []
+    for place in sorted(folder.glob(pattern)):
+        relative = str(place.relative_to(folder))
+        try:
+            run = _read(place, relative)
+            if pattern == PLACES and run.name != f"{place.parent.name}/{place.name}":
+                raise _Damaged(METRICS, f"is the record of {run.name}")
+            problems = _inside(run)
+        except _Damaged as damaged:
+            differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
+            continue
+        except DAMAGES as error:
+            differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {first_fault(error)}"))
+            continue
+        runs.append(run)
+        differences += problems
+    return runs, differences
+
+
+def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
+    """The cells with a run whose own files are at fault: nothing follows from them."""
+    parts = [difference.file.split("/") for difference in differences]
+    return {part[1] for part in parts if part[0] == "runs" and len(part) == 4}
+
+
+class _Damaged(Exception):
+    """A file of a run that cannot be read."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        super().__init__(problem)
+        self.file, self.problem = file, problem
+
+
+def _content(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
+    """What `parse` makes of a file of the run in `place`, and the file's sha256. Raises _Damaged."""
+    try:
+        data = read_regular(place / file)
+        return parse(data), hashlib.sha256(data).hexdigest()
+    except FileNotFoundError:
+        raise _Damaged(file, "is missing") from None
+    except DAMAGES as error:
+        problem = first_fault(error).removeprefix(f"{place / file}").strip()
+        raise _Damaged(file, f"not readable: {problem}") from None
+
+
+def _metrics(data: bytes) -> dict[str, Any]:
+    """The metrics as they stand in the file, which must be of our schema."""
+    metrics: dict[str, Any] = parsed_json(data)
+    if not isinstance(metrics, dict):
+        raise TypeError(f"{METRICS} is no object")
+    parse_metrics(data)
+    metrics["env"] = current_names(metrics.get("env") or {})
+    return metrics
+
+
+def _read(place: Path, relative: str) -> RawRun:
+    metrics, sha256 = _content(place, METRICS, _metrics)
+    (window, warmup, ends), sha256_of_steps = _content(place, STEPS, _steps)
+    return RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, sha256_of_steps)
+
+
+def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
+    """Steps of the window and of the warm-up, and the end of each step of the window by the slowest rank's clock."""
+    parts: dict[str, dict[int, list[tuple[float, ...]]]] = {phase: defaultdict(list) for phase in PHASES}
+    clocks: dict[int, float] = defaultdict(float)
+    ends: dict[int, float] = {}
+    lines = csv.reader(io.StringIO(data.decode(), newline=""))
+    heading = next(lines, [])
+    if not heading:
+        raise ValueError(f"{STEPS} is empty")
+    if absent := [name for name in COLUMNS if name not in heading]:
+        raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
+    places = [heading.index(name) for name in COLUMNS]
+    for line in lines:
+        if not line:
+            continue
+        if len(line) != len(heading):
+            raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
+        try:
+            phase, step, rank, entry = _row([line[place] for place in places])
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
+        parts[phase][step].append(entry)
+        if phase == "window":
+            clocks[rank] += entry[0]
+            ends[step] = max(ends.get(step, 0.0), clocks[rank])
+    merged = {phase: [_merge(steps[k]) for k in sorted(steps)] for phase, steps in parts.items()}
+    return merged["window"], merged["warmup"], [ends[k] for k in sorted(ends)]
+
+
+def _row(values: list[str]) -> tuple[str, int, int, tuple[float, ...]]:
+    """Phase, step, rank, and what is merged over ranks. Raises ValueError. The loss of a run that failed may be NaN."""
+    try:
+        phase = values[0]
+        step, rank, samples, tokens = map(int, (values[1], values[2], values[6], values[7]))
+        seconds, wait, loss = map(float, values[3:6])
+        sound = 0 < seconds < math.inf and abs(wait) < math.inf and step >= 0 <= rank and samples > 0 < tokens
+    except ValueError:
+        sound = False
+    if not sound or phase not in PHASES:
+        raise ValueError(f"{', '.join(values)[:200]} is no row of {', '.join(COLUMNS)}")
+    return phase, step, rank, (seconds, wait, loss, samples, tokens)
+
+
+def _merge(rows: list[tuple[float, ...]]) -> Step:
+    seconds, waits, losses, samples, tokens = zip(*rows, strict=True)
+    total = sum(samples)
+    loss = math.fsum(a * n for a, n in zip(losses, samples, strict=True)) / total
+    return Step(max(seconds), max(waits), loss, int(total), int(sum(tokens)))
+
+
+def _inside(run: RawRun) -> list[Difference]:
+    """Whether the metrics are those of the steps, to the nine digits that steps.csv has, and of one configuration."""
+    steps_file = run.path.replace(METRICS, STEPS)
+    expected = run.metrics["files"].get(STEPS)
+    if not run.ok and expected is None:
+        return []
+    if expected != run.steps_sha256:
+        problem = f"is {run.steps_sha256[:12]}, but {METRICS} says {str(expected)[:12]}"
+        return [Difference(steps_file, "sha256", problem)]
+    if run.metrics["fingerprint"] != fingerprint_of(run.metrics["config"]):
+        return [Difference(run.path, "fingerprint", "is not that of the configuration beside it")]
+    if not run.ok:
+        return []
+    if not run.window:
+        return [Difference(steps_file, "", "has no step of the window")]
+    if not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
+        return [Difference(steps_file, "loss", "is not a finite number everywhere")]
+    window, times = run.metrics["window"], [step.seconds for step in run.window]
+    tokens = sum(step.tokens for step in run.window)
+    rate = tokens / window["wall_time_sec"]
+    figures = {
+        "optimizer_steps": (window["optimizer_steps"], len(times) - window["skipped_optimizer_steps"]),
+        "step_time_n": (window["step_time_n"], len(times)),
+        "tokens_processed_global": (window["tokens_processed_global"], tokens),
+        "tokens_per_sec_global": (window["tokens_per_sec_global"], rate),
+        "step_time_mean_sec": (window["step_time_mean_sec"], math.fsum(times) / len(times)),
+        "step_time_p50_sec": (window["step_time_p50_sec"], quantile(times, 0.5)),
+        "step_time_min_sec": (window["step_time_min_sec"], min(times)),
+        "step_time_max_sec": (window["step_time_max_sec"], max(times)),
+        "train_loss_first": (window["train_loss_first"], run.window[0].loss),
+        "train_loss_last": (window["train_loss_last"], run.window[-1].loss),
+    }
+    problems = []
+    for name, (stated, computed) in figures.items():
+        if not close(stated, computed, 1e-5):
+            problems.append(Difference(run.path, f"window.{name}", f"is {stated}, but {STEPS} gives {computed:.9g}"))
+    return problems
+
+
+def fingerprint_of(config: dict[str, Any]) -> str:
+    """By which two runs of one configuration are known."""
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def flat(content: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested dictionaries under their dotted names."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{at}{key}.")
+        else:
+            yield f"{at}{key}", value
+
+
+def quantile(values: list[float], part: float) -> float:
+    """By linear interpolation between the two nearest of the sorted values."""
+    ordered = sorted(values)
+    place = part * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
+    """Equal to a relative `tolerance`; None equals None alone, and what is no number equals nothing."""
+    if a is None or b is None:
+        return a is b
+    if not _is_number(a) or not _is_number(b):
+        return False
+    return math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=1e-12)

@@ -1,0 +1,219 @@
+"""Every figure of a campaign from its raw runs: value, n, interval where it is over runs, formula, source files."""
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.stats import t as student
+
+from scaleproof.verify.raw import RawRun, quantile
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """`low` and `high`: None where there is no interval, or where it is not over runs alone."""
+
+    value: float
+    n: int
+    formula: str
+    sources: tuple[tuple[str, str], ...]  # path and sha256 of each file
+    low: float | None = None
+    high: float | None = None
+
+
+Quantities = dict[str, Quantity]
+
+
+def cell_quantities(runs: list[RawRun]) -> Quantities:
+    """`cells/<cell>/<column>` of every measured cell, ratios aside."""
+    quantities: Quantities = {}
+    for cell, group in by_cell(runs).items():
+        measured = [run for run in group if run.ok]
+        if measured:
+            quantities |= {f"cells/{cell}/{name}": q for name, q in _cell(measured).items()}
+    return quantities
+
+
+def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
+    groups: dict[str, list[RawRun]] = {}
+    for run in runs:
+        groups.setdefault(run.cell, []).append(run)
+    return {cell: sorted(group, key=lambda run: run.metrics["repeat"]) for cell, group in groups.items()}
+
+
+def sources_of(runs: list[RawRun]) -> tuple[tuple[str, str], ...]:
+    return tuple((run.path, run.sha256) for run in runs)
+
+
+def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
+    """Factors below and above a mean: Student's t over the logarithms of `values`."""
+    if len(values) < 2:
+        return None, None
+    deviation = statistics.stdev([math.log(v) for v in values]) / math.sqrt(len(values))
+    half = float(student.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * deviation
+    return math.exp(-half), math.exp(half)
+
+
+def _cell(runs: list[RawRun]) -> Quantities:
+    n, sources = len(runs), sources_of(runs)
+    windows = [run.metrics["window"] for run in runs]
+    seconds = math.fsum(w["wall_time_sec"] for w in windows)
+    tokens = sum(step.tokens for run in runs for step in run.window)
+    samples = sum(step.samples for run in runs for step in run.window)
+    rate = tokens / seconds
+    below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])
+    times = [step.seconds for run in runs for step in run.window]
+
+    def quantity(value: float, formula: str) -> Quantity:
+        return Quantity(value, n, formula, sources)
+
+    figures = {
+        "tokens_per_s": Quantity(
+            rate,
+            n,
+            f"sum of window tokens / sum of window seconds = {tokens:,} / {seconds:.6f} s",
+            sources,
+            None if below is None else rate * below,
+            None if above is None else rate * above,
+        ),
+        "samples_per_s": quantity(samples / seconds, f"samples / window seconds = {samples:,} / {seconds:.6f} s"),
+        "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
+        "steps": quantity(len(times), "timed steps of all runs"),
+        "step_time_max_s": quantity(max(times), "largest step time of all runs"),
+        "n": quantity(n, "runs with status ok"),
+    }
+    for percent in (5, 25, 50, 75, 95):
+        if percent != 95 or len(times) >= 20:
+            formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
+            figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
+    for name, (formula, combine, read) in FROM_METRICS.items():
+        values = [value for run in runs if (value := read(run.metrics)) is not None]
+        if len(values) == n:
+            figures[name] = quantity(combine(values), formula)
+    return figures
+
+
+def devices(run: RawRun) -> int:
+    nodes, per_node = run.metrics["config"]["execution"]["geometry"].split("x")
+    return int(nodes) * int(per_node)
+
+
+def _validation(name: str) -> Callable[[dict[str, Any]], float | None]:
+    return lambda m: (m["validation"] or {}).get(name)
+
+
+# Column -> formula, how values of runs are combined, where the value of a run stands.
+FROM_METRICS: dict[str, tuple[str, Callable[[list[float]], float], Callable[[dict[str, Any]], float | None]]] = {
+    "loss_last": (
+        "loss of the last timed step of the first run",
+        lambda v: v[0],
+        lambda m: m["window"]["train_loss_last"],
+    ),
+    "validation_loss": ("mean of validation.loss over runs", statistics.fmean, _validation("loss")),
+    "perplexity": ("mean of validation.perplexity over runs", statistics.fmean, _validation("perplexity")),
+    "accuracy": ("mean of validation.accuracy over runs", statistics.fmean, _validation("accuracy")),
+    "state_bytes": ("largest memory.state_bytes over runs", max, lambda m: m["memory"]["state_bytes"]),
+    "state_bytes_predicted": (
+        "largest memory.state_bytes_predicted over runs",
+        max,
+        lambda m: m["memory"]["state_bytes_predicted"],
+    ),
+    "max_rss_bytes": ("largest memory.max_rss_bytes over runs", max, lambda m: m["memory"]["max_rss_bytes"]),
+    "max_cuda_mem_allocated_bytes": (
+        "largest memory.max_cuda_mem_allocated_bytes_global over runs",
+        max,
+        lambda m: m["memory"]["max_cuda_mem_allocated_bytes_global"],
+    ),
+    "startup_s": (
+        "median over runs of launch and set-up",
+        statistics.median,
+        lambda m: m["startup"]["launch_sec"] + m["startup"]["setup_sec"],
+    ),
+    "warmup_s": ("median of startup.warmup_sec over runs", statistics.median, lambda m: m["startup"]["warmup_sec"]),
+    "window_s": ("median of window.wall_time_sec over runs", statistics.median, lambda m: m["window"]["wall_time_sec"]),
+    "total_wall_time_s": (
+        "median of total_wall_time_sec over runs",
+        statistics.median,
+        lambda m: m["total_wall_time_sec"],
+    ),
+}
+
+
+def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[str, Any]) -> Quantities:
+    """Speed-up, efficiency and the like. Which cell is the baseline is read from scaling_report.json."""
+    groups = {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
+    ratios: Quantities = {}
+    for group in report["ranking"]:
+        fastest = group["cells"][0]["cell"]
+        for entry in group["cells"]:
+            if entry["relative_to_fastest"] and entry["cell"] in groups and fastest in groups:
+                ratios[f"cells/{entry['cell']}/relative_to_fastest"] = _ratio(quantities, entry["cell"], fastest)
+    for series in report["series"]:
+        for point in series["runs"].values():
+            cell, base = point["cell"], series["baseline"]
+            pairs = (("speedup", base), ("speedup_vs_best_single", point["best_single"]))
+            for name, other in pairs:
+                if point[name] and other in groups:
+                    ratios[f"cells/{cell}/{name}"] = _ratio(quantities, cell, other)
+            if point["speedup"] and base in groups:
+                ratios |= _derived(ratios[f"cells/{cell}/speedup"], cell, base, groups, series["kind"] == "strong")
+    return ratios
+
+
+def _ratio(quantities: Quantities, cell: str, base: str) -> Quantity:
+    top, bottom = quantities[f"cells/{cell}/tokens_per_s"], quantities[f"cells/{base}/tokens_per_s"]
+    formula = f"tokens/s of {cell} / tokens/s of {base} = {top.value:.7g} / {bottom.value:.7g}"
+    return Quantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
+
+
+def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[RawRun]], strong: bool) -> Quantities:
+    """What follows from a speed-up and the numbers of devices; jobs and serial parts only where the work is equal."""
+    s = speedup.value
+    n = speedup.n
+    sources = speedup.sources
+    here, there = devices(groups[cell][0]), devices(groups[base][0])
+    factor = here / there
+    efficiency = Quantity(s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources)
+    if not strong:
+        return {f"cells/{cell}/scaling_efficiency": efficiency}
+    # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
+    jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
+    formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"
+    by_job = Quantity(jobs[cell] / jobs[base], n, formula, sources)
+    ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
+    if there == 1 and 1 < s <= here:
+        karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
+        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {s:.7g}, N = {here}"
+        ratios[f"cells/{cell}/karp_flatt"] = Quantity(karp_flatt, n, formula, sources)
+    return ratios
+
+
+def _wall(run: RawRun) -> float:
+    return float(run.metrics["total_wall_time_sec"])
+
+
+def run_quantities(runs: list[RawRun]) -> Quantities:
+    """`runs/<cell>/rep<k>/<column>` of every measured run."""
+    of_runs: Quantities = {}
+    for run in runs:
+        if not run.ok:
+            continue
+        window = run.metrics["window"]
+        sources = sources_of([run])
+        figures = {
+            "tokens_per_s": (window["tokens_per_sec_global"], "tokens / wall time of the window"),
+            "wall_time_s": (window["wall_time_sec"], "wall time of the window"),
+            "tokens": (window["tokens_processed_global"], "tokens of the ledger in the window"),
+            "loss_last": (window["train_loss_last"], "loss of the last timed step"),
+            "loss_first": (window["train_loss_first"], "loss of the first timed step"),
+            "step_time_mean_s": (window["step_time_mean_sec"], "mean step time"),
+            "step_time_p50_s": (window["step_time_p50_sec"], "median step time"),
+            "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
+        }
+        for name, (value, formula) in figures.items():
+            of_runs[f"runs/{run.name}/{name}"] = Quantity(value, 1, formula, sources)
+    return of_runs

@@ -1,0 +1,161 @@
+"""The tables of a campaign, held against recomputed figures."""
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from scaleproof.verify.contents import csv_of, text_of
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.recompute import Quantities, by_cell
+
+# Heading of the tables for people -> column, and the factor between them.
+HEADINGS = {
+    "tokens/s": ("tokens_per_s", 1.0),
+    "samples/s": ("samples_per_s", 1.0),
+    "vs fastest": ("relative_to_fastest", 1.0),
+    "speed-up": ("speedup", 1.0),
+    "speed-up by tokens/s": ("speedup", 1.0),
+    "efficiency": ("scaling_efficiency", 1.0),
+    "vs fastest 1-device": ("speedup_vs_best_single", 1.0),
+    "speed-up by wall time of the job": ("speedup_by_job_wall_time", 1.0),
+    "Karp-Flatt": ("karp_flatt", 1.0),
+    "tokens/s/device": ("tokens_per_s_per_device", 1.0),
+    "val. loss": ("validation_loss", 1.0),
+    "perplexity": ("perplexity", 1.0),
+    "accuracy": ("accuracy", 1.0),
+    "step p50 (ms)": ("step_time_p50_s", 1e3),
+    "step p95 (ms)": ("step_time_p95_s", 1e3),
+    "state (MB)": ("state_bytes", 1e-6),
+    "ZeRO model (MB)": ("state_bytes_predicted", 1e-6),
+    "peak allocated (MB)": ("max_cuda_mem_allocated_bytes", 1e-6),
+    "start-up (s)": ("startup_s", 1.0),
+}
+SERIES = {"tokens_per_sec_global": "tokens_per_s"}
+
+
+def check_runs_table(
+    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
+) -> Iterator[Difference]:
+    """runs.csv: a row for every run, with the hash of its metrics and its figures; of cells `at_fault` nothing."""
+    listed = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
+    rows = {(row["cell"], row["repeat"]): row for row in listed}
+    known = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
+    for key in sorted(rows.keys() ^ known.keys()):
+        where = "/rep".join(key)
+        yield Difference("runs.csv", where, "no such run" if key in rows else "this run is missing in the table")
+    for key in sorted(rows.keys() & known.keys()):
+        run, row = known[key], rows[key]
+        if row["sha256"] != run.sha256:
+            yield Difference("runs.csv", run.name, f"was made from another {run.path}")
+        if row["status"] != run.metrics["status"]:
+            yield Difference("runs.csv", run.name, f"status is {row['status']}, not {run.metrics['status']}")
+        for name in row:
+            quantity = quantities.get(f"runs/{run.name}/{name}")
+            if quantity and not _equal(row[name], quantity.value):
+                yield _wrong("runs.csv", f"{run.name}, {name}", row[name], quantity.value)
+
+
+def check_cells_table(
+    folder: Path, file: str, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
+) -> Iterator[Difference]:
+    """cells.csv, tables/scaling.csv, strong.csv or weak.csv: all that is recomputed, but of cells `at_fault`."""
+    rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
+    cells = [row["cell"] for row in rows]
+    if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
+        yield Difference(file, "", "its cells are not those of runs/")
+    for row in rows:
+        for column, text in row.items():
+            base = re.sub(r"_(?:low|high)$", "", column)
+            quantity = quantities.get(f"cells/{row['cell']}/{SERIES.get(base, base)}")
+            if quantity is None:
+                continue
+            bound = column.removeprefix(base)
+            value = {"": quantity.value, "_low": quantity.low, "_high": quantity.high}[bound]
+            if (value is not None or not bound) and not _equal(text, value):
+                yield _wrong(file, f"{row['cell']}, {column}", text, value)
+
+
+def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quantities) -> Iterator[Difference]:
+    """A table for people: each printed figure is the recomputed one, rounded. `cells`: of its rows."""
+    file = f"tables/{name}.md"
+    header, rows = _markdown(text_of(folder / file))
+    if len(rows) != len(cells):
+        yield Difference(file, "", f"{len(rows)} rows for {len(cells)} cells")
+        return
+    for cell, row in zip(cells, rows, strict=True):
+        for heading, text in zip(header, row, strict=True):
+            yield from check_printed(file, cell, heading, text, quantities)
+
+
+def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
+    """One printed figure under its heading."""
+    column, factor = HEADINGS.get(heading.removesuffix("[95 %]").strip(), ("", 1.0))
+    quantity = quantities.get(f"cells/{cell}/{column}")
+    printed = numbers(text)
+    words = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed
+    if quantity is None or words:
+        return
+    values = [quantity.value * factor]
+    if "[" in text and quantity.low is not None and quantity.high is not None:
+        values += [quantity.low * factor, quantity.high * factor]
+    for digits, value in zip(printed, values, strict=False):
+        if not stands_for(digits, value):
+            yield _wrong(file, f"{cell}, {heading}", digits, value)
+
+
+def check_latex(folder: Path, name: str) -> Iterator[Difference]:
+    """The LaTeX table has what the Markdown table has under the same headings."""
+    file = f"tables/{name}.tex"
+    text = text_of(folder / file)
+    if r"\midrule" not in text:
+        return
+    header, rows = _markdown(text_of(folder / f"tables/{name}.md"))
+    head, body = text.split(r"\toprule")[1].split(r"\bottomrule")[0].split(r"\midrule")
+    headings = _cells(head)
+    lines = [line for line in body.strip().split("\n") if line.strip()]
+    for row, line in zip(rows, lines, strict=False):
+        expected = dict(zip(header, row, strict=True))
+        for heading, entry in zip(headings, _cells(line), strict=True):
+            if _plain(expected.get(heading, entry)) != _plain(entry):
+                yield Difference(file, f"{row[0]}, {heading}", f"is {entry}, {name}.md has {expected[heading]}")
+    if len(rows) != len(lines):
+        yield Difference(file, "", f"{len(lines)} rows, {name}.md has {len(rows)}")
+
+
+def _cells(line: str) -> list[str]:
+    plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _one_line, line.strip())
+    plain = plain.removesuffix(r"\\").strip()
+    for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
+        plain = plain.replace(special, character)
+    return [part.strip().replace("\0", "&") for part in plain.split("&")]
+
+
+def _one_line(stack: re.Match[str]) -> str:
+    """A heading that is broken into lines."""
+    return stack[1].replace(r" \\{} ", " ")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\text\w+|[\\{}$\s]", "", text.replace("\u00a0", " "))
+
+
+def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError("a row of the table has not as many cells as its heading; cut off?")
+    return (rows[0], rows[2:]) if rows else ([], [])
+
+
+def _equal(text: str, value: float | None) -> bool:
+    try:
+        return close(float(text) if text else None, value)
+    except ValueError:
+        return False
+
+
+def _wrong(file: str, where: str, stated: Any, computed: Any) -> Difference:
+    figure = f"{computed:.10g}" if isinstance(computed, float) else computed
+    return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

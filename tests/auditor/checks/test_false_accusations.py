@@ -1,0 +1,163 @@
+"""What public files were accused of and had not done; beside each the fault that is still named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scaleproof.auditor.audit_paths import Audit, audit_paths
+
+ROOT = Path(__file__).parents[3]
+
+
+def audited(folder: Path, text: str, name: str = "README.md") -> Audit:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    return audit_paths([folder])
+
+
+def codes(audit: Audit) -> set[str]:
+    return {finding.code for finding in audit.findings}
+
+
+def test_the_published_demo_accuses_itself_of_nothing():
+    """Its table has the median rate of three runs beside the median time of all their steps."""
+    audit = audit_paths([ROOT / "results" / "published"])
+    assert [(f.code, f.evidence) for f in audit.findings if f.severity != "note"] == []
+    assert not codes(audit) & {"single-run", "spread-missing", "devices-unknown"}
+
+
+WORK = "| GPUs | {} | {} | Global batch | Seq len |\n|---|---|---|---|---|\n| 2 | 13146 | 0.0754 | 8 | 128 |\n"
+STATISTICS = [
+    ("tokens/s (median)", "step time (s, median)"),
+    ("tokens/s", "p50 step time (s)"),
+    ("tokens/s (median)", "step time (s)"),
+    ("mean tokens/s", "p95 step time (s)"),
+    ("max tokens/s", "min step time (s)"),
+]
+
+
+@pytest.mark.parametrize(("rate", "time"), STATISTICS)
+def test_a_product_of_medians_is_not_the_work(tmp_path, rate, time):
+    assert "rate-times-time" not in codes(audited(tmp_path, WORK.format(rate, time)))
+
+
+@pytest.mark.parametrize(("rate", "time"), [("tokens/s", "step time (s)"), ("mean tokens/s", "mean step time (s)")])
+def test_a_product_of_means_is(tmp_path, rate, time):
+    assert "rate-times-time" in codes(audited(tmp_path, WORK.format(rate, time)))
+
+
+def test_a_row_stands_out_by_its_means_only(tmp_path):
+    head = "| GPUs | samples/s ({0}) | epoch time (s, {0}) |\n|---|---|---|\n"
+    rows = "".join(f"| {n} | {r} | {t} |\n" for n, r, t in ((1, 56, 100), (2, 112, 50), (4, 224, 25), (8, 560, 12.5)))
+    assert "row-stands-out" not in codes(audited(tmp_path, head.format("median") + rows))
+    assert "row-stands-out" in codes(audited(tmp_path, head.format("mean") + rows))
+
+
+PRECISIONS = "| Precision | tok/s | Device |\n|---|---|---|\n| fp32 | 100 | {0} |\n| fp16 | 290 | {0} |\n"
+WITHOUT = ["T4", "V100", "P100", "GTX Titan X", "K80", "CPU", "TPU v3", "M2 Max", "MI100", "RTX 2080 Ti", "unknown"]
+WITH = ["A100", "NVIDIA H100 80GB", "L4", "RTX 3090", "RTX A6000", "A10G", "GH200", "RTX 4090", "A800", "B200"]
+
+
+@pytest.mark.parametrize("device", WITHOUT)
+def test_a_device_without_tf32_is_not_asked_for_it(tmp_path, device):
+    assert "fp32-without-tf32" not in codes(audited(tmp_path, PRECISIONS.format(device)))
+
+
+@pytest.mark.parametrize("device", WITH)
+def test_a_device_with_tf32_is(tmp_path, device):
+    assert "fp32-without-tf32" in codes(audited(tmp_path, PRECISIONS.format(device)))
+
+
+def test_memory_in_fp32_is_the_same_with_tf32(tmp_path):
+    text = "| Precision | Memory (GB) | Device |\n|---|---|---|\n| fp32 | 30 | A100 |\n| bf16 | 17 | A100 |\n"
+    assert "fp32-without-tf32" not in codes(audited(tmp_path, text))
+
+
+STATES = "| GPUs | tok/s | {} |\n|---|---|---|\n| 1 | 100 | {} |\n| 2 | 190 | {} |\n| 4 | 380 | |\n"
+
+
+@pytest.mark.parametrize(
+    ("heading", "first", "second"),
+    [
+        ("Status", "Expected", "Target Met"),
+        ("Result", "Target Met", "Target not met"),
+        ("Notes", "as expected", ""),
+        ("Target met?", "Expected", "Exceeds target"),
+    ],
+)
+def test_a_verdict_on_a_row_does_not_make_it_a_projection(tmp_path, heading, first, second):
+    assert "projected-beside-measured" not in codes(audited(tmp_path, STATES.format(heading, first, second)))
+
+
+@pytest.mark.parametrize("note", ["projected", "estimated", "extrapolated from 1"])
+def test_a_projection_is_one(tmp_path, note):
+    assert "projected-beside-measured" in codes(audited(tmp_path, STATES.format("Notes", "", note)))
+
+
+NVPROF = """==7== NVPROF is profiling process 7, command: python train.py
+==7== Profiling result:
+   Start  Duration   Grid Size   Block Size  Regs*  SSMem*  DSMem*           Device  Context  Stream  Name
+421.20ms   3.104us   (392 1 4)    (256 1 1)     32      0B      0B  Tesla V100-SXM2        1       7  kernel_a
+422.20ms   5.104us   (784 1 4)    (256 1 1)     32      0B      0B  Tesla V100-SXM2        1       7  kernel_b
+423.20ms   9.104us   (588 1 6)    (256 1 1)     32      0B      0B  Tesla V100-SXM2        2       7  kernel_b
+"""
+KERNELS = (
+    "| Device | Duration (us) | Grid Size |\n|---|---|---|\n| 1 | 3.1 | (392 1 4) |\n| 2 | 5.1 | (784 1 4) |\n",
+    "| Name | Calls | Avg | Min | Max |\n|---|---|---|---|---|\n" + "| a | 7 | 1.2ms | 1.1ms | 1.3ms |\n" * 3,
+)
+
+
+def test_a_list_of_kernels_is_no_table_of_results(tmp_path):
+    log = "".join(f"iter {k}: loss 3.0, time 500.00ms\n" for k in range(5))
+    audit = audited(tmp_path, log, "train.log")
+    for number, text in enumerate((NVPROF, *KERNELS)):
+        audit = audited(tmp_path, text, f"kernels{number}.{'md' if number else 'txt'}")
+    assert audit.formats == {"nanoGPT log": 1}
+    assert not codes(audit) & {"slower-with-more", "spread-missing"}
+
+
+RUNS = [
+    {"strategy": "ddp", "gpus": n, "tokens_per_sec": r, "speedup": s}
+    for n, r, s in ((1, 100, 1), (2, 190, 1.9), (4, 380, 5.2))
+]
+
+
+@pytest.mark.parametrize(("indent", "wrong"), [(None, "r.json#runs[2]"), (1, "r.json:16")])
+def test_rows_of_one_line_are_told_apart_by_their_place_in_the_json(tmp_path, indent, wrong):
+    audit = audited(tmp_path, json.dumps({"runs": RUNS}, indent=indent), "r.json")
+    assert len({reading.place for reading in audit.readings}) == 3
+    assert {place for f in audit.findings if f.severity != "note" for place in f.runs} == {wrong}
+
+
+def test_columns_and_names_in_one_line_are_told_apart(tmp_path):
+    text = '{"gpus": [1, 2, 4], "tokens_per_sec": [100, 190, 350]}'
+    assert [r.place for r in audited(tmp_path, text, "r.json").readings] == [f"r.json#[{n}]" for n in range(3)]
+    figures = '{"tokens_per_sec": 9, "step_time_ms": 10}'
+    text = f'{{"ddp": {figures}, "2 GPUs": {figures}}}'
+    assert [r.place for r in audited(tmp_path, text, "r.json").readings] == ["r.json#ddp", "r.json#['2 GPUs']"]
+
+
+def test_a_loss_alone_needs_no_devices_and_no_repeats(tmp_path):
+    for name in ("a", "b"):
+        audit = audited(tmp_path, "step,loss\n" + "".join(f"{k},{3 - k / 9}\n" for k in range(9)), f"{name}/loss.csv")
+    assert not codes(audit) & {"single-run", "devices-unknown"}
+
+
+MLLOG = ':::MLLOG {{"key": "run_{}", "value": null, "time_ms": {}, "metadata": {{}}}}\n'
+
+
+def test_numbered_results_of_one_folder_are_repeats(tmp_path):
+    for number in range(3):
+        text = MLLOG.format("start", 1000) + MLLOG.format("stop", 61000 + 17 * number)
+        audit = audited(tmp_path, text, f"system/bert/result_{number}.txt")
+    assert "single-run" not in codes(audit)
+
+
+def test_a_run_in_a_folder_of_tests_is_none_of_the_results(tmp_path):
+    run = next((ROOT / "results").rglob("training_metrics.json")).parent
+    for place in ("tests/records/ddp/rep1", "results/ddp/rep1"):
+        (tmp_path / place).mkdir(parents=True)
+        for file in run.iterdir():
+            (tmp_path / place / file.name).write_bytes(file.read_bytes())
+    assert len(audit_paths([tmp_path]).runs) == 1

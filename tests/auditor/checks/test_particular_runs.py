@@ -1,0 +1,132 @@
+"""Checks on runs of particular kinds: what proves a fault in them, and what does not."""
+
+import json
+
+from external_faults import claimed, file, findings, log, pair, put, run, same_steps
+from external_files import write_megatron
+
+from scaleproof.auditor.audit_paths import audit_paths
+
+
+def test_steps_that_do_not_fall_with_the_ranks(tmp_path):
+    """The data set's size is unknown; that each rank made as many steps as one alone tells it."""
+    pair(same_steps)(tmp_path)
+    finding = findings(tmp_path)["each-rank-trained-on-everything"]
+    assert finding.severity == "suspect"
+    assert str(finding.corrected).startswith("3.333x: not 0.83x, if each rank trained on all of the data")
+
+
+def test_as_many_steps_as_somebody_wanted_are_no_epoch(tmp_path):
+    """Weak scaling over a round number of steps."""
+
+    def rounded(first, second) -> None:
+        same_steps(first, second)
+        for data in (first, second):
+            epoch = data["epochs"][0]
+            epoch["tokens_processed_global"] = epoch["tokens_processed_global"] // 937 * 900
+            epoch["tokens_per_sec_global"] = epoch["tokens_processed_global"] / epoch["epoch_wall_time_sec"]
+            epoch.update(micro_steps=900, optimizer_steps=900)
+
+    pair(rounded)(tmp_path)
+    assert "each-rank-trained-on-everything" not in findings(tmp_path)
+
+
+def test_the_batch_of_dataparallel_may_be_the_total(tmp_path):
+    data = run(2)
+    data["training_config"].update(
+        strategy="dp", micro_batch_size_per_gpu=data["training_config"]["micro_batch_size_per_gpu"] * 2
+    )
+    put(tmp_path / "a", data)
+    assert {f.severity for f in findings(tmp_path).values()} == {"note"}
+
+
+def test_ranks_that_share_a_model_share_a_batch(tmp_path):
+    data = run(4)
+    data["training_config"]["global_batch_size"] //= 2
+    put(tmp_path / "a", data)
+    finding = findings(tmp_path)["batch-arithmetic"]
+    assert (finding.severity, "2 ranks share each copy" in finding.evidence) == ("suspect", True)
+
+
+def test_a_row_for_each_rank_is_no_second_run(tmp_path):
+    rows = "".join(f"{e},{r},0.5,{10 + e / 10}\n" for e in range(1, 6) for r in range(4))
+    file("metrics.csv", "epoch,rank,train_loss,train_time\n" + rows)(tmp_path)
+    assert "runs-interleaved" not in findings(tmp_path)
+
+
+def test_a_run_that_was_resumed_is_not_two_runs_at_once(tmp_path):
+    rows = "".join(f"{e},0.5,10\n" for e in (1, 2, 3, 3, 4, 5))
+    file("metrics.csv", "epoch,train_loss,train_time\n" + rows)(tmp_path)
+    assert findings(tmp_path)["runs-interleaved"].severity == "suspect"
+
+
+def test_a_published_mfu_over_the_peak_of_another_device(tmp_path):
+    claimed("{kind: mfu, flops: 4.0e14, peak: 3.12e14, device: NVIDIA H100 PCIe, precision: bf16}")(tmp_path)
+    found = findings(tmp_path)
+    assert "128%" in found["mfu-impossible"].evidence
+    assert "the peak of A100" in found["peak-of-another-device"].evidence
+    assert found["peak-of-another-device"].corrected.figure == "52.9 %"
+
+
+def test_what_a_file_does_not_say_can_be_given(tmp_path):
+    for name, seconds, rate in (("one", 100.0, 1000.0), ("four", 40.0, 625.0)):
+        file(f"{name}.json", json.dumps({"train_time_per_epoch": [seconds], "train_throughput": [rate]}))(tmp_path)
+    assert "rate-of-one-rank" not in findings(tmp_path)
+    found = audit_paths([tmp_path], {"one": {"world_size": 1}, "four": {"world_size": 4}}).findings
+    assert [str(f.corrected)[:50] for f in found if f.code == "rate-of-one-rank"] == [
+        "2,500 tokens/s: the rate x 4; 2.500 times the base"
+    ]
+
+
+def test_the_same_file_named_twice_is_two_runs_with_two_names(tmp_path):
+    put(tmp_path / "a", run(2))
+    path = tmp_path / "a/training_metrics.json"
+    assert len(set(audit_paths([path, path]).runs)) == 2
+
+
+def test_a_factorial_sweep_is_no_comparison_of_arms(tmp_path):
+    for stage in (0, 1, 2):
+        for kind in ("bf16", "tf32"):
+            data = run(2)
+            data["training_config"].update(zero_stage=stage, precision=kind)
+            put(tmp_path / f"{stage}{kind}", data)
+    assert "arms-differ" not in findings(tmp_path)
+
+
+def test_arms_on_other_nodes_of_a_cluster_differ_in_one_thing(tmp_path):
+    for kind in ("bf16", "tf32"):
+        data = run(2)
+        data["training_config"]["precision"] = kind
+        data["scheduler"] = {"type": "slurm", "nodelist": f"node-{kind}"}
+        put(tmp_path / kind, data)
+    assert "arms-differ" not in findings(tmp_path)
+
+
+def test_a_loss_scaler_may_look_for_its_scale(tmp_path):
+    """Steps skipped in the first lines of a log are its start, not its result."""
+    log(write_megatron, (r"(?s)(?<=skipped iterations:   )0(?=.*iteration      200/)", "3"))(tmp_path)
+    assert "updates-skipped" not in findings(tmp_path)
+
+
+def test_folders_that_are_no_repeats_are_configurations(tmp_path):
+    for name in ("report/run1", "runtime/run1", "runtime/run2"):
+        put(tmp_path / name, run(2))
+    assert findings(tmp_path)["single-run"].runs == ["report/run1"]
+
+
+def test_a_baseline_of_the_same_program_is_preferred(tmp_path):
+    """One device with another precision stands beside the right baseline: nothing is wrong."""
+    for name, world, kind in (("a", 1, "tf32"), ("b", 1, "bf16"), ("c", 4, "bf16")):
+        data = run(world)
+        data["training_config"]["precision"] = kind
+        put(tmp_path / name, data)
+    assert "baseline-other-program" not in findings(tmp_path)
+
+
+def test_folders_beside_each_other_publish_no_speedup(tmp_path):
+    """`1gpu` and `2gpu` in one folder: nobody said that the one is faster than the other."""
+    for devices, precision in ((1, "fp16_torch_amp"), (2, "fp16_deepspeed")):
+        data = run(devices)
+        data["training_config"]["precision"] = precision
+        put(tmp_path / f"v100/{devices}gpu", data)
+    assert findings(tmp_path)["baseline-other-program"].severity == "note"

@@ -1,0 +1,100 @@
+"""A CSV file is a log where steps or epochs go on from row to row, and else has a row for each configuration."""
+
+import pytest
+
+from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.read.discover import gather
+
+
+def read(folder, head, *rows, name="results.csv"):
+    (folder / name).write_text("\n".join((head, *rows)) + "\n")
+    return gather([folder])
+
+
+def codes(folder):
+    return {finding.code for finding in audit_paths([folder]).findings}
+
+
+SWEEPS = {
+    "settings that nobody knows": (
+        "model,gpus,num_workers,optimizer,epoch,epoch_time",
+        [f"resnet18,{g},{w},{o},5,{100 / g + w}" for g in (1, 2) for w in (0, 2, 4) for o in ("sgd", "adam")],
+    ),
+    "one length for all": ("bucket_mb,epoch,epoch_time,loss", [f"{b},3,{20 - b / 10},2.1" for b in (1, 5, 10, 25)]),
+    "lengths in no order": ("lr,epoch,epoch_time", [f"{r},{e},{e * 2.0}" for r in (0.1, 0.01) for e in (10, 5, 20)]),
+    "repeats without a number": (
+        "strategy,gpus,epoch,epoch_time",
+        ["ddp,1,1,20.1", "ddp,2,1,11.0", "ddp,2,1,11.2", "ddp,2,1,11.1"],
+    ),
+    "steps that were run": (
+        "config,bucket,steps,tokens_per_sec",
+        [f"{c},{b},50,{1000 + b}" for c in "ab" for b in (1, 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_a_row_for_each_configuration_is_a_table(tmp_path, sweep):
+    head, rows = SWEEPS[sweep]
+    evidence = read(tmp_path, head, *rows)
+    assert (len(evidence.runs), [len(table.rows) for table in evidence.tables]) == (0, [len(rows)])
+    assert not codes(tmp_path) & {"runs-interleaved", "field-unusable"}
+
+
+def test_an_unknown_setting_tells_the_runs_of_a_log_apart(tmp_path):
+    rows = [f"{w},{e},{10 + w},{2 - e / 10}" for w in (2, 4) for e in range(1, 6)]
+    evidence = read(tmp_path, "num_workers,epoch,epoch_time,loss", *rows)
+    assert [len(run.timed_spans) for run in evidence.runs] == [5, 5]
+    assert "runs-interleaved" not in codes(tmp_path)
+
+
+def test_two_runs_that_write_to_one_log_are_still_named(tmp_path):
+    read(tmp_path, "epoch,train_time,loss", *(f"{e},{10 + e % 3},1.5" for e in (6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 6, 7)))
+    assert "runs-interleaved" in codes(tmp_path)
+
+
+@pytest.mark.parametrize("row", ["3,,", "3,OOM,OOM", "3,nan,nan", "3,0,CUDA out of memory", "3,N/A,-", "3,failed,"])
+def test_a_row_without_figures_is_no_fault_of_its_log(tmp_path, row):
+    read(tmp_path, "epoch,epoch_time,loss", "1,10.0,3.0", "2,10.1,2.5", row, "4,10.1,2.0")
+    assert "field-unusable" not in codes(tmp_path)
+    assert "not-finite" not in codes(tmp_path)
+
+
+@pytest.mark.parametrize("row", ["3,ten,2.2", "3,-1.0,2.2", "3"])
+def test_a_row_that_is_none_is_still_named(tmp_path, row):
+    read(tmp_path, "epoch,epoch_time,loss", "1,10.0,3.0", "2,10.1,2.5", row, "4,10.1,2.0")
+    assert "field-unusable" in codes(tmp_path)
+
+
+def test_a_rate_of_one_device_is_no_rate_of_one_rank_by_mistake(tmp_path):
+    head = "global_step,step_time_s,loss,tok_s_gpu,world_size,global_batch,seq_len"
+    run = read(tmp_path, head, *(f"{i},0.5,3.0,4096,4,8,1024" for i in range(20))).runs[0]
+    assert run.rate_scope == "rank"
+    assert "rate-of-one-rank" not in codes(tmp_path)
+
+
+def test_a_rate_of_all_devices_is_preferred(tmp_path):
+    head = "global_step,step_time_s,loss,tok_s_gpu,tok_s"
+    run = read(tmp_path, head, *(f"{i},0.5,3.0,4096,16384" for i in range(5))).runs[0]
+    assert (run.logged_steps[0].tokens_per_s, run.rate_scope) == (16384, None)
+
+
+def test_utilisation_tells_no_runs_of_a_log_apart(tmp_path):
+    rows = [f"{e},{2 / (e + 1):.3f},{10 + e / 10},{(52, 11, 96, 38)[e % 4]}" for e in range(12)]
+    runs = read(tmp_path, "epoch,loss,epoch_time,gpu", *rows).runs
+    assert [(len(run.timed_spans), run.world_size) for run in runs] == [(12, None)]
+
+
+@pytest.mark.parametrize(
+    ("head", "values", "devices"),
+    [
+        ("model,throughput,gpu", (52, 96, 99), None),
+        ("model,throughput,gpu", (0, 1, 2), None),
+        ("model,throughput,cpu,gpu", ("12,4", "33,8", "20,8"), None),
+        ("model,throughput,gpu", (1, 2, 8), [1, 2, 8]),
+        ("model,throughput,gpu", (8, 64, 256), [8, 64, 256]),
+    ],
+)
+def test_a_column_gpu_counts_devices_where_its_numbers_can_be_counts(tmp_path, head, values, devices):
+    table = read(tmp_path, head, *(f"m{i},{100 + i},{v}" for i, v in enumerate(values))).tables[0]
+    assert [row.devices for row in table.rows] == (devices or [None] * 3)

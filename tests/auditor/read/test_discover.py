@@ -1,0 +1,119 @@
+"""What the readers take from each program's log: the figures that the log has, and None for those that it has not."""
+
+import random
+
+import pytest
+from external_files import (
+    write_blocks,
+    write_llmc,
+    write_megatron,
+    write_nanogpt,
+    write_torchtitan,
+    write_trainer_state,
+)
+
+from scaleproof.auditor.checks.context import speed
+from scaleproof.auditor.read.discover import gather
+
+READ = [
+    (
+        write_nanogpt,
+        {"world_size": None, "parameters": 123.59e6, "peak_flops": 312e12, "best_val_loss": 10.9861, "device": None},
+        60,
+    ),
+    (
+        write_llmc,
+        {
+            "world_size": 8,
+            "micro_batch": 64,
+            "seq_len": 1024,
+            "parameters": 124475904.0,
+            "device": "NVIDIA H100 PCIe",
+            "precision": "bf16",
+            "best_val_loss": 11.009138,
+        },
+        59,
+    ),
+    (
+        write_torchtitan,
+        {
+            "world_size": 8,
+            "micro_batch": 8,
+            "global_batch": 64,
+            "seq_len": 8192,
+            "device": "NVIDIA H100 PCIe",
+            "peak_flops": 756e12,
+            "rate_scope": "rank",
+        },
+        19,
+    ),
+    (
+        write_megatron,
+        {"world_size": 16, "micro_batch": 4, "global_batch": 256, "seq_len": 1024, "skipped_steps": 0},
+        19,
+    ),
+    (write_trainer_state, {"world_size": None, "micro_batch": 32, "epochs": 1}, 320),
+    (write_blocks, {"world_size": 2, "micro_batch": 8, "offload": None, "zero_stage": None}, 6),
+]
+
+
+def read(folder, writer):
+    writer(folder, random.Random(0))
+    (claim,) = gather([folder]).runs
+    return claim
+
+
+@pytest.mark.parametrize(("writer", "wanted", "rows"), READ, ids=lambda v: getattr(v, "__name__", ""))
+def test_a_log_is_read(tmp_path, writer, wanted, rows):
+    claim = read(tmp_path, writer)
+    assert {key: getattr(claim, key) for key in wanted} == wanted
+    assert len(claim.logged_steps) == rows
+    assert claim.problems == []
+
+
+def test_speed_is_of_all_devices_together(tmp_path):
+    """torchtitan prints the rate of one; nanoGPT prints no rate, but the tokens and the time of a step."""
+    titan, nano = read(tmp_path / "a", write_torchtitan), read(tmp_path / "b", write_nanogpt)
+    rates = sorted(row.tokens_per_s for row in titan.logged_steps)
+    assert speed(titan).value == rates[len(rates) // 2] * 8
+    seconds = sorted(row.seconds for row in nano.logged_steps)
+    assert speed(nano).value == pytest.approx(491_520 / seconds[len(seconds) // 2])
+
+
+def test_a_name_tells_what_a_step_log_does_not(tmp_path):
+    folder = tmp_path / "zs2_fp16_gpus4_bs32_sl128"
+    folder.mkdir()
+    (folder / "step_log.csv").write_text("global_step,step_time_s\n1,0.5\n2,0.5\n")
+    (claim,) = gather([tmp_path]).runs
+    assert (claim.world_size, claim.micro_batch, claim.seq_len, claim.zero_stage, claim.precision) == (
+        4,
+        32,
+        128,
+        2,
+        "fp16",
+    )
+
+
+def test_what_a_file_says_counts_more_than_what_is_said_about_it(tmp_path):
+    folder = tmp_path / "a"
+    write_llmc(folder, random.Random(0))
+    (folder / "claims.yaml").write_text('scaleproof_claims: "1.0"\nruns: {main: {world_size: 3, dataset: web}}\n')
+    (claim,) = gather([tmp_path], {"": {"world_size": 5}}).runs
+    assert (claim.world_size, claim.dataset) == (8, "web")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("claims: [{kind: speedups}]", 'Did you mean "speedup"?'),
+        ("claims: [{kind: speedup, value: 2, of: a}]", "lacks `over`"),
+        ("claims: [{kind: throughput, value: fast, of: a}]", "not a number"),
+        ("claims: [{kind: throughput, value: 1, of: a, unit: s}]", "no key of throughput"),
+        ("runs: {a: {worldsize: 2}}", 'Did you mean "world_size"?'),
+        ("runs: {a: {world_size: two}}", "not a whole number"),
+    ],
+)
+def test_a_mistake_in_a_claims_file_is_told(tmp_path, text, message):
+    (tmp_path / "claims.yaml").write_text(f'scaleproof_claims: "1.0"\n{text}\n')
+    (unread,) = gather([tmp_path]).unread
+    assert message in unread.reason

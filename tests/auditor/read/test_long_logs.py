@@ -1,0 +1,97 @@
+"""Logs of millions of lines: what is read many lines at a time is what would be read line by line."""
+
+import random
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from scaleproof.auditor.read import logs, text_files
+from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
+from scaleproof.auditor.read.logs.key_values import DIGITS, PAIR, form_of
+from scaleproof.auditor.read.logs.step_lines import NanoGPT
+
+
+def nanogpt_line(k, rng):
+    loss = rng.choice(["nan", "inf", "3"]) if rng.random() < 0.01 else f"{rng.uniform(2, 9):.4f}"
+    share = rng.choice(["", ", mfu -100.00%", ", mfu 0.00%", f", mfu {rng.uniform(1, 60):.2f}%"])
+    odd = ["step 50: train loss 3.1, val loss 3.2", "saving checkpoint to out", "", "x" * 50, "\x1b[32mnote\x1b[0m"]
+    before = rng.choice(odd) + "\n" if rng.random() < 0.02 else ""
+    return f"{before}iter {k}: loss {loss}, time {rng.choice([0.0, rng.uniform(90, 200)]):.2f}ms{share}\n"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_lines_at_a_time_are_read_like_one_by_one(tmp_path, monkeypatch, seed):
+    rng = random.Random(seed)
+    numbers = [*range(700), *range(650, 900), *range(seed % 2, 300)]  # resumed, then started again
+    path = tmp_path / "train.log"
+    path.write_text("".join(nanogpt_line(k, rng) for k in numbers) + "iter 300: loss 3.0000, time 1.00ms")
+    monkeypatch.setattr(text_files, "BLOCK", 4_000)
+    together = logs.read_log_file("train.log", NanoGPT, path, "utf-8")
+    single = logs.read_log("train.log", NanoGPT, enumerate(text_files.lines(path, "utf-8"), start=1))
+    assert len(together) == len(single) == 2 - seed % 2
+    for a, b in zip(together, single, strict=True):
+        assert list(a.logged_steps) == list(b.logged_steps)
+        assert (a.nan_steps, a.best_val_loss, a.name) == (b.nan_steps, b.best_val_loss, b.name)
+
+
+def test_most_lines_are_read_many_at_a_time(tmp_path, monkeypatch):
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"iter {k}: loss 3.0000, time 500.00ms, mfu 30.00%\n" for k in range(1000)))
+    fed = []
+    monkeypatch.setattr(NanoGPT, "feed", lambda self, number, line: fed.append(number) or FEED(self, number, line))
+    (run,) = logs.read_log_file("train.log", NanoGPT, path, "utf-8")
+    assert (len(run.logged_steps), fed) == (1000, [1])
+
+
+FEED = NanoGPT.feed
+
+
+@pytest.mark.parametrize("wrong", ["", "7,7,nan,3.0,1,1", "7,7,0.1,nan,1,1", "7,7,-0.1,3.0,1,1", "7,7,0.1,3.0,1"])
+def test_rows_of_a_csv_log_are_read_alike_with_a_row_of_another_kind(tmp_path, wrong):
+    header = "timestamp,global_step,step_time_s,loss,tokens_per_sec,gpu_max_mem_mb\n"
+    rows = [f"{k},{k},{0.1 + k / 1000},{3 - k / 100},{1000 + k},{100 + k}" for k in range(20)]
+    (tmp_path / "step_log.csv").write_text(header + "\n".join([*rows, wrong]))
+    (run,) = gather([tmp_path]).runs
+    steps = run.logged_steps[:20]
+    assert steps == [LoggedStep(k, 0.1 + k / 1000, 3 - k / 100, 1000 + k, line=k + 2) for k in range(20)]
+    assert run.memory_reported_bytes == 119 * 2**20
+    assert bool(run.problems) == bool(wrong) or wrong.endswith(",1")
+
+
+LINES = (
+    "2024-01-01 INFO epoch: 1 step: 12 loss: 3.25 step_time: 0.125s lr: 1e-4",
+    "Epoch [3/10] Batch [12/500] Loss: nan Time: 0.125s Throughput: 1,234.5 samples/s",
+    "step 12 | loss=+3.5e-1, tokens/sec: 40,960, mfu 31.5%",
+    "[rank 3] iter: 7 loss: -0.5 time/iter: 15 ms",
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_form_of_a_line_does_not_depend_on_its_digits(line):
+    parts = DIGITS.split(line)
+    texts = [pair.printed + "".join(parts[pair.first : pair.last + 1]) for pair in form_of(parts).pairs]
+    printed = [m["number"].rstrip(",") for m in PAIR.finditer(line)]
+    assert texts
+    assert set(texts) <= set(printed)
+    longer = ["0" + part * 2 if k % 2 else part for k, part in enumerate(parts)]
+    assert form_of(longer) == form_of(parts)
+
+
+def test_a_series_gives_back_what_it_was_given():
+    steps = [
+        LoggedStep(1, 0.5, None, 7.0, line=3),
+        LoggedStep(2, None, 2.5, None, 4, inside=("checkpoint",)),
+        LoggedStep(3, 0.25, 2.0, 8.0, 5, 0.5, 1e12, 9.0, (), 9),
+    ]
+    series = StepSeries(steps)
+    assert list(series) == steps
+    assert series[-1] == steps[-1]
+    assert series[:2] == steps[:2]
+    assert list(series.having("seconds", "tokens_per_s")) == [steps[0], steps[2]]
+    assert series.values("loss").tolist() == [2.5, 2.0]
+    assert np.isnan(series.figures("mfu")[:2]).all()
+    assert series.values("mfu").size != 0
+    series.extend([4, 5], 10, {"seconds": [0.5, float("nan")]})
+    assert list(islice(series, 3, 5)) == [LoggedStep(4, 0.5, line=10), LoggedStep(5, line=11)]

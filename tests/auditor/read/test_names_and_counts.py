@@ -1,0 +1,137 @@
+"""Numbers in names are no counts; rates of one device, statistics and spreads are known in all their forms."""
+
+import pytest
+
+from scaleproof.auditor.read.cells import remarks_of
+from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.headings import column_of, devices_heading
+from scaleproof.auditor.read.sentences import stated_figures
+from scaleproof.auditor.read.words import described
+
+NAMES = [
+    "A100 GPU",
+    "T4 GPU",
+    "V100 GPUs",
+    "MI300 GPUs",
+    "RTX 3090 GPU",
+    "GTX 1080 GPU",
+    "TPU v4 chip",
+    "GPT-2 GPU",
+    "llama2 gpu",
+    "ZeRO-3 GPU",
+    "fp16 gpu",
+    "resnet50 GPU",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_number_of_a_name_is_no_number_of_devices(name):
+    assert "devices" not in described(name).numbers
+    assert devices_heading(name) is None
+
+
+@pytest.mark.parametrize("name", ["M4 GPU", "Apple M4", "Apple M4 GPU", "M2 Max GPU"])
+def test_an_apple_chip_is_one_device(name):
+    assert described(name).numbers["devices"] == 1
+
+
+COUNTS = {"4 GPUs": 4, "2 3090 GPUs": 2, "4xA100": 4, "A100x8": 8, "resnet50-4gpu": 4, "ddp_4gpu": 4, "llama 8 gpus": 8}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_number_of_devices_is_one(name):
+    assert described(name).numbers["devices"] == COUNTS[name]
+
+
+def test_a_sentence_about_an_a100_is_not_about_a_hundred():
+    figure = stated_figures([(1, "On one A100 GPU: 2.3x faster.", ())], "README.md")[0]
+    assert figure.devices != 100
+
+
+PER_DEVICE = (
+    "tok_s_gpu tok/s/gpu tokens_per_sec_per_gpu samples_per_second_per_device img/s/GPU toks_per_s_per_gpu tgs "
+    "tokens/sec/chip ips_per_gpu tokens/day/gpu tokens/s/rank tok/s/H100 img_s_gcd tok_s_gpu_mean mean_tok_s_gpu "
+    "tps_per_gpu tokens/gpu/s throughput_gpu TFLOPS/chip tok_s_npu"
+)
+
+
+@pytest.mark.parametrize("heading", PER_DEVICE.split())
+def test_a_rate_of_one_device_is_known(heading):
+    assert column_of(heading).per_device is True
+    assert column_of(heading).kind in ("tokens_per_s", "samples_per_s", "rate", "flops_per_s")
+
+
+@pytest.mark.parametrize("heading", ["tok_s", "tok/s", "step_s", "batch_s", "tok_s_total", "gpu_s"])
+def test_another_figure_is_none(heading):
+    assert not column_of(heading).per_device
+    assert column_of(heading).kind != "steps_per_s"
+
+
+@pytest.mark.parametrize("heading", ["Throughput Std. Dev", "step_time_std_ms", "throughput_stderr", "tok/s stdev"])
+def test_a_column_of_spreads_is_no_column_of_rates(heading):
+    assert column_of(heading).statistic == "std"
+
+
+@pytest.mark.parametrize(
+    "heading", ["tok/s (mean ± std)", "Throughput [95% CI]", "tok/s +/- sd", "Step time (ms ± std)"]
+)
+def test_a_mean_with_its_spread_is_the_mean(heading):
+    assert column_of(heading).kind in ("tokens_per_s", "rate", "step_time_s")
+    assert column_of(heading).statistic in (None, "mean")
+
+
+def test_a_column_of_differences_is_no_time():
+    assert column_of("Time +/-").kind is None
+
+
+HEAD = "| GPUs | tok/s | {} |\n|---|---|---|\n| 1 | 100 | {} |\n| 2 | 190 | {} |\n"
+SPREADS = {
+    **{name: HEAD.format(name, 3, 4) for name in ("Std. Dev", "Std", "stdev", "SD", "±", "95% CI", "IQR", "Variance")},
+    **{name: HEAD.format(name, 90, 170) for name in ("p5", "tok/s (low)", "min tok/s", "CV (%)", "runs", "repeats")},
+    "a cell": "| GPUs | tok/s |\n|---|---|\n| 1 | 100 ± 3 |\n| 2 | 190 ± 4 |\n",
+    "an interval": "| GPUs | tok/s [95 %] |\n|---|---|\n| 1 | 8,859 [7,217, 10,874] |\n| 2 | 13,335 |\n",
+    "a sentence": "Mean of 5 runs:\n\n| GPUs | tok/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n",
+    "n": "Throughput (n = 3).\n\n| GPUs | tok/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n",
+    "a row": "| Metric | DDP | FSDP |\n|---|---|---|\n| Throughput (tok/s) | 100 | 90 |\n| Std. dev. | 3 | 4 |\n",
+    "a row for each": "| run | tok/s |\n|---|---|\n| ddp/rep1 | 100 |\n| ddp/rep2 | 101 |\n| ddp/rep1 | 90 |\n",
+    "numbered rows": "| strategy | trial | tok/s |\n|---|---|---|\n| ddp | 1 | 100 |\n| ddp | 2 | 101 |\n",
+}
+
+
+@pytest.mark.parametrize("form", SPREADS)
+def test_a_spread_is_seen_in_any_form(tmp_path, form):
+    (tmp_path / "README.md").write_text(f"# Results\n\n{SPREADS[form]}")
+    assert [table.states_spread for table in gather([tmp_path]).tables] == [True]
+
+
+def test_a_bare_table_states_no_spread(tmp_path):
+    (tmp_path / "README.md").write_text("# Results\n\n" + HEAD.format("Strategy", "ddp", "fsdp"))
+    assert [table.states_spread for table in gather([tmp_path]).tables] == [False]
+
+
+JUDGED = [
+    "Target Met",
+    "✅ Exceeds target",
+    "as expected",
+    "Below target",
+    "First 8 targets complete",
+    "Meets the goal",
+]
+
+
+@pytest.mark.parametrize("text", JUDGED)
+def test_a_judgement_is_no_estimate(text):
+    assert remarks_of(text) == set()
+
+
+@pytest.mark.parametrize("text", ["Target", "Expected (linear)", "estimated", "12.3 (expected)", "Goal: 4x"])
+def test_an_estimate_is_one(text):
+    assert remarks_of(text) & {"estimated", "theoretical"}
+
+
+def test_what_one_table_makes_of_a_heading_does_not_reach_the_next(tmp_path):
+    """Headings are understood once, and each table may change its columns."""
+    before = column_of("DDP").words
+    (tmp_path / "a.md").write_text("## Throughput (img/s)\n\n| Model | DDP | FSDP |\n|---|---|---|\n| vit | 10 | 9 |\n")
+    assert gather([tmp_path]).tables
+    assert column_of("DDP").words == before == {}

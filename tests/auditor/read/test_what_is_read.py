@@ -1,0 +1,248 @@
+"""What is a result: not sources or fixtures; each copy and checkpoint once; archives; and what stands beside a run."""
+
+import errno
+import io
+import json
+import os
+import re
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.documents import read_document
+from scaleproof.auditor.read.sentences import stated_figures
+from scaleproof.ground.errors import UserError
+
+LOG = "".join(f"iter {k}: loss 4.0, time 500.0ms\n" for k in range(5))
+TABLE = "| GPUs | tok/s |\n|---|---|\n| 1 | 1000 |\n| 2 | 1900 |\n"
+
+
+def kinds(evidence):
+    return {u.name: u.kind for u in evidence.unread}
+
+
+@pytest.mark.parametrize(
+    "name", ["train.py", "fix.patch", "tests/fixtures/train.log", "templates/run.log", "run.log.example"]
+)
+def test_sources_fixtures_and_templates_are_no_results(tmp_path, name):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(LOG)
+    evidence = gather([tmp_path])
+    assert evidence.runs == []
+    assert kinds(evidence) == {name: "not a result"}
+    if not name.endswith((".py", ".patch")):
+        assert len(gather([tmp_path / name]).runs) == 1  # named by its path, it is what the user means
+
+
+def test_what_is_not_read_is_listed_with_its_kind(tmp_path):
+    (tmp_path / "plot.png").write_bytes(b"\x89PNG")
+    (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4")
+    (tmp_path / "model.pt").write_bytes(b"\0" * 10)
+    (tmp_path / "big.csv").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "circle").symlink_to("circle")
+    os.mkfifo(tmp_path / "pipe")
+    evidence = gather([tmp_path])
+    assert {"a link that leads back to itself"} == {file.reason for file in evidence.unread if file.name == "circle"}
+    assert kinds(evidence) == {
+        "plot.png": "picture",
+        "paper.pdf": "PDF",
+        "model.pt": "binary",
+        "big.csv": "Git LFS pointer",
+        "nowhere": "special",
+        "loop": "special",
+        "circle": "special",
+        "pipe": "special",
+    }
+
+
+@pytest.mark.parametrize("place", ["/", "/proc", "/dev/null"])
+def test_the_operating_system_is_not_audited(place):
+    with pytest.raises(UserError, match="part of the operating system"):
+        gather([Path(place)])
+
+
+def test_archives_are_opened_one_level_deep(tmp_path):
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        archive.writestr("4gpu/train.log", LOG)
+        archive.writestr("../../escape.log", LOG)
+        archive.writestr("inner.zip", b"PK")
+    with tarfile.open(tmp_path / "more.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("README.md")
+        info.size = len(TABLE)
+        tar.addfile(info, io.BytesIO(TABLE.encode()))
+    (tmp_path / "broken.zip").write_bytes(b"PK\3\4 no archive")
+    evidence = gather([tmp_path])
+    assert [(r.name, r.world_size) for r in evidence.runs] == [("runs.zip!/4gpu", 4)]
+    assert [t.file for t in evidence.tables] == ["more.tar.gz!/README.md"]
+    reasons = {u.name: u.reason for u in evidence.unread}
+    assert "leads out of the archive" in reasons["runs.zip!"]
+    assert "inside an archive" in reasons["runs.zip!/inner.zip"]
+    assert "cannot be opened" in reasons["broken.zip"]
+
+
+def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
+    from scaleproof.auditor.read import archives
+
+    monkeypatch.setattr(archives, "LARGEST_WHOLE", 10_000)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for k in range(3):
+            archive.writestr(f"{k}.log", b"0" * 8_000)
+    assert any("the rest was left out" in u.reason for u in gather([tmp_path]).unread)
+
+
+def test_copies_are_named_and_marked(tmp_path):
+    for name in ("a.log", "docs/a.log", "b.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(LOG if "a" in name else LOG.replace("500", "300"))
+    evidence = gather([tmp_path])
+    assert evidence.copies == [["a.log", "docs/a.log"]]
+    assert {r.name: r.copy_of for r in evidence.runs} == {"a.log": None, "docs/a.log": "a.log", "b.log": None}
+    work = {r.name: r.work for r in audit_paths([tmp_path]).readings}
+    assert work == {"a.log": "", "docs/a.log": "a copy of a.log", "b.log": ""}
+
+
+def test_checkpoints_of_one_run_are_one_run(tmp_path):
+    history = [{"step": k, "loss": 3 - k / 100, "epoch": 1.0} for k in range(10, 60, 10)]
+    for n in (20, 40):
+        folder = tmp_path / f"checkpoint-{n}"
+        folder.mkdir()
+        state = {"global_step": n, "log_history": [h for h in history if h["step"] <= n]}
+        (folder / "trainer_state.json").write_text(json.dumps(state))
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"global_step": 50, "log_history": history}))
+    (run,) = gather([tmp_path]).runs
+    assert (len(run.logged_steps), run.details["checkpoints"]) == (5, 2)
+
+
+def test_a_json_that_is_cut_off_is_read_up_to_there(tmp_path):
+    entries = ",\n".join(json.dumps({"step": k, "loss": 3.0, "epoch": 1.0}) for k in (10, 20, 30))
+    (tmp_path / "trainer_state.json").write_text(f'{{"global_step": 30, "log_history": [\n{entries[:-20]}')
+    (run,) = gather([tmp_path]).runs
+    assert len(run.logged_steps) == 2
+    assert "cut off in line 4" in run.problems[0]
+
+
+def test_a_large_log_that_begins_with_a_bracket_is_a_log(tmp_path, monkeypatch):
+    from scaleproof.auditor.read import text_files
+
+    monkeypatch.setattr(text_files, "WHOLE", 1000)
+    (tmp_path / "out.log").write_text("".join(f"[rank0] iter {k}: loss 4.0, time 500.0ms\n" for k in range(5000)))
+    (run,) = gather([tmp_path]).runs
+    assert len(run.logged_steps) == 5000
+
+
+def test_configurations_that_are_certainly_a_runs_own(tmp_path):
+    (tmp_path / "configs").mkdir()
+    for name, batch in (("exp1", 32), ("exp2", 64)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.log").write_text(LOG)
+        text = f"batch_size: {batch}\nprecision: bf16\noutput_dir: /scratch/{name}\n"
+        (tmp_path / "configs" / f"{name}.yaml").write_text(text)
+    (tmp_path / "exp1" / "ds.json").write_text(
+        '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}'
+    )
+    runs = {r.name: r for r in gather([tmp_path]).runs}
+    facts = {f.field: (f.value, f.file, f.line) for f in runs["exp2"].context}
+    assert facts["batch"] == (64, "configs/exp2.yaml", 1)
+    assert facts["precision"] == ("bf16", "configs/exp2.yaml", 2)
+    assert runs["exp2"].global_batch is None  # a configuration says what was meant; it is not the run's own word
+
+
+def test_a_batch_script_gives_the_world_size(tmp_path):
+    (tmp_path / "train.log").write_text(LOG)
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:4\n"
+        "srun torchrun --nnodes 2 --nproc_per_node=4 train.py --batch_size 16 --precision fp16\n"
+    )
+    (tmp_path / "job.sbatch").write_text(script)
+    (run,) = gather([tmp_path]).runs
+    facts = {f.field: f.value for f in run.context}
+    assert (facts["world_size"], facts["nodes"], facts["batch"], facts["precision"]) == (8, 2, 16, "fp16")
+
+
+def test_scripts_that_may_all_have_written_a_file_say_nothing(tmp_path):
+    (tmp_path / "train.log").write_text(LOG)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.sbatch").write_text(f"#SBATCH --nodes={len(name)}\ntorchrun --nproc_per_node=4 train.py\n")
+    (run,) = gather([tmp_path]).runs
+    assert run.context == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "value", "devices", "over"),
+    [
+        ("- 3.50x speedup on 4 GPUs", "speedup", 3.5, 4, None),
+        ("DDP is 1.39x faster from 2 to 4 GPUs.", "speedup", 1.39, 4, 2),
+        ("We reach 87.5% scaling efficiency with 8 GPUs.", "efficiency", 0.875, 8, None),
+        ("ZeRO-2 is 48% faster than FSDP at 4 GPUs", "change", 0.48, 4, None),
+        ("Larger buckets improved throughput by about 19.5%.", "change", 0.195, None, None),
+        ("4 GPUs: 42.33s/epoch", "time", 42.33, 4, None),
+        ("It runs at 18,147 tokens/sec on 4 GPUs", "rate", 18147, 4, None),
+        ("MFU of 41.2 % on 8 GPUs", "mfu", 0.412, 8, None),
+        ("The peak memory is 9.5 GB.", "memory", 9.5 * 2**30, None, None),
+        ("DDP is 71 % faster than DP on 4 GPUs.", "change", 0.71, 4, None),
+        ("A step takes 19–21 ms per step on 2 GPUs.", "time", 0.020, 2, None),
+        ("It reaches 12,000 to 13,000 tokens/s on 8 GPUs.", "rate", 12_500, 8, None),
+        ("Training took 4.5 hours on 8 A100s.", "time", 16_200, 8, None),
+    ],
+)
+def test_sentences_that_state_a_figure(sentence, kind, value, devices, over):
+    (figure,) = stated_figures(read_document([(7, sentence)]).prose, "README.md")
+    assert (figure.kind, figure.value, figure.source) == (kind, pytest.approx(value), "README.md:7")
+    assert (figure.devices, figure.over_devices, figure.hypothetical) == (devices, over, False)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Use 4 GPUs and 12 workers.",
+        "Version 2.3 supports x86.",
+        "A range of 5-10% improvement",
+        "~3-4x faster",
+        "50% dropout",
+        "GPT-2 350 tokens/s",
+        "See table 3.",
+    ],
+)
+def test_sentences_that_state_none(sentence):
+    assert stated_figures(read_document([(1, sentence)]).prose, "README.md") == []
+
+
+def test_what_is_expected_is_no_result():
+    lines = list(enumerate(["# Expected results", "3.5x speedup on 4 GPUs", "# Results", "It should be 3x faster."], 1))
+    figures = stated_figures(read_document(lines).prose, "README.md")
+    assert [f.hypothetical for f in figures] == [True, True]
+
+
+def test_what_is_wrong_with_an_archive_or_a_workbook_is_said_in_words(tmp_path):
+    with tarfile.open(tmp_path / "cut.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("README.md")
+        info.size = 4000
+        tar.addfile(info, io.BytesIO(os.urandom(4000)))
+    (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "cut.tar.gz").read_bytes()[:2000])
+    for name in ("no.tar.gz", "no.zip", "train.log.gz", "sheet.xlsx"):
+        (tmp_path / name).write_bytes(b"PK\3\4 is not what its name says")
+    unread = {u.name.rstrip("!"): u for u in gather([tmp_path]).unread}
+    assert set(unread) == {"cut.tar.gz", "no.tar.gz", "no.zip", "train.log.gz", "sheet.xlsx"}
+    assert "it is cut off" in unread["cut.tar.gz"].reason
+    for name, one in unread.items():
+        assert not re.search(r"Error|BadZipFile|\n", one.reason), one
+        assert one.kind == "damaged", name
+
+
+def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
+    from scaleproof.auditor.read import archives
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        archive.writestr("train.log", LOG)
+    monkeypatch.setattr(archives, "_copy", full)
+    (unread,) = gather([tmp_path]).unread
+    assert (unread.reason, unread.kind) == (os.strerror(errno.ENOSPC), "special")

@@ -1,0 +1,95 @@
+"""What the audit says, on the console, as JSON, as a page; and the page of explanations."""
+
+import json
+import random
+import re
+
+import pytest
+from external_files import metrics
+
+from scaleproof import cli
+from scaleproof.auditor.audit_page import audit_page
+from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit_text import audit_text, explained
+from scaleproof.auditor.read.published_claims import FACTS, KINDS
+from scaleproof.ground.findings.catalog import own_only, pages
+
+
+def put(folder, **change):
+    folder.mkdir(parents=True)
+    data = metrics(2, random.Random(0))
+    data["epochs"][0].update(change)
+    (folder / "training_metrics.json").write_text(json.dumps(data))
+    return folder
+
+
+def scaleproof(monkeypatch, *arguments) -> int:
+    monkeypatch.setattr("sys.argv", ["scaleproof", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
+
+
+def test_the_document_is_what_explain_prints(repository):
+    assert (repository / "docs/findings.md").read_text() == explained(), "scaleproof explain --all > docs/findings.md"
+
+
+def test_the_keys_of_a_claims_file_are_documented(repository):
+    text = (repository / "docs/audit.md").read_text()
+    assert [key for key in FACTS if f"`{key}`" not in text] == []
+    assert [kind for kind, keys in KINDS.items() if not all(f"`{key}`" in text for key in (kind, *keys))] == []
+
+
+def test_every_code_of_our_own_checks_has_a_page(repository):
+    package = repository / "src/scaleproof"
+    files = [*(package / "audit").glob("*.py"), *(package / "audit/campaign").glob("*.py")]
+    codes = {c for f in files for c in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', f.read_text()) if f.name != "pages.py"}
+    assert {"losses-differ", "super-linear", "device-throttled"} <= codes
+    assert codes - {"core-seconds", "language-modelling"} <= set(pages()), "words of evidence that are no codes aside"
+    assert set(own_only()) <= codes
+
+
+def test_exit_codes(monkeypatch, capsys, tmp_path):
+    assert scaleproof(monkeypatch, "audit", put(tmp_path / "sound")) == 0
+    assert "found: 1 note" in capsys.readouterr().out
+    assert scaleproof(monkeypatch, "audit", put(tmp_path / "faulty", val_loss_avg_global=0.0)) == 1
+    assert "invalid validation-zero" in capsys.readouterr().out
+    assert scaleproof(monkeypatch, "audit", tmp_path / "nothing") == 2
+    assert "no such file or folder" in capsys.readouterr().err
+    assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "four") == 2
+    assert "allowed: a number above 0, or NAME=NUMBER" in capsys.readouterr().err
+    assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
+    assert 'no run has "nope" in its name' in capsys.readouterr().err
+    assert scaleproof(monkeypatch, "audit", "") == 2
+    assert "a path is empty" in capsys.readouterr().err
+    (tmp_path / "steps.csv").write_text("step,loss,step_time_s\nx,y,z\n")
+    assert scaleproof(monkeypatch, "audit", tmp_path / "steps.csv") == 2
+    assert "read: nothing" in capsys.readouterr().out
+    assert scaleproof(monkeypatch, "explain", "sawtooth") == 2
+    assert 'Did you mean "sawtooth-timer"?' in capsys.readouterr().err
+
+
+def test_json_is_whole(monkeypatch, capsys, tmp_path):
+    assert scaleproof(monkeypatch, "audit", put(tmp_path / "a", val_loss_avg_global=0.0), "--json") == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema_version"] == "1.1"
+    assert {"code", "severity", "runs", "evidence", "corrected", "advice"} <= set(data["findings"][0])
+
+
+def test_the_page_has_every_finding_once(tmp_path):
+    for name in ("a", "b"):
+        put(tmp_path / name, val_loss_avg_global=0.0)
+    audit = audit_paths([tmp_path])
+    page, text = audit_page(audit), audit_text(audit)
+    for out in (page, text):
+        assert out.count("A validation loss of 0.0 is the sum of nothing") == 1
+        assert all(f.evidence.split(":")[0] in out for f in audit.findings)
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_nothing_tells_where_the_files_lie(tmp_path):
+    put(tmp_path / "a")
+    (tmp_path / "broken.json").write_text('{"log_history": [')
+    audit = audit_paths([tmp_path])
+    assert "broken.json" in [name for f in audit.findings for name in f.runs]
+    assert str(tmp_path) not in audit.model_dump_json()

@@ -1,0 +1,102 @@
+"""`scaleproof compare` with somebody else's results: the same rules, on what their files tell."""
+
+import json
+import random
+
+import pytest
+from external_files import metrics
+from synthetic import cells, write_run
+
+from scaleproof.auditor.compare_external import compare_external
+from scaleproof.conclude.analysis.compare_runs import all_own
+from scaleproof.conclude.report.sentences.ratios import compared_sentence
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_atomic
+
+
+def write(folder, world, k, **change):
+    chance = random.Random(k)
+    data = metrics(world, chance, family=1, **change)
+    write_atomic(folder / f"run_{k}/training_metrics.json", json.dumps(data))
+    return data
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Three runs on 1 and on 4 devices each, sound ones."""
+    for k in (1, 2, 3):
+        write(tmp_path / "one", 1, k)
+        write(tmp_path / "four", 4, 10 + k)
+    return tmp_path / "one", tmp_path / "four"
+
+
+def test_the_sizes_are_what_is_meant_to_differ(two):
+    found = compare_external(*two, ["world_size"])
+    assert found.why is None
+    assert 2 < found.low < found.ratio < found.high < 4.5
+    assert found.runs == (3, 3)
+    assert found.intended == ["world_size"]
+    assert "Not stated by both" in compared_sentence(found)
+
+
+def test_an_unintended_difference_gives_no_ratio(two):
+    assert compare_external(*two, []).why.startswith("incomparable: world")
+    for k in (1, 2, 3):
+        write(two[1], 4, k, precision="fp32")
+    assert "precision" in compare_external(two[0], two[1], ["world_size"]).why
+
+
+def test_our_own_against_a_foreign_one_tells_what_differs(tmp_path, two):
+    own = write_run(tmp_path / "own", cells()[0]).folder
+    assert not all_own(own, two[0])
+    assert all_own(own, own)
+    found = compare_external(two[0], own, ["world_size"])
+    assert found.why.startswith("incomparable: ")
+    assert "device" in found.why
+
+
+def test_an_invalid_foreign_result_gives_no_ratio(two):
+    path = two[1] / "run_11/training_metrics.json"
+    data = json.loads(path.read_text())
+    data["epochs"][0]["tokens_per_sec_global"] *= 4
+    path.write_text(json.dumps(data))
+    assert compare_external(*two, ["world_size"]).why.startswith("invalid: ")
+
+
+def test_a_run_on_both_sides_gives_no_ratio(two):
+    first, second = two[0] / "run_1/training_metrics.json", two[1] / "run_11/training_metrics.json"
+    second.write_text(first.read_text())
+    why = compare_external(*two, ["world_size"]).why
+    assert why.startswith("invalid: run-copied")
+
+
+def test_each_file_is_read_once(two, monkeypatch):
+    read = []
+    from scaleproof.auditor import compare_external as module
+
+    original = module.gather
+    monkeypatch.setattr(module, "gather", lambda paths: read.extend(paths) or original(paths))
+    monkeypatch.setattr("scaleproof.auditor.audit_paths.gather", lambda paths, given=None: pytest.fail("read again"))
+    compare_external(*two, ["world_size"])
+    assert read == list(two)
+
+
+def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
+    with pytest.raises(UserError, match="several kinds of runs"):
+        compare_external(tmp_path, two[0], [])
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(UserError, match="no result below"):
+        compare_external(tmp_path / "notes.txt", two[0], [])
+    with pytest.raises(UserError, match='there is no field "wrld"'):
+        compare_external(*two, ["wrld"])
+
+
+def test_lines_of_a_log_that_a_document_quotes_are_no_run_to_compare(tmp_path, two):
+    """Others of its lines may be left out."""
+    line = "step {k:4} | loss: {loss:.6f} | lr 6.0e-04 | norm: 1.2 | dt: 100.00ms | tok/sec: 5120.00"
+    lines = "\n".join(line.format(k=k, loss=4 - k / 10) for k in range(8))
+    (two[0] / "README.md").write_text(f"It prints\n```\n{lines}\n```\n")
+    assert compare_external(*two, ["world_size"]).runs == (3, 3)
+    (two[0] / "train.log").write_text(lines)
+    with pytest.raises(UserError, match="several kinds of runs"):
+        compare_external(*two, ["world_size"])

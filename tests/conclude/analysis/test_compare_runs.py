@@ -1,0 +1,150 @@
+"""`scaleproof compare`: any two results, by the rules of a campaign."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scaleproof.conclude.analysis.compare_runs import compare_results
+from scaleproof.conclude.report.sentences.ratios import compared_sentence
+from scaleproof.ground.errors import UserError
+
+
+@pytest.fixture
+def two(tmp_path):
+    """A step of 100 ms with the fused optimizer and of 120 ms without it, three runs each."""
+    found = cells(vary={"fused_optimizer": [True, False], "geometry": ["1x2"]})
+    for c in found:
+        for k in (1, 2, 3):
+            write_run(tmp_path / "runs", c, k, 0.1 if c.execution.fused_optimizer else 0.12)
+    return tuple(tmp_path / "runs" / c.slug for c in found)
+
+
+def test_what_is_meant_to_differ_is_compared(two):
+    (found,), alone = compare_results(*two, ["fused_optimizer"])
+    assert alone == []
+    assert found.ratio == pytest.approx(100 / 120, rel=0.02)
+    assert found.low < 100 / 120 < found.high
+    assert found.intended == ["execution.fused_optimizer"]
+    assert "nofused is slower than" in compared_sentence(found)
+    assert re.search(r"fused: 0\.8\d+x its tokens/s \(95 % CI 0\.8\d+-0\.8\d+, n=3\)\.", compared_sentence(found))
+
+
+def test_a_setting_that_an_older_record_lacks_is_a_difference(two):
+    for k in (1, 2, 3):
+        rewrite(compare_run(two[0] / f"rep{k}"), lambda d: d["config"]["execution"].pop("start"))
+    for pair in (two, two[::-1]):
+        (compared,), _ = compare_results(*pair, ["fused_optimizer"])
+        assert "execution.start" in compared.why
+
+
+def test_suspicions_stand_beside_a_ratio(two):
+    rewrite(compare_run(two[1] / "rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.ratio is not None
+    assert compared_sentence(found).endswith("With reservations: machine-busy.")
+
+
+def test_results_are_not_compared_with_themselves(two):
+    with pytest.raises(UserError, match="are the same results"):
+        compare_results(two[0], two[0].parent / two[0].name, [])
+
+
+def test_an_unintended_difference_gives_no_ratio(two):
+    (found,), _ = compare_results(*two, [])
+    assert found.ratio is None
+    assert found.why.startswith("incomparable: execution.fused_optimizer")
+
+
+def test_provenance_counts_too(two):
+    for k in (1, 2, 3):
+        run = compare_run(two[1] / f"rep{k}")
+        rewrite(run, lambda d: d["env"].update(torch_version="2.11.0"))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.why.startswith("incomparable: torch_version")
+    (found,), _ = compare_results(*two, ["fused_optimizer", "torch_version"])
+    assert found.why is None
+
+
+def compare_run(folder):
+    from scaleproof.ground.records.run import read_run
+
+    return read_run(folder)
+
+
+def test_an_invalid_result_gives_no_ratio(two):
+    rewrite(compare_run(two[1] / "rep1"), lambda d: d["window"].update(tokens_per_sec_global=1e9))
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.why.startswith("invalid: ")
+    assert "rate-times-time" in found.why
+
+
+def test_a_copied_run_gives_no_ratio(two):
+    target = two[1] / "rep1"
+    (target / "steps.csv").write_bytes((two[0] / "rep1/steps.csv").read_bytes())
+    original = compare_run(two[0] / "rep1").metrics
+    rewrite(
+        compare_run(target),
+        lambda d: d.update(
+            run_id=original.run_id, window=original.window.model_dump(by_alias=True), files=original.files
+        ),
+    )
+    (found,), _ = compare_results(*two, ["fused_optimizer"])
+    assert found.ratio is None
+    assert "run-copied" in found.why
+
+
+def test_campaigns_are_compared_cell_by_cell(tmp_path):
+    for seed, (side, factor) in enumerate((("a", 1.0), ("b", 0.9))):
+        for c in cells(vary={"geometry": ["1x1", "1x2"] if side == "a" else ["1x1", "1x4"]}):
+            for k in (1, 2, 3):
+                write_run(tmp_path / side / "runs", c, k, factor * 0.1 / c.batch.n_devices, seed=seed)
+    found, alone = compare_results(tmp_path / "a", tmp_path / "b", [])
+    assert [c.ratio for c in found] == [pytest.approx(1 / 0.9, rel=0.02)]
+    assert alone == ["ddp-n1x2", "ddp-n1x4"]
+
+
+def test_one_configuration_has_other_names_in_two_campaigns(tmp_path):
+    for side, axes in (("a", {}), ("b", {"micro_batch": [8]})):
+        (cell,) = cells(vary={"geometry": ["1x2"], **axes})
+        for k in (1, 2, 3):
+            write_run(tmp_path / side / "runs", cell, k, 0.1, seed=ord(side))
+    (found,), _ = compare_results(tmp_path / "a", tmp_path / "b", [])
+    assert (found.a, found.b) == (f"{tmp_path}/a ddp-n1x2", f"{tmp_path}/b ddp-n1x2-mb8")
+    assert (found.why, found.suspect) == (None, [])
+
+
+def test_one_run_a_side_claims_nothing(two):
+    (found,), _ = compare_results(two[0] / "rep1", two[1] / "rep1/training_metrics.json", ["fused_optimizer"])
+    assert found.low is None
+    assert "nothing is claimed" in compared_sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [(["stratgy"], 'there is no field "stratgy". Did you mean "strategy"?'), (["torch"], 'there is no field "torch"')],
+)
+def test_a_field_that_does_not_exist(two, fields, message):
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
+        compare_results(*two, fields)
+
+
+def test_nothing_there(tmp_path, two):
+    with pytest.raises(UserError, match="no such file"):
+        compare_results(tmp_path / "none", two[0], [])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no measured run below"):
+        compare_results(two[0], tmp_path / "empty", [])
+
+
+def test_the_command(two):
+    command = [sys.executable, "-m", "scaleproof", "compare", *map(str, two)]
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "--vary execution.fused_optimizer" in refused.stdout
+    done = subprocess.run([*command, "--json", "--may-differ", "fused_optimizer"], capture_output=True, text=True)
+    assert done.returncode == 0, "the name of --vary until 1.0"
+    assert json.loads(done.stdout)["compared"][0]["runs"] == [3, 3]

@@ -1,0 +1,142 @@
+"""losses.csv and the time to loss, from loss series with known truth.
+
+The loss is 7.0 - 0.02 x step; 30 steps follow 5 of warm-up.
+"""
+
+import pandas as pd
+import pytest
+from synthetic import cells, rewrite, write_failure, write_run
+
+from scaleproof.conclude.analysis.loss_curves import POINTS, curves_of, losses_table, times_to_loss
+from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
+from scaleproof.conclude.checks.all_checks import audit
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """One device at 100 ms a step, two at 50 ms; three runs each, without spread."""
+    times = {1: 0.1, 2: 0.05}
+    return [write_run(tmp_path, c, k, times[c.batch.n_devices], spread=0) for c in cells() for k in (1, 2, 3)]
+
+
+def times(runs, wanted="derive"):
+    return times_to_loss(curves_of(measured_by_cell(runs)), wanted)
+
+
+def test_losses_are_a_row_a_step_and_seconds_are_those_of_the_window(runs):
+    table = losses_table(curves_of(measured_by_cell(runs)))
+    two = table[table["cell"] == "ddp-n1x2"].reset_index(drop=True)
+    assert two["step"].tolist() == list(range(35))
+    assert two["phase"].tolist() == ["warmup"] * 5 + ["window"] * 30
+    assert two["seconds"][:5].isna().all(), "the warm-up has no time"
+    assert two["seconds"][5] == pytest.approx(0.05)
+    assert two["seconds"][34] == pytest.approx(1.5)
+    assert two["loss"][10] == pytest.approx(6.8), "the mean over ranks, which see other samples"
+    assert two["smoothed"][10] == pytest.approx(6.8 + 0.02 * 2), "of five steps, the last one of them"
+    assert two["n"].unique() == [3]
+
+
+def test_long_series_are_thinned_and_keep_their_end(tmp_path):
+    cell = cells(work={"global_batch": 16, "steps": 3 * POINTS - 5, "warmup_steps": 5}, vary={"geometry": ["1x1"]})[0]
+    table = losses_table(curves_of({"x": [write_run(tmp_path, cell)]}))
+    assert POINTS <= len(table) <= POINTS + 1
+    assert table["step"].max() == 3 * POINTS - 1
+
+
+def test_a_series_that_lacks_steps_ends_no_report(runs):
+    """The missing step is a finding (figure-not-reproduced); the table ends where the shortest series does."""
+    runs[0] = rewrite(runs[0], None, lambda frame: frame[frame["step"] != 34])
+    table = losses_table(curves_of(measured_by_cell(runs)))
+    assert table.groupby("cell")["step"].max().to_dict() == {"ddp-n1x1": 33, "ddp-n1x2": 34}
+
+
+def test_time_to_a_loss_is_the_time_of_the_first_step_below_it(runs):
+    found = times(runs, 6.745)  # smoothed: 7.04 - 0.02 x step, so step 15, the eleventh of the window
+    assert found["ddp-n1x1"].seconds.value == pytest.approx(1.1)
+    assert found["ddp-n1x2"].seconds.value == pytest.approx(0.55)
+    assert found["ddp-n1x1"].seconds.n == 3
+
+
+def test_the_derived_target_is_what_all_reach(runs):
+    found = times(runs)
+    assert [t.target for t in found.values()] == [pytest.approx(1.001 * (7.04 - 0.02 * 34))] * 2
+    assert all(t.seconds and t.why is None for t in found.values())
+    slow = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 0.5))
+    assert times([*runs[:-1], slow])["ddp-n1x1"].target == pytest.approx(1.001 * (7.54 - 0.02 * 34))
+
+
+def test_one_diverged_run_does_not_move_the_target(runs):
+    before = times(runs)
+    flat = rewrite(runs[-1], None, lambda f: f.assign(loss=7.0))
+    after = times([*runs[:-1], flat])
+    assert [t.target for t in after.values()] == [t.target for t in before.values()]
+    assert after["ddp-n1x1"].seconds == before["ddp-n1x1"].seconds
+    assert "not reached in 1 of 3 runs" in after["ddp-n1x2"].why
+
+
+def test_runs_that_all_diverge_have_a_target(runs):
+    rising = [rewrite(run, None, lambda f: f.assign(loss=7.0 + 0.02 * f["step"])) for run in runs]
+    assert all(t.target and t.target > 7 for t in times(rising).values())
+
+
+def test_a_target_that_is_met_in_the_warm_up_has_no_time(runs):
+    reached = times(runs, 6.99)["ddp-n1x1"]
+    assert (reached.seconds, reached.why) == (None, "reached in the warm-up of 3 of 3 runs")
+
+
+def test_steps_to_the_target_are_counted(runs):
+    assert {t.steps for t in times(runs, 6.745).values()} == {11}
+
+
+def test_a_loss_that_is_not_reached_has_a_reason_and_no_number(runs, tmp_path):
+    slow = rewrite(runs[-1], None, lambda f: f.assign(loss=f["loss"] + 0.5))
+    found = times([*runs[:-1], slow], 6.5)
+    assert found["ddp-n1x1"].seconds.value == pytest.approx(2.3)
+    assert found["ddp-n1x2"].seconds is None
+    assert "not reached in 1 of 3 runs: the lowest is 6.86" in found["ddp-n1x2"].why
+    failed = times([*runs[:3], write_failure(tmp_path / "x", cells()[1])])
+    assert (failed["ddp-n1x2"].seconds, failed["ddp-n1x2"].why) == (None, "no run has numbers")
+    assert times([write_failure(tmp_path / "y", cells()[0])])["ddp-n1x1"].target is None
+
+
+def test_losses_of_other_tokens_have_a_target_of_their_own(tmp_path):
+    found = cells(vary={"seq_len": [64, 128]})
+    runs = [write_run(tmp_path, c) for c in found]
+    runs[0] = rewrite(runs[0], None, lambda f: f.assign(loss=f["loss"] + 1))
+    targets = [t.target for t in times(runs).values()]
+    assert targets[0] == pytest.approx(targets[1] + 1.001)
+
+
+def test_cells_have_validation_and_time_to_loss(runs, tmp_path):
+    table = cells_table([*runs, write_failure(tmp_path / "x", cells(vary={"geometry": ["1x4"]})[0])], audit("s", runs))
+    assert table["validation_loss"][:2].tolist() == pytest.approx([6.4, 6.4])
+    assert table["perplexity"][0] == pytest.approx(601.8450378720822)
+    assert pd.isna(table["accuracy"]).all(), "tokens have none"
+    one, two, failed = table.to_dict("records")
+    assert one["time_to_loss_s"] == pytest.approx(2 * two["time_to_loss_s"])
+    assert one["time_to_loss_s_low"] <= one["time_to_loss_s"] <= one["time_to_loss_s_high"]
+    assert failed["time_to_loss_why"] == "no run has numbers"
+    assert pd.isna(failed["time_to_loss_s"])
+
+
+def test_a_run_without_validation_says_nothing_about_it(runs):
+    runs[0] = rewrite(runs[0], lambda d: d.update(validation=None))
+    table = cells_table(runs, audit("synthetic", runs))
+    assert pd.isna(table["validation_loss"][0])
+    assert table["validation_loss"][1] == pytest.approx(6.4)
+
+
+def test_a_run_that_diverges_leaves_the_smoothed_losses_of_others_alone(runs):
+    """All runs are smoothed in one go: what one of them adds up must not remain in the next."""
+    diverged = rewrite(runs[1], None, lambda f: f.assign(loss=f["loss"].where(f["step"] < 20, 1e30)))
+    groups = measured_by_cell([runs[0], diverged, *runs[2:]])
+    together = [curve for curves in curves_of(groups).values() for curve in curves]
+    alone = [curves_of({"x": [run]})["x"][0] for of_cell in groups.values() for run in of_cell]
+    assert all((a.smoothed == b.smoothed).all() for a, b in zip(together, alone, strict=True))
+    assert together[2].smoothed[-1] == pytest.approx(7.04 - 0.02 * 34)
+
+
+def test_cells_without_numbers_have_no_curve(runs, tmp_path):
+    assert curves_of({"x": []}) == {"x": []}
+    assert losses_table(curves_of({"x": []})).empty
+    assert [len(curves) for curves in curves_of({"x": [], "y": runs[:2], "z": []}).values()] == [0, 2, 0]

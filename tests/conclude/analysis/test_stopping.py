@@ -1,0 +1,108 @@
+"""When repeats end: at what level, and what a look says."""
+
+from pathlib import Path
+
+import pytest
+from synthetic import cells, write_run
+
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.analysis.stopping import confidence_at, resolved
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.run import read_run
+
+RULE = RepeatUntil(resolve=0.03)
+NOTHING = Findings(campaign="synthetic", checks=[], findings=[])
+STEADY = (1.0, 1.001, 0.999)
+NOISY = (1.0, 1.3, 0.8)
+
+
+def test_levels_of_all_looks_add_up():
+    assert sum(1 - confidence_at(RULE, n) for n in RULE.looks()) == pytest.approx(0.05)
+    assert confidence_at(RULE, 3) == pytest.approx(1 - 0.05 * 3 / 12)
+    assert confidence_at(RULE, 6) == confidence_at(RULE, 7), "between looks the next one counts"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(1.01, 1.2, True), (0.8, 0.99, True), (0.98, 1.02, True), (0.96, 1.02, False), (0.98, 1.04, False)],
+)
+def test_a_ratio_is_resolved_by_a_difference_or_by_a_small_interval(low, high, expected):
+    assert resolved({"value": 1.0, "low": low, "high": high}, 0.03) is expected
+    assert not resolved({"value": 1.0, "low": None, "high": None}, 0.03)
+
+
+@pytest.fixture
+def look(tmp_path):
+    """The report of three repeats. `times`: (strategy, geometry) -> step time; `noise`: factors of its repeats."""
+
+    def take(times, noise=STEADY, rule=RULE, question=None):
+        runs = []
+        for place, ((strategy, geometry), seconds) in enumerate(times.items()):
+            (cell,) = cells(vary={"strategy": [strategy], "geometry": [geometry]})
+            factors = noise[place % 3 :] + noise[: place % 3]
+            runs += [write_run(tmp_path, cell, k, seconds * f, spread=0) for k, f in enumerate(factors, start=1)]
+        return scaling_report("synthetic", "Which?", runs, NOTHING, question=question, repeat_until=rule)
+
+    return take
+
+
+TWO = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}
+QUESTION = {"is": "ddp-n1x2", "better_than": "zero1-n1x2", "by": 0.02}
+
+
+def test_a_clear_difference_ends_the_campaign(look):
+    seen = look(TWO)["repeats"]
+    assert (seen["decided"], seen["goes_on"], seen["why"]) == (True, False, "decided")
+
+
+def test_noise_goes_on(look):
+    seen = look(TWO, NOISY)["repeats"]
+    assert (seen["decided"], seen["goes_on"], seen["why"]) == (False, True, None)
+
+
+def test_a_question_is_what_has_to_be_decided(look):
+    times = TWO | {("zero2", "1x2"): 0.06}  # which of ddp and zero2 is faster is not asked
+    report = look(times, question=QUESTION)
+    assert report["question"]["status"] == "yes"
+    assert report["repeats"]["why"] == "decided"
+
+
+def test_as_fast_within_what_matters_is_a_decision(look):
+    equal = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.06}
+    question = QUESTION | {"by": 0.0}
+    assert look(equal, question=question)["question"]["status"] == "near"
+
+
+def test_the_speed_up_of_one_series_is_what_has_to_be_decided(look):
+    assert look({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06})["repeats"]["why"] == "decided"
+
+
+def test_a_cell_alone_is_nothing_to_repeat_for(look):
+    seen = look({("ddp", "1x1"): 0.1})["repeats"]
+    assert (seen["goes_on"], seen["why"]) == (False, "nothing-to-compare")
+
+
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [({"minutes": 0.01}, "minutes"), ({"device_hours": 1e-5}, "device_hours"), ({"minutes": 1e6}, None)],
+)
+def test_a_budget_that_the_next_round_exceeds_ends_the_campaign(look, budget, why):
+    seen = look(TWO, NOISY, RepeatUntil(resolve=0.03, **budget))["repeats"]
+    assert (seen["decided"], seen["goes_on"], seen["why"]) == (False, why is None, why)
+
+
+def test_intervals_have_the_level_of_their_look(look):
+    report = look(TWO)
+    assert report["repeats"]["confidence"] == pytest.approx(0.9875)
+    fixed = scaling_report("synthetic", "Which?", report_runs(report), NOTHING)
+    widths = [r["ranking"][0]["cells"][1]["relative_to_fastest"] for r in (report, fixed)]
+    assert widths[0]["high"] > widths[1]["high"]
+    assert widths[0]["value"] == widths[1]["value"]
+    assert fixed["repeats"] is None
+
+
+def report_runs(report):
+    """The runs that a report was made from."""
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    return [read_run(Path(path).parent) for point in points for path in point["metrics_paths"]]

@@ -1,0 +1,116 @@
+"""Repeats that are no sample: drift, two states of the machine, correlation; steps that come in stretches."""
+
+import numpy as np
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scaleproof.conclude.checks.repeats import (
+    lag_one,
+    machine_did_not_drift,
+    machine_has_one_state,
+    repeats_do_not_resemble_the_one_before,
+    steps_do_not_come_in_stretches,
+)
+
+
+@pytest.fixture
+def runs_with(tmp_path):
+    """Four cells with `repeats` runs each, step times times `factor(cell, repeat)`."""
+
+    def make(factor, repeats=5):
+        random = np.random.default_rng(1)
+        four = cells(vary={"strategy": ["ddp", "zero1", "zero2", "zero3"], "geometry": ["1x2"]})
+        return [
+            write_run(tmp_path, cell, k, 0.05 * factor(i, k) * random.lognormal(0, 0.005), spread=0)
+            for i, cell in enumerate(four)
+            for k in range(1, repeats + 1)
+        ]
+
+    return make
+
+
+def test_a_steady_machine_has_neither(runs_with):
+    runs = runs_with(lambda cell, k: 1.0)
+    assert machine_did_not_drift(runs) == []
+    assert machine_has_one_state(runs) == []
+
+
+def test_drift_is_found_in_all_cells_together(runs_with):
+    (finding,) = machine_did_not_drift(runs_with(lambda cell, k: 1 + 0.02 * k))
+    assert finding.code == "drift-over-repeats"
+    assert "rates change by -7." in finding.evidence
+
+
+def test_two_states_are_found(runs_with):
+    runs = runs_with(lambda cell, k: 1.1 if (cell + k) % 2 else 1.0)
+    (finding,) = machine_has_one_state(runs)
+    assert "10 of 20 runs are 9." in finding.evidence
+    assert machine_did_not_drift(runs) == []
+
+
+def test_one_slow_run_is_no_state_and_few_runs_are_no_pattern(runs_with):
+    assert machine_has_one_state(runs_with(lambda cell, k: 1.5 if (cell, k) == (0, 1) else 1.0)) == []
+
+
+def test_few_runs_are_no_pattern(runs_with):
+    runs = runs_with(lambda cell, k: (1 + 0.05 * k) * (1.1 if k % 2 else 1.0), repeats=2)
+    assert machine_did_not_drift(runs) == machine_has_one_state(runs) == []
+
+
+def slow_wave(k):
+    return 1 + 0.1 * np.sin(k / 2)
+
+
+def test_repeats_that_follow_each_other_are_found(tmp_path):
+    two = cells()
+    runs = [write_run(tmp_path, cell, k, 0.05 * slow_wave(k), spread=0) for cell in two for k in range(1, 16)]
+    (finding,) = repeats_do_not_resemble_the_one_before(runs)
+    assert (finding.code, finding.severity) == ("repeats-correlated", "suspect")
+    assert finding.evidence.startswith("15 repeats correlate with the repeat before them: 0.7")
+    few = [run for run in runs if run.metrics.repeat < 12]
+    assert repeats_do_not_resemble_the_one_before(few) == [], "eleven repeats cannot show it"
+
+
+def test_independent_repeats_are_not_accused(tmp_path):
+    """Nor is a state of the machine that all cells of a repeat share."""
+    random = np.random.default_rng(3)
+    states = random.lognormal(0, 0.05, 16)
+    runs = [write_run(tmp_path, cell, k, 0.05 * states[k], spread=0) for cell in cells() for k in range(1, 16)]
+    assert repeats_do_not_resemble_the_one_before(runs) == []
+
+
+def test_correlation_by_chance_is_rare():
+    random = np.random.default_rng(4)
+    seen = [lag_one(random.standard_normal(12)) * np.sqrt(12) > 3 for _ in range(2000)]
+    assert np.mean(seen) < 0.002
+
+
+@pytest.fixture
+def steps_with(tmp_path):
+    """A run of 200 steps with these step times."""
+
+    def make(times):
+        work = {"global_batch": 16, "steps": 200, "warmup_steps": 5}
+        (cell,) = cells(work=work, vary={"geometry": ["1x1"]})
+
+        def change(frame):
+            frame.loc[frame["phase"] == "window", "step_time_s"] = times
+            return frame
+
+        return rewrite(write_run(tmp_path, cell, 1, 0.05, spread=0), None, change)
+
+    return make
+
+
+def test_steps_that_come_in_stretches_are_a_note(steps_with):
+    times = np.where(np.arange(200) // 50 % 2, 0.06, 0.05) * np.random.default_rng(2).lognormal(0, 0.01, 200)
+    (finding,) = steps_do_not_come_in_stretches(steps_with(times))
+    assert (finding.code, finding.severity) == ("steps-correlated", "note")
+    assert "its 200 steps correlate with the step before them: 0.9" in finding.evidence
+
+
+@pytest.mark.parametrize("slow", [0, 1, 20])
+def test_independent_steps_and_rare_slow_ones_are_not_accused(steps_with, slow):
+    times = 0.05 * np.random.default_rng(2).lognormal(0, 0.05, 200)
+    times[np.random.default_rng(3).permutation(200)[:slow]] *= 3
+    assert steps_do_not_come_in_stretches(steps_with(times)) == []

@@ -1,0 +1,348 @@
+"""From recorded runs to forecasts, plans and forecast.json, on campaigns of known step times."""
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from forecast.weak_campaign import COMMUNICATION, WEAK, evidence, loaded, make_runs
+from synthetic import rewrite, write_run
+
+from scaleproof.cli import main
+from scaleproof.conclude.forecast.campaign_forecast import make_forecasts, outcomes
+from scaleproof.conclude.forecast.ledger import Score, scored, write_forecasts
+from scaleproof.conclude.forecast.plan import make_plan
+from scaleproof.conclude.forecast.planner import Price
+from scaleproof.conclude.forecast.report_data import report_of
+from scaleproof.conclude.forecast.settings import layers_of, series_key
+from scaleproof.conclude.forecast.spent import record_plan, spent
+from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
+from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
+from scaleproof.conclude.forecast.tracked_memory import Tracked
+from scaleproof.conclude.report.tables.forecast import forecast_human
+from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.facts.counts import count
+from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.records.run import METRICS, read_run
+
+
+@pytest.fixture(autouse=True)
+def _enough_cores(monkeypatch, repository):
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("scaleproof.conclude.forecast.campaign_forecast.available_cores", lambda: 8)
+
+
+def test_held_out_cells_are_forecast_from_the_others(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    forecasts = make_forecasts(evidence(made, tmp_path))
+    assert {entry.cell for entry in forecasts.entries} == {"ddp-n1x4", "fsdp-n1x4"}
+    for entry in forecasts.entries:
+        own = 0.11 if entry.strategy == "fsdp" else 0.1
+        assert entry.value == pytest.approx(own + 0.015, rel=0.02)
+        assert entry.interval.holds(own + COMMUNICATION[4])
+        assert entry.construction == "leave-largest-out"
+        assert sum(entry.parts.values()) == pytest.approx(entry.value)
+    assert set(forecasts.calibrated_on) == {
+        f"{s}-n1x{n}/rep{k}" for s in ("ddp", "fsdp") for n in (1, 2) for k in (1, 2)
+    }
+    assert "ddp-n1x4" in forecasts_text(forecasts)
+
+
+def test_runs_of_held_out_cells_are_never_used(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path, sizes=(1, 2))
+    before = make_forecasts(evidence(made, tmp_path)).entries
+    make_runs(made, tmp_path, sizes=(4,), slower={"ddp-n1x4": 3.0})
+    assert make_forecasts(evidence(made, tmp_path)).entries == before
+
+
+def test_without_a_held_out_size_what_is_not_measured_is_forecast(tmp_path):
+    made = loaded(tmp_path, "{}")
+    make_runs(made, tmp_path)
+    assert {e.cell for e in make_forecasts(evidence(made, tmp_path)).entries} == {"ddp-n1x4", "fsdp-n1x4"}
+    make_runs(made, tmp_path, sizes=(4,))
+    with pytest.raises(UserError, match="nothing is left to forecast"):
+        make_forecasts(evidence(made, tmp_path))
+
+
+def test_nothing_measured_is_said_with_the_command_that_measures(tmp_path):
+    with pytest.raises(UserError, match="snakemake"):
+        make_forecasts(evidence(loaded(tmp_path), tmp_path))
+
+
+def finding(code: str, severity: str, cell: str) -> Findings:
+    fields = {
+        "code": code,
+        "severity": severity,
+        "cells": [cell],
+        "runs": [f"{cell}/rep1"],
+        "evidence": "e",
+        "advice": "a",
+    }
+    return Findings(campaign="weak", checks=[], findings=[Finding(**fields)])
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "refusal"),
+    [
+        ("traffic-differs", "invalid", "invalid-calibration"),
+        ("machine-busy", "suspect", "disturbed-calibration"),
+        ("device-throttled", "suspect", "disturbed-calibration"),
+        ("window-short", "suspect", None),
+    ],
+)
+def test_runs_with_grave_findings_are_no_basis(tmp_path, code, severity, refusal):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    entries = {e.cell: e for e in make_forecasts(evidence(made, tmp_path, finding(code, severity, "ddp-n1x2"))).entries}
+    assert entries["ddp-n1x4"].refusal == refusal
+    assert entries["fsdp-n1x4"].refusal is None
+
+
+def test_ranks_that_would_share_cores_are_another_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("scaleproof.conclude.forecast.campaign_forecast.available_cores", lambda: 2)
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    assert {e.refusal for e in make_forecasts(evidence(made, tmp_path)).entries} == {"shared-cores"}
+
+
+def test_a_forecast_is_scored_by_the_runs_after_it(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    forecasts = make_forecasts(evidence(made, tmp_path))
+    later = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    make_runs(made, tmp_path, sizes=(4,), slower={"fsdp-n1x4": 3.0})
+    seconds, nodes = outcomes(evidence(made, tmp_path))
+    scores = scored(forecasts, {cell: (value, later) for cell, (value, _) in seconds.items()}, nodes)
+    assert {score.cell: score.inside for score in scores} == {"ddp-n1x4": True, "fsdp-n1x4": False}
+
+
+def test_a_ledger_of_enough_campaigns_gives_the_interval(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    base = {
+        "cell": "c",
+        "machine": known.machine,
+        "level_law": "node",
+        "made_utc": "a",
+        "measured_utc": "b",
+        "forecast_sha256": "s",
+        "forecast_s": 1.0,
+        "low_s": 0.9,
+        "high_s": 1.1,
+        "level": 0.95,
+        "construction": "x",
+        "measured_s": 1.01,
+        "error": 0.0,
+        "inside": True,
+        "score": 0.1,
+        "distance": 1.0,
+        "model_version": "1",
+    }
+    ledger = [Score(campaign=f"c{i}", **base) for i in range(19)]
+    entry = make_forecasts(evidence(made, tmp_path, ledger=ledger)).entries[0]
+    assert (entry.construction, entry.n) == ("conformal", 19)
+    assert math.log(entry.high / entry.value) == pytest.approx(math.log(1.01))
+
+
+def test_a_plan_says_time_cost_and_what_is_not_known(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    plan = make_plan(evidence(made, tmp_path), Price(2.0, "EUR", "2026-11-01"))
+    rows = {row.cell: row for row in plan.rows}
+    assert {row.basis for row in plan.rows} == {"measured", "forecast"}
+    assert rows["ddp-n1x2"].repeats_done == 2
+    run = rows["ddp-n1x1"].plan
+    outside = run.run_seconds - 35 * 0.1
+    assert outside > 0
+    assert plan.cost == pytest.approx(2.0 * plan.device_hours)
+    assert plan.remaining_s == pytest.approx(2 * sum(rows[f"{s}-n1x4"].plan.run_seconds for s in ("ddp", "fsdp")))
+    text = plan_text(made, plan)
+    assert "EUR" in text
+    assert "2026-11-01" in text
+    assert "device hours in all" in text
+    nothing = make_plan(evidence(made, tmp_path / "empty"))
+    assert {row.basis for row in nothing.rows} == {"nothing-measured"}
+    assert "not in these totals" in plan_text(made, nothing)
+
+
+def test_energy_is_given_measured_or_unknown(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    assert make_plan(known).kwh is None
+    assert "energy: unknown" in plan_text(made, make_plan(known))
+    given = make_plan(known, watts=500.0)
+    assert given.kwh == pytest.approx(0.5 * given.device_hours)
+    assert "500 W each, given" in plan_text(made, given)
+    for run in known.runs["ddp-n1x2"]:
+        joules = 300.0 * run.n_devices * run.metrics.window.wall_time_s
+        run.metrics.energy = run.metrics.energy.model_copy(update={"joules": joules})
+    powers = {row.cell: row.power for row in make_plan(known).rows}
+    assert powers["ddp-n1x2"].watts == pytest.approx(300.0)
+    assert powers["ddp-n1x2"].basis == "measured"
+    assert powers["ddp-n1x4"].basis == "measured in other cells"
+
+
+def test_memory_that_runs_say_nothing_of_can_be_counted(tmp_path, monkeypatch):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    for run in known.runs["ddp-n1x1"]:
+        run.metrics.hardware["gpus"] = [{"memory": "1024 MiB"}]
+    answers = {"ddp-n1x4": Tracked(2e9, 1e9), "fsdp-n1x4": Tracked(None, None, "why")}
+    monkeypatch.setattr(
+        "scaleproof.conclude.forecast.plan.tracked_memory",
+        lambda cells: [answers.get(cell.slug, Tracked(5e8, 1e8)) for cell in cells],
+    )
+    rows = {row.cell: row for row in make_plan(known, count_memory=True).rows}
+    assert (rows["ddp-n1x4"].fits, rows["ddp-n1x4"].counted) == ("does not fit", True)
+    assert (rows["fsdp-n1x4"].memory_bytes, rows["fsdp-n1x4"].counted) == (None, False)
+    assert rows["ddp-n1x1"].fits == "fits"
+    assert "2 GB, does not fit (counted)" in plan_text(made, make_plan(known, count_memory=True))
+
+
+def test_a_plan_is_held_against_what_its_runs_took(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    known = evidence(made, tmp_path)
+    plan = make_plan(known)
+    assert spent(tmp_path / "plans", known.runs) is None
+    path = record_plan(tmp_path / "plans", "weak", plan, "2020-01-01T00:00:00Z")
+    assert set(json.loads(path.read_text())["cells"]) == {"ddp-n1x4", "fsdp-n1x4"}
+    assert spent(tmp_path / "plans", known.runs) is None, "no run of these cells yet"
+    make_runs(made, tmp_path, sizes=(4,))
+    after = evidence(made, tmp_path)
+    result = spent(tmp_path / "plans", after.runs)
+    assert result.runs == 4
+    took = sum(run.metrics.total_wall_time_s for cell in ("ddp-n1x4", "fsdp-n1x4") for run in after.runs[cell])
+    assert result.spent_s == pytest.approx(took)
+    assert result.spent_device_hours == pytest.approx(4 * took / 3600)
+    assert "4 runs in" in spent_text(result)
+    assert record_plan(tmp_path / "plans", "weak", make_plan(after), "2030-01-01T00:00:00Z") is None, "nothing is left"
+
+
+def test_a_wide_forecast_leaves_nothing_out(tmp_path):
+    """Of sizes 1 and 2 without a sweep all communication is unknown: +-40 %, which ranks nothing."""
+    made = loaded(tmp_path, "{}")
+    make_runs(made, tmp_path, slower={"fsdp-n1x1": 3.0, "fsdp-n1x2": 3.0})
+    plan = make_plan(evidence(made, tmp_path))
+    assert plan.leave_out == ()
+    assert all(row.step.wide for row in plan.rows if row.basis == "forecast")
+
+
+def swept(size: int) -> Sweep:
+    calls = [
+        Calls(collective=name, nbytes=4096 * 4**i, seconds=[1e-4 + 4096 * 4**i / 5e8] * 3)
+        for name in ("all_reduce", "all_gather", "reduce_scatter")
+        for i in range(7)
+    ]
+    launch = Launch(made_utc="", ranks=[], calls=calls)
+    return Sweep(nodes=1, devices_per_node=size, backend="gloo", device="cpu", launches=[launch])
+
+
+def test_forecast_json_has_bands_scores_sweeps_and_what_if_rows(tmp_path):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    first = evidence(made, tmp_path, sweeps=[swept(2), swept(4)])
+    write_forecasts(tmp_path / "forecasts", make_forecasts(first))
+    data = report_of(first, tmp_path / "forecasts")
+    assert json.loads(json.dumps(data)) == data
+    assert {row["cell"] for row in data["forecasts"]} == {"ddp-n1x4", "fsdp-n1x4"}
+    assert data["coverage"]["n"] == 0
+    assert data["sweeps"][0]["group"] == "1x2"
+    faster = {row["cell"]: row for row in data["what_if"] if row["change"].startswith("a link of twice")}
+    assert faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["measured_s"]
+    assert faster["fsdp-n1x2"]["low_s"] < faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["high_s"]
+
+
+def test_twice_the_accumulation_halves_what_comes_once_a_step(tmp_path):
+    path = tmp_path / "twice.yaml"
+    text = WEAK.replace("strategy: [ddp, fsdp]", "accumulation: [1, 2]").replace("[1x1, 1x2, 1x4]", "[1x1, 1x2]")
+    path.write_text(text.format(forecast="{}"))
+    made = LoadedCampaign(path)
+    for cell in made.cells:
+        seconds = 0.1 * cell.batch.accumulation + COMMUNICATION[cell.batch.n_devices]
+        for repeat in (1, 2):
+            write_run(tmp_path / made.name / "runs", cell, repeat, step_time=seconds, spread=0.003)
+    data = report_of(evidence(made, tmp_path, sweeps=[swept(2)]), tmp_path / "forecasts")
+    rows = {row["cell"]: row for row in data["what_if"] if row["change"].startswith("twice the accumulation")}
+    once = rows["ddp-n1x2-ga1"]
+    assert once["value_s"] == pytest.approx(0.1 + COMMUNICATION[2] / 2, rel=0.02)
+    assert once["low_s"] < once["value_s"] < once["high_s"]
+    assert rows["ddp-n1x2-ga2"]["value_s"] > 0.2, "computing does not get less"
+
+
+def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
+    made = loaded(tmp_path)
+    results = tmp_path / "results"
+    make_runs(made, results)
+    write_forecasts(results / "weak" / "forecasts", make_forecasts(evidence(made, results)))
+    make_runs(made, results, sizes=(4,))
+    words = ["scaleproof", "stage", "forecast_report", str(made.path), "--results", str(results)]
+    monkeypatch.setattr("sys.argv", words)
+    main()
+    rows = json.loads((results / "weak" / "forecast.json").read_text())["forecasts"]
+    assert all(row["measured_s"] > 0 for row in rows)
+    assert "leave-largest-out" in (results / "weak" / "tables" / "forecast.md").read_text()
+    assert (results / "weak" / "charts" / "forecast.svg").stat().st_size > 5000
+    refused = rows[0] | {"value": None, "refusal": "super-linear", "inside": None}
+    assert forecast_human([refused])["from"][0] == "refused: super-linear"
+
+
+def test_layers_are_the_parameters_of_the_model_and_their_shares_are_one(tmp_path):
+    for cell in loaded(tmp_path).cells:
+        layers = layers_of(cell)
+        shape = cell.config["workload"]["model_shape"]
+        assert shape["layers"] == len(layers.blocks)
+        assert sum(b.share for b in layers.blocks) + layers.root.share == pytest.approx(1)
+        from scaleproof.ground.campaign.config import shape_of
+
+        counted = count(shape_of(cell.workload.model), cell.vocab_size, cell.workload.seq_len)
+        assert layers.parameters == counted.parameters
+
+
+def test_a_series_is_everything_but_devices_and_batch(tmp_path):
+    cells = loaded(tmp_path).cells
+    assert len({series_key(cell) for cell in cells}) == 2
+    assert len({series_key(cell, with_strategy=False) for cell in cells}) == 1
+
+
+@pytest.mark.parametrize(
+    ("forecast", "message"),
+    [
+        ("{hold_out: [1x8]}", 'no cell has the geometry "1x8"'),
+        ("{from: [1x4], hold_out: [1x4]}", "is in forecast.from as well"),
+        ("{hold_out: [1x1, 1x2, 1x4]}", "nothing is left to forecast from"),
+        ("{held_out: [1x4]}", "held_out"),
+    ],
+)
+def test_a_wrong_key_is_named(tmp_path, forecast, message):
+    with pytest.raises(UserError, match=r"weak\.yaml") as refused:
+        loaded(tmp_path, forecast)
+    assert message in str(refused.value)
+
+
+def exchange_as_ddp(data) -> None:
+    parameters = data["model"]["parameters"]
+    data["collectives"] = {"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}}
+
+
+def test_commands_forecast_and_plan(tmp_path, monkeypatch, capsys):
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path / "results")
+    for repeat in (1, 2):
+        rewrite(read_run(run_dir(tmp_path / "results", made.name, "fsdp-n1x2", repeat)), exchange_as_ddp)
+    for command in ("forecast", "plan"):
+        monkeypatch.setattr("sys.argv", ["scaleproof", command, str(made.path), "--results", str(tmp_path / "results")])
+        main()
+    text = capsys.readouterr().out
+    assert "leave-largest-out, 1 series" in text
+    assert "fsdp-n1x4: no forecast (invalid-calibration)" in text
+    assert "device hours in all" in text
+    (written,) = (tmp_path / "results" / "weak" / "forecasts").glob("*.json")
+    assert json.loads(written.read_text())["entries"]
+    assert (tmp_path / "results" / "weak" / "runs" / "ddp-n1x1" / "rep1" / METRICS).exists()

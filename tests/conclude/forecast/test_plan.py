@@ -1,0 +1,87 @@
+"""What a plan says before anything is measured, and of how many repeats."""
+
+import math
+
+import numpy as np
+import pytest
+from forecast.weak_campaign import WEAK, evidence, loaded, make_runs
+from synthetic import write_run
+
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution
+from scaleproof.conclude.forecast.plan import make_plan
+from scaleproof.conclude.forecast.planner import Price
+from scaleproof.conclude.forecast.run_times import RunTimes
+from scaleproof.conclude.forecast.text import plan_text
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.findings.finding import Findings
+
+
+@pytest.fixture(autouse=True)
+def _enough_cores(monkeypatch, repository):
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("scaleproof.conclude.forecast.campaign_forecast.available_cores", lambda: 8)
+
+
+def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path):
+    made = loaded(tmp_path)
+    times = RunTimes((), ())
+    plan = make_plan(evidence(made, tmp_path), Price(2.0, "EUR", "2026-11-01"), times=times)
+    devices = {cell.slug: cell.execution.geometry.n_devices for cell in made.cells}
+    seconds = {cell.slug: times.seconds(cell) for cell in made.cells}
+    assert plan.device_hours == pytest.approx(sum(2 * seconds[slug] * devices[slug] for slug in devices) / 3600)
+    assert plan.cost == pytest.approx(2.0 * plan.device_hours)
+    assert plan.remaining_s == pytest.approx(2 * sum(seconds.values()))
+    text = plan_text(made, plan)
+    assert "time of all cells: a guess from FLOPs" in text
+    assert "it may be wrong by a factor of 3" in text
+    assert text.count("nothing is measured") == 1
+    assert text.count("no memory of all cells: no run on a GPU has measured it") == 1
+
+
+def test_what_is_left_counts_cells_that_no_forecast_covers(tmp_path, monkeypatch):
+    """Of one size nothing is forecast, and four runs are missing all the same."""
+    monkeypatch.setattr("scaleproof.conclude.forecast.campaign_forecast.available_cores", lambda: 2)
+    made = loaded(tmp_path)
+    make_runs(made, tmp_path)
+    plan = make_plan(evidence(made, tmp_path), times=RunTimes((), ()))
+    refused = [row for row in plan.rows if row.basis == "estimated"]
+    assert [row.cell for row in refused] == ["ddp-n1x4", "fsdp-n1x4"]
+    assert all("ranks would share" in row.refusal for row in refused)
+    assert plan.remaining_s == pytest.approx(2 * sum(row.plan.run_seconds for row in refused))
+    assert plan.remaining_s > 0
+    assert "time of ddp-n1x4, fsdp-n1x4: a guess" in plan_text(made, plan)
+
+
+def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(tmp_path):
+    path = tmp_path / "weak.yaml"
+    path.write_text(WEAK.format(forecast="{}").replace("repeats: 2", "repeats: 5"))
+    made, random = LoadedCampaign(path), np.random.default_rng(3)
+    for cell in made.cells:
+        for repeat in range(1, 6):
+            seconds = 0.1 * float(np.exp(random.normal(0, 0.03)))
+            write_run(tmp_path / "weak/runs", cell, repeat, step_time=seconds, spread=0.003, seed=repeat)
+    known = evidence(made, tmp_path)
+    runs = [run for each in known.runs.values() for run in each]
+    report = scaling_report("weak", "x", runs, Findings(campaign="weak", checks=[], findings=[]))
+    resolve = report["ranking"][-1]["resolve"]
+    plan = make_plan(known)
+    assert plan.resolve == resolve
+    assert resolve["repeats"] > 5
+    text = plan_text(made, plan)
+    assert f"{resolve['repeats']} repeats of each cell reliably show differences of 5 % (at least 4 times in 5" in text
+
+
+def test_so_many_repeats_tell_a_difference_apart_four_times_in_five():
+    """The number that plan and report print for 5 %, after a pilot of five repeats, in campaigns of normal noise."""
+    random = np.random.default_rng(20_261_123)
+    told, campaigns, cells, noise = 0, 400, 3, 0.03
+
+    def rates(n: int) -> dict[str, dict[int, float]]:
+        means = [math.log(1.05), 0.0, 0.0]
+        return {f"c{i}": dict(enumerate(np.exp(random.normal(means[i], noise, n)), start=1)) for i in range(cells)}
+
+    for _ in range(campaigns):
+        n = resolution(compare_all(rates(5)), 0.05)["repeats"]
+        told += bool(compare_all(rates(n), confidence=ROUND_CONFIDENCE).differ[0, 1])
+    assert 0.70 < told / campaigns < 0.92

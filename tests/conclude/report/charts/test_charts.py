@@ -1,0 +1,197 @@
+"""Charts: every word readable, nothing cut or overlapping, the same bytes from the same data."""
+
+import itertools
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from PIL import Image
+
+from scaleproof.conclude.report.charts import CHARTS, PANELS, draw, draw_losses
+from scaleproof.conclude.report.charts.losses import AGAINST, losses
+from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, places, style
+from scaleproof.conclude.report.read_results import read_inputs, read_losses
+
+WHITE, DARK_PAGE = "#ffffff", "#0f1419"
+SEEN = 3.0  # WCAG 1.4.11: contrast of graphics to what is around them
+
+
+def luminance(colour) -> float:
+    channels = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+
+
+def contrast(a, b) -> float:
+    dark, light = sorted((luminance(a), luminance(b)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def inverted(colour) -> tuple[float, ...]:
+    """As `filter: invert(1) hue-rotate(180deg)` shows it on the dark page."""
+    red, green, blue = (1 - c for c in to_rgb(colour))
+    twice = 2 * (0.213 * red + 0.715 * green + 0.072 * blue)
+    return tuple(min(1.0, max(0.0, twice - c)) for c in (red, green, blue))
+
+
+def is_seen(colour) -> bool:
+    return contrast(colour, WHITE) >= SEEN and contrast(inverted(colour), DARK_PAGE) >= SEEN
+
+
+def faint(axes) -> list[str]:
+    """The bars of a chart that neither their colour nor their edge sets apart from the page, legend's included."""
+    return [
+        f"{to_hex(patch.get_facecolor())} {patch.get_label()}"
+        for patch in axes.patches
+        if not is_opaque_and_seen(patch.get_facecolor())
+        and not (patch.get_linewidth() > 0 and is_opaque_and_seen(patch.get_edgecolor()))
+    ]
+
+
+def is_opaque_and_seen(rgba) -> bool:
+    return rgba[3] == 1 and is_seen(rgba[:3])
+
+
+def test_every_colour_is_seen_on_both_pages():
+    assert [colour for colour in COLOURS if not is_seen(colour)] == []
+    assert not is_seen("#E69F00"), "as Okabe and Ito have it"
+
+
+@pytest.mark.parametrize("name", ["ranking", "step_time", "job_time", "memory", "utilization"])
+def test_every_bar_is_seen_on_both_pages(figure, name):
+    axes = figure(name).axes[0]
+    assert axes.patches
+    assert faint(axes) == []
+
+
+def test_a_faint_bar_is_noticed():
+    axes = Figure().subplots()
+    axes.barh(0, 1, color="#E69F00", alpha=0.4)
+    assert len(faint(axes)) == 1
+
+
+def test_a_series_that_is_alone_at_a_size_stands_on_its_tick():
+    def one(*devices):
+        return {"runs": {str(d): {"devices": d} for d in devices}}
+
+    assert places([one(1, 2), one(2), one(2)]) == [{1: 0.0, 2: -1.0}, {2: 0.0}, {2: 1.0}]
+
+
+def test_bars_of_a_job_end_at_its_wall_time(figure, results):
+    axes = figure("job_time").axes[0]
+    _, cells, _ = read_inputs(results.folder)
+    ends = [
+        max(p.get_x() + p.get_width() for p in axes.patches if round(p.get_y() + p.get_height() / 2) == i)
+        for i in range(3)
+    ]
+    assert ends == pytest.approx(list(cells["total_wall_time_s"][:3]))
+    assert "timed window (coloured)" in axes.get_legend_handles_labels()[1]
+
+
+@pytest.fixture
+def figure(results):
+    """Draw a chart and keep its figure."""
+
+    def make(name):
+        with style():
+            panels = PANELS.get(name, 1)
+            drawn = Figure(figsize=(WIDTH, 4 * panels))
+            FigureCanvasAgg(drawn)
+            axes = drawn.subplots(panels, 1)
+            CHARTS[name](axes if panels == 1 else list(axes), *read_inputs(results.folder))
+            drawn.draw_without_rendering()
+        return drawn
+
+    return make
+
+
+UNITS = {
+    "ranking": "tokens/s",
+    "throughput": "tokens/s",
+    "speedup": "ratio",
+    "efficiency": "part of",
+    "step_time": "(ms)",
+    "job_time": "(s)",
+    "memory": "(MB)",
+    "utilization": "(%)",
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_units_and_n_are_written(figure, name):
+    axes = figure(name).axes[0]
+    words = " ".join([axes.get_xlabel(), axes.get_ylabel(), axes.get_title()])
+    assert UNITS[name] in words
+    assert "n=3" in axes.get_title()
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_no_two_labels_overlap_and_none_is_cut(figure, name):
+    drawn = figure(name)
+    axes = drawn.axes[0]
+    texts = [axes.title, axes.xaxis.label, axes.yaxis.label]
+    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
+        texts += [label for place, label in ticks if min(limits) <= place <= max(limits)]
+    boxes = [t.get_window_extent() for t in texts if t.get_text() and t.get_visible()]
+    assert len(boxes) > 5
+    for a, b in itertools.combinations(boxes, 2):
+        assert not a.overlaps(b)
+    for box in boxes:
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= drawn.bbox.x1
+        assert box.y1 <= drawn.bbox.y1
+
+
+def test_speedup_has_the_ideal_line_and_the_intervals(figure):
+    axes = figure("speedup").axes[0]
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert lines["ideal"].get_xydata().tolist() == [[1, 1], [2, 2], [4, 4]]
+    bars = axes.containers[0]
+    assert bars.has_yerr
+    low, high = bars[2][0].get_segments()[1][:, 1]
+    assert low < 100 / 60 < high
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_same_data_make_the_same_bytes(results, name):
+    for folder in ("a", "b"):
+        draw(name, *read_inputs(results.folder), results.folder / folder)
+    for kind in ("svg", "png"):
+        files = [results.folder / folder / f"{name}.{kind}" for folder in ("a", "b")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_marked_number_is_marked_in_the_charts(broken):
+    with style():
+        axes = Figure().subplots()
+        CHARTS["speedup"](axes, *read_inputs(broken.folder))
+    rings = [line for line in axes.get_lines() if line.get_markeredgecolor() == ALARM and len(line.get_xdata())]
+    assert [line.get_xdata()[0] for line in rings] == [2]
+    assert rings[0].get_xdata()[0] == axes.get_lines()[0].get_xdata()[1], "around its own mark"
+
+
+@pytest.mark.parametrize("fixture", ["single", "nothing", "broken"])
+def test_thin_results_are_drawn_too(fixture, request):
+    charts = request.getfixturevalue(fixture).charts()
+    for name in CHARTS:
+        with Image.open(charts / f"{name}.png") as image:
+            assert image.size[0] == 150 * WIDTH
+
+
+@pytest.mark.parametrize("against", AGAINST)
+def test_losses_have_a_line_a_cell(results, against):
+    with style():
+        axes = Figure().subplots()
+        losses(axes, against, *read_losses(results.folder))
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert {"ddp-n1x1", "ddp-n1x2", "ddp-n1x4"} <= set(lines)
+    assert "ddp-n1x8" not in lines, "it has no numbers"
+    ends = [lines[cell].get_xdata()[-1] for cell in ("ddp-n1x1", "ddp-n1x2", "ddp-n1x4")]
+    assert ends == [34] * 3 if against == "step" else ends == sorted(ends, reverse=True)
+    assert ("target" in lines) == (against == "seconds")
+    assert "n=3" in axes.get_title()
+    for folder in ("a", "b"):
+        draw_losses(against, *read_losses(results.folder), results.folder / folder)
+    assert len({(results.folder / f / f"loss_{against}.svg").read_bytes() for f in "ab"}) == 1

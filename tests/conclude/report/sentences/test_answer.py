@@ -1,0 +1,397 @@
+"""The answer claims what the intervals support and no more, and says so in its first line."""
+
+import re
+
+import pytest
+import yaml
+from synthetic import cells, rewrite, write_run
+
+from scaleproof.conclude.analysis.campaign_findings import campaign_findings
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.conclude.report.sentences.ratios import ab_sentence
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.number_format import duration, estimate
+
+STEADY = (1.0, 1.01, 0.99, 1.005, 0.995)  # a cell's step times relative to their mean, repeat by repeat
+
+UNEVEN = (0.06, 0.064, 0.056, 0.062, 0.058)  # seconds, repeat by repeat
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """Runs of cells, (strategy, geometry) -> step time in seconds, or one for each repeat."""
+
+    def make(times, repeats=5, question=None, change=None, repeat_until=None):
+        runs = []
+        for k, ((strategy, geometry), given) in enumerate(times.items()):
+            (cell,) = cells(vary={"strategy": [strategy], "geometry": [geometry]})
+            per_repeat = (
+                given if isinstance(given, tuple) else tuple(given * s for s in STEADY[k % 2 :] + STEADY[: k % 2])
+            )
+            for repeat, seconds in enumerate(per_repeat[:repeats], start=1):
+                run = write_run(tmp_path / "runs", cell, repeat, seconds, spread=0)
+                runs.append(rewrite(run, change) if change and (strategy, geometry) == list(times)[-1] else run)
+        findings = campaign_findings("demo", runs)
+        sound = [f for f in findings.findings if f.code != "traffic-differs"]  # synthetic traffic is ddp's
+        findings = findings.model_copy(update={"findings": sound})
+        return scaling_report("demo", "Does it pay off?", runs, findings, question=question, repeat_until=repeat_until)
+
+    return make
+
+
+def topics(answer):
+    return [bullet.topic for bullet in answer.bullets]
+
+
+def text_of(answer, topic):
+    return " | ".join(b.sentence for b in answer.bullets if b.topic == topic)
+
+
+def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    assert answer.verdict == "ddp-n1x2 pays off: 1.67x one device"
+    assert answer.decided
+    assert topics(answer) == ["fastest", "recommended", "one-device"]
+    assert text_of(answer, "fastest").startswith("Fastest: ddp-n1x2 on 2 devices, ")
+    assert "; next is zero1-n1x2 at 0.75" in text_of(answer, "fastest")
+    assert "n=5" in text_of(answer, "fastest")
+    one_device = text_of(answer, "one-device")
+    assert "Against one device: ddp-n1x2 at 1.67x (1.6" in one_device
+    assert "; scaling efficiency of ddp-n1x2: 83 % (8" in one_device
+    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
+    assert not text_of(answer, "slower"), "the second is named already"
+    assert answer.bullets[0].cells == ("ddp-n1x2", "zero1-n1x2")
+
+
+def test_the_simpler_cell_is_recommended_where_it_is_shown_to_lose_little(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.0605, ("zero2", "1x2"): 0.06}))
+    assert answer.verdict.startswith("ddp-n1x2 pays off")
+    assert "Recommended: ddp-n1x2, the simplest shown to be within 5 % of the fastest" in answer.text
+
+
+def test_noise_is_not_rewarded_with_a_recommendation(campaign):
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}))
+    assert not answer.decided
+    assert answer.verdict == "No clear winner yet: zero2-n1x2 measured highest; ddp-n1x2 may be as fast"
+    text = text_of(answer, "recommended")
+    stated = re.match(
+        r"Recommended: zero2-n1x2 for now, the highest rate and the simplest candidate; not confirmed: ddp-n1x2 may be "
+        r"up to (\d+) % faster; the campaign accepts a choice up to 5 % slower",
+        text,
+    )
+    assert stated, text
+    assert 5 < int(stated[1]) < 50
+    assert text.endswith("(simplest first: ddp, zero2; by the 95 % CIs of all pairs, n=5)")
+
+
+def test_a_candidate_that_did_not_measure_highest_is_not_recommended_for_now(campaign):
+    times = {("ddp", "1x2"): tuple(1.02 * t for t in UNEVEN), ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
+    text = text_of(conclude(campaign(times)), "recommended")
+    assert text.startswith("Recommended: none yet; ddp-n1x2, the simplest candidate, may be up to ")
+    assert " % slower than another cell; the campaign accepts a choice up to 5 % slower (" in text
+
+
+def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
+    times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.0602, ("zero2", "1x2"): 0.08, ("zero3", "1x2"): 0.12}
+    answer = conclude(campaign(times))
+    assert re.search(r"; too close to call: zero1-n1x2 at 0.997x its rate \(0.9", text_of(answer, "fastest"))
+    text = text_of(answer, "slower")
+    # Each ratio has an interval of its own.
+    assert re.search(
+        r"Slower than ddp-n1x2: zero2-n1x2 at 0.75\dx its rate \(0.7\d\d-0.7\d\d\) and zero3-n1x2 at 0.50\dx", text
+    )
+    assert text.endswith("(95 % CIs, n=5, corrected for 6 comparisons)")
+
+
+def test_every_cell_that_is_not_told_apart_has_its_number(campaign):
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero2", "1x2"): noisy[::-1]}))
+    assert re.search(
+        r"too close to call: zero[12]-n1x2 at 0.\d+x its rate \([\d.]+-[\d.]+\) and zero[12]-n1x2 at 0.\d+x \([\d.]+-",
+        text_of(answer, "fastest"),
+    )
+    assert re.search(
+        r"ddp-n1x2 for now, .*: zero[12]-n1x2 may be up to \d+ % faster, zero[12]-n1x2 up to \d+ %; the campaign",
+        text_of(answer, "recommended"),
+    )
+
+
+def test_intervals_that_say_nothing_are_not_printed_and_that_is_said(campaign):
+    wild = (0.02, 0.2, 0.06)
+    times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): wild, ("zero2", "1x2"): wild[::-1]}
+    text = text_of(conclude(campaign(times, repeats=3)), "fastest")
+    assert re.search(r"x its rate and zero[12]-n1x2 at [\d.]+x \(95 % CIs too wide to print, n=3", text), text
+
+
+def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero3", "1x2"): 0.12}
+    report = campaign(times)
+    printed = set()
+    for one in report["series"]:
+        for point in one["runs"].values():
+            printed |= {estimate(point[name]) for name in ("speedup", "speedup_vs_best_single") if point[name]}
+    for entry in report["ranking"][-1]["cells"]:
+        printed |= {estimate(entry["relative_to_fastest"])}
+    row_numbers = set(re.findall(r"[\d.]+", " ".join(printed).replace("\u00a0", " ")))
+    bullets = [b for b in conclude(report).bullets if b.topic in ("fastest", "slower", "one-device", "scaling")]
+    assert len(bullets) >= 3
+    for bullet in bullets:
+        ratios = re.findall(r"(?<![-\w])([\d.]+)x|\(([\d.]+)-([\d.]+)\)|CI ([\d.]+)-([\d.]+)", bullet.sentence)
+        assert {value for found in ratios for value in found if value} <= row_numbers
+
+
+def test_every_cell_is_held_against_one_device(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero3", "1x2"): 0.12})
+    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    text = text_of(conclude(report), "one-device")
+    faster = r"ddp-n1x2 at 1.67x \(1.\S+\) and zero1-n1x2 at 1.25x \(1.\S+\) are faster"
+    assert re.search(rf"{faster}; zero3-n1x2 at 0.83\dx \(\S+\) is slower", text)
+    assert not text_of(conclude(report), "scaling"), "the speed-up of ddp stands there"
+    points["ddp-n1x2"]["speedup_vs_best_single"] |= {"low": 0.9, "high": 3.1}
+    text = text_of(conclude(report), "one-device")
+    assert text.startswith("Against one device: zero1-n1x2 at 1.25x")
+    assert " is faster; ddp-n1x2 at 1.67x (0.900-3.10) is undecided; zero3-n1x2" in text
+
+
+def test_a_single_cell_beside_one_device_has_its_speed_up(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}))
+    assert not text_of(answer, "one-device")
+    scaling = text_of(answer, "scaling")
+    assert "Scaling: ddp is 1.67x faster on 2 devices than on 1, at 83 % scaling efficiency (95 % CI 1." in scaling
+
+
+def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.059}, question=question)
+    text = text_of(conclude(report), "next")
+    line = re.match(
+        r"Next: to show differences of 2 % reliably instead of \d+ %, "
+        r'set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" '
+        r"in config/campaigns/demo.yaml and run snakemake --cores 2 results/demo/report.html again: "
+        r"at most (\d+) more repeats? of each of the 2 cells, (.+?) \(reliably: at least 4 times in 5\)$",
+        text,
+    )
+    assert line, text
+    until = RepeatUntil.model_validate(yaml.safe_load(line[1]))
+    assert until.at_most == int(line[2]) == 5 + int(line[3])
+    assert until.at_most in list(RepeatUntil(resolve=0.05, at_least=5, at_most=1000).looks())
+    assert line[4] == duration(int(line[3]) * report["seconds_per_repeat"], 2)
+
+
+def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
+    text = text_of(conclude(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})), "next")
+    assert re.search(r". For 5 %: about [\d,]+ repeats per cell, \S+ (min|h) ", text)
+    assert re.search(r"Next: to show differences of (\d+) % reliably instead of (\d+) %, set ", text)
+    assert "at_most: 24}" in text, "at most five times as many as were made"
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "command"),
+    [
+        (1, "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2, then snakemake --cores 2 results/demo/"),
+        (2, "remove results/demo/runs, then snakemake --cores 2 results/demo/report.html"),
+    ],
+)
+def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, disturbed, command):
+    """More repeats of it would be repeats of the disturbance."""
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    assert "quiet" not in text_of(conclude(report), "next")
+    report["ranking"][0]["recommendation"]["disturbed"] = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
+    assert text_of(conclude(report), "next").startswith(f"Next: on a quiet machine, {command}")
+
+
+def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
+    times = {("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
+    report = campaign(times, repeat_until=RepeatUntil(resolve=0.03, at_most=5))
+    text = text_of(conclude(report), "next")
+    assert 'make a campaign in a new file, with "repeats: {resolve: ' in text
+    assert ". For 3 %: " in text, "what the campaign asks for, not the margin of 5 %"
+    report["repeats"] |= {"why": None, "goes_on": True}
+    unfinished = conclude(report)
+    assert not text_of(unfinished, "next"), "further repeats are on their way"
+
+
+def test_where_the_question_is_answered_there_is_no_next_step(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    assert not text_of(answer, "next")
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.05, "5 %"), (0.051, "6 %"), (0.0001, "0.1 %"), (0.0042, "0.5 %"), (0.57, "57 %"), (1.8, "more than 100 %")],
+)
+def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
+    assert rounded_up(part) == text
+
+
+def test_too_few_repeats_are_said_so(campaign):
+    answer = conclude(campaign({("ddp", "1x2"): (0.06, 0.09), ("zero2", "1x2"): (0.06, 0.061)}, repeats=2))
+    assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
+    assert 'Next: set "repeats: 3" in config/campaigns/demo.yaml and run snakemake --cores 2' in text_of(answer, "next")
+    assert "n=2: too few for an interval" in text_of(answer, "fastest")
+    assert "Recommended: none; 3 repeats per cell are needed" in text_of(answer, "recommended")
+
+
+def test_one_run_claims_nothing(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}, repeats=1))
+    assert not answer.decided
+    text = text_of(answer, "fastest")
+    assert text.startswith("Fastest: unknown; ddp-n1x2 has the highest rate on 2 devices")
+    assert text.endswith("(n=1: no interval)")
+
+
+@pytest.mark.parametrize(
+    ("two", "verdict"),
+    [
+        (0.06, "ddp pays off: 1.67x on 2 devices"),
+        (0.2, "No: ddp is slower on 2 devices: 0.500x"),
+        ((0.1, 0.103, 0.098, 0.097, 0.102), "No clear answer yet: ddp runs at 1.0"),
+    ],
+)
+def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):
+    assert conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): two})).verdict.startswith(verdict)
+
+
+def test_more_devices_that_lose_are_no_success(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.2, ("zero1", "1x2"): 0.3}))
+    assert answer.verdict == "No: one device is faster than 2 devices"
+
+
+def test_findings_come_first(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): (0.06, 0.06, 0.12, 0.061, 0.06)})
+    answer = conclude(report)
+    assert topics(answer)[0] == "reservation"
+    assert "run-stands-out in ddp-n1x2" in answer.bullets[0].text
+    assert "median run of ddp-n1x2 34,133, mean 28,3" in answer.bullets[0].text
+    assert answer.bullets[0].sentence.endswith("(scaleproof explain run-stands-out)")
+
+
+def test_an_efficiency_above_one_is_not_printed(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.04}))
+    assert "scaling efficiency" not in answer.text
+    assert "super-linear" in answer.bullets[0].text
+
+
+def test_an_incomparable_cell_is_named_with_fields_and_command(campaign):
+    times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero2", "1x2"): 0.07}
+    answer = conclude(campaign(times, change=lambda d: d["env"].update(torch_version="2")))
+    text = text_of(answer, "incomparable")
+    assert text.startswith("Not compared: zero2-n1x2, as torch_version differs from ddp-n1x2")
+    assert text.endswith("scaleproof retry config/campaigns/demo.yaml --cell zero2-n1x2")
+    assert "zero2" not in text_of(answer, "fastest")
+
+
+@pytest.mark.parametrize(
+    ("by", "time", "verdict"),
+    [
+        (0.02, 0.05, "Yes: zero2-n1x2 is 1.20x faster than ddp-n1x2"),
+        (0.3, 0.05, "No: zero2-n1x2 is not faster than ddp-n1x2 by 30 %: 1.20x"),
+        (0.02, 0.059, "No clear answer yet: zero2-n1x2 runs at 1.02x the tokens/s of ddp-n1x2"),
+    ],
+)
+def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": by}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    assert answer.verdict.startswith(verdict)
+    assert topics(answer)[0] == "question"
+
+
+def test_a_question_about_incomparable_cells(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}
+    answer = conclude(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
+    assert answer.verdict == "No answer: zero2-n1x2 and ddp-n1x2 differ in torch_version"
+
+
+def test_a_question_is_not_answered_by_two_repeats(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
+    assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
+
+
+def test_why_repeats_ended_is_the_last_bullet(campaign):
+    until = RepeatUntil(resolve=0.03, at_most=5)
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.08}
+    answer = conclude(campaign(times, repeats=4, repeat_until=until))
+    assert topics(answer)[-1] == "repeats", "there is no next step: it is decided"
+    assert answer.bullets[-1].sentence == (
+        "Repeats: stopped after 4 per cell, decided; intervals account for looks after 3 and 4"
+    )
+
+
+def test_a_budget_that_did_not_suffice_is_said(campaign):
+    until = RepeatUntil(resolve=0.03, at_most=5)
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}, repeat_until=until))
+    assert "Repeats: 5 per cell, still undecided at 3 % (repeats.at_most)" in text_of(answer, "repeats")
+    assert not answer.decided
+
+
+def test_a_difference_that_does_not_matter_is_an_answer(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.06}
+    answer = conclude(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
+    assert answer.verdict.startswith("No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.00")
+    assert answer.decided
+
+
+def test_invalid_numbers_answer_nothing(campaign):
+    times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}
+    answer = conclude(campaign(times, change=lambda d: d["window"].update(tokens_per_sec_global=1e9)))
+    assert answer.verdict.startswith("No answer: the numbers failed their own checks")
+    assert "rate-times-time" in answer.verdict
+    assert topics(answer) == ["reservation"]
+
+
+def test_nothing_measured_and_nothing_to_compare(campaign):
+    nothing = {"status": "ok", "mismatches": [], "series": [], "ranking": [], "campaign": "demo"}
+    assert conclude(nothing).verdict == "No answer: no run has numbers"
+    alone = campaign({("ddp", "1x1"): 0.1})
+    assert conclude(alone).verdict.startswith("No answer yet: one cell alone")
+    answer = conclude(alone, [ab("faster")])
+    assert answer.verdict == "y is faster than x: 1.05x"
+    assert topics(answer) == ["comparison"]
+
+
+def ab(claim=None, **changes):
+    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 8, "floor": 0.01, "claim": claim, "overstated": False}
+    estimate |= {"detectable_low": 0.02, "detectable_high": 0.06, "pairs_low": 10, "pairs_high": 44}
+    estimate["null_ratios"] = [1.0] * 4
+    entry = {"name": "fused", "a": "x", "b": "y", "status": "ok", "why": None}
+    estimate |= {k: changes.pop(k) for k in list(changes) if k in estimate}
+    return entry | {"estimate": estimate} | changes
+
+
+def test_a_comparison_claims_what_its_pairs_support():
+    text = ab_sentence(ab("faster"))
+    assert text == (
+        "fused: y is 1.05x faster than x in tokens/s (95 % CI 1.03-1.07, n=8 pairs). "
+        "Noise, by 4 A/A pairs: the mean of 8 pairs without an effect may be off by up to 1.0 %."
+    )
+    assert "tends to be overstated" in ab_sentence(ab("faster", overstated=True))
+    text = ab_sentence(ab(low=0.99, high=1.11))
+    assert "y cannot be told apart from x: 1.05x its" in text
+    assert "8 pairs detect an effect of 2.0 % to 6.0 %, depending on the true noise, 4 times in 5; an effect" in text
+    assert "an effect of 2 % needs 10-44 pairs." in text
+    assert "within the noise: nothing is claimed" in ab_sentence(ab())
+    assert "From 6 pairs on, it is estimated how many an effect of 2 % needs." in ab_sentence(ab(low=0.99, n=4))
+    assert "more than 1,000 pairs" in ab_sentence(ab(low=0.99, pairs_low=None, pairs_high=None))
+
+
+def test_a_comparison_that_failed_answers_nothing():
+    text = ab_sentence(ab(status="incomparable", why="os: a | b"))
+    assert text == "fused: no answer, incomparable (os: a | b)."
+
+
+def test_findings_of_the_same_cells_are_named_together(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08})
+    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    for point in points.values():
+        point["findings"] = ["machine-busy", "cores-shared"]
+    points["ddp-n1x2"]["findings"].append("window-short")
+    text = conclude(report).bullets[0].sentence
+    assert text.startswith("With reservations: machine-busy and cores-shared in all 3 cells; window-short in ddp-n1x2")

@@ -1,0 +1,75 @@
+"""Every tables/*.tex compiles, in a two-column page with booktabs and nothing else, whatever stands in a title."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from patience import HANGS
+
+from scaleproof.conclude.analysis.waterfall import waterfall_report
+from scaleproof.conclude.report.read_results import read_inputs
+from scaleproof.conclude.report.tables.cells import write_tables
+from scaleproof.conclude.report.tables.comparison import write_comparison
+from scaleproof.conclude.report.tables.forecast import write_forecast
+from scaleproof.conclude.report.tables.scaling import write_series
+from scaleproof.conclude.report.tables.waterfall import write_waterfall
+
+PAGE = r"""\documentclass[twocolumn]{article}
+\usepackage{booktabs}
+\begin{document}
+%s
+\end{document}
+"""
+TITLE = "50 % of $x_1 & #2 ~ ^ \\input{/etc/passwd} {a} – → ± µs ≤ ü “b” <c> −1"
+
+
+@pytest.fixture
+def pdflatex():
+    path = shutil.which("pdflatex")
+    if path is None or subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode:
+        pytest.skip("pdflatex with booktabs is not installed (apt-get install texlive-latex-recommended)")
+    return path
+
+
+def tables(results):
+    """The .tex files of a campaign that has every kind of table."""
+    folder = results.folder / "tables"
+    results.report["title"] = TITLE
+    _, cells, _ = read_inputs(results.folder)
+    write_tables(cells, results.report, folder)
+    for kind in ("strong", "weak"):
+        write_series(results.report, kind, folder)
+    write_waterfall(waterfall_report("synthetic", cells, results.report, {})["cells"], folder)
+    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "claim": "faster"}
+    estimate |= {"detectable_low": 0.02, "detectable_high": 0.09, "overstated": False}
+    estimate |= {"pairs_low": 8, "pairs_high": 20, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
+    entry = {"name": "fused_50%", "a": "x_1", "b": "y&z", "declared": {}, "status": "ok", "why": None, "pairs": 4}
+    entries = [entry | {"estimate": estimate, "findings": ["machine-busy"]}]
+    write_comparison({"campaign": "synthetic", "comparisons": entries}, folder)
+    row = {
+        "cell": "ddp-n1x8",
+        "value": 0.02,
+        "low": 0.01,
+        "high": 0.03,
+        "level": 0.9,
+        "measured_s": 0.025,
+        "construction": "model_x",
+    }
+    row |= {"refusal": None, "inside": True, "wide": False}
+    write_forecast([row, row | {"value": None, "low": None, "high": None, "refusal": "a_b & 5 %"}], folder)
+    return sorted(folder.glob("*.tex"))
+
+
+def test_all_tables_compile_together(results, pdflatex, tmp_path):
+    files = tables(results)
+    names = [path.stem for path in files]
+    assert names == ["comparison", "forecast", "scaling", "strong", "waterfall", "weak"]
+    page = tmp_path / "page.tex"
+    page.write_text(PAGE % "\n".join(rf"\input{{{path}}}" for path in files), encoding="utf-8")
+    words = [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page.tex"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=HANGS)
+    assert done.returncode == 0, re.findall(r"^!.*(?:\n.*){3}", done.stdout, re.MULTILINE) or done.stdout[-500:]
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
+    assert not [points for points in wide if points > 5], "a table sticks out of the page"

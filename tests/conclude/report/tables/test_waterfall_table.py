@@ -1,0 +1,74 @@
+"""Where scaling is lost: rows, sentences and a chart."""
+
+import pytest
+from PIL import Image
+
+from scaleproof.conclude.report.charts import draw_waterfall
+from scaleproof.conclude.report.charts.style import WIDTH
+from scaleproof.conclude.report.sentences.waterfall import loss_sentence
+from scaleproof.conclude.report.tables.waterfall import waterfall_rows, write_waterfall
+
+
+def part(name, ms, source="trace"):
+    return {"name": name, "ms": ms, "source": source}
+
+
+@pytest.fixture
+def cell():
+    parts = [
+        part("exposed transfer", 8.0),
+        part("waiting for data", -0.3),
+        part("host gaps", None, "needs traces"),
+    ]
+    return {
+        "cell": "ddp-n1x2",
+        "strategy": "ddp",
+        "baseline": "ddp-n1x1",
+        "kind": "strong",
+        "measured_ms": 70.0,
+        "ideal_ms": 50.0,
+        "parts": parts,
+        "unexplained_ms": 12.3,
+        "n": 3,
+        "compute_to_communication": 5.0,
+        "transfer_exposed": 0.34,
+    }
+
+
+def test_rows_sum_to_the_step(cell):
+    rows = waterfall_rows([cell])
+    assert rows["part"].tolist() == [
+        "ideal",
+        "exposed transfer",
+        "waiting for data",
+        "host gaps",
+        "unexplained",
+        "measured",
+    ]
+    assert rows["ms"][:-1].sum() == pytest.approx(70)
+
+
+def test_the_sentence_says_what_is_known_and_what_is_not(cell):
+    text = loss_sentence(cell)
+    assert text.startswith(
+        "ddp-n1x2 (n=3): a step takes 70.0 ms, 20.0 ms more than the ideal 50.0 ms: unexplained 12.3 ms, "
+    )
+    assert "12.3 ms, exposed transfer 8.00 ms, waiting for data -0.300 ms." in text, "largest first, adding up to 20 ms"
+    assert " Not measured: host gaps." in text
+    assert "computing takes 5.00 times as long as the transfers, without waiting, long enough to hide them" in text
+    assert "34 % of the transfer time is exposed" in text
+    assert "too short to hide" in loss_sentence(cell | {"compute_to_communication": 1.2})
+    assert "transfers" not in loss_sentence(cell | {"compute_to_communication": None})
+    assert "no loss" in loss_sentence(cell | {"measured_ms": 49.0})
+    assert "together 0.400 ms more than the loss" in loss_sentence(cell | {"unexplained_ms": -0.4})
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_files(cell, tmp_path, found):
+    entries = [cell] if found else []
+    write_waterfall(entries, tmp_path)
+    draw_waterfall(entries, tmp_path)
+    assert ("host gaps" in (tmp_path / "waterfall.md").read_text()) is found
+    assert ("No cell" in (tmp_path / "waterfall.tex").read_text()) is not found
+    with Image.open(tmp_path / "waterfall.png") as image:
+        assert image.size[0] == 150 * WIDTH

@@ -1,0 +1,112 @@
+"""`scaleproof compare --html`: two results, what may be claimed of them, and how their machines differ."""
+
+import json
+import re
+
+import pytest
+from synthetic import cells, rewrite, write_run
+
+from scaleproof.cli import parser
+from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, Compared, claim
+from scaleproof.ground.number_format import number
+
+
+def results(root, step_time, seed, torch="1"):
+    """One and two devices, three runs each."""
+    for cell in cells():
+        for repeat in (1, 2, 3):
+            run = write_run(root / "runs", cell, repeat, step_time / cell.batch.n_devices, seed=seed)
+            if torch != "1":
+                rewrite(run, lambda d: d["env"].update(torch_version=torch))
+    return root
+
+
+def page_of(a, b, out, *words):
+    args = parser().parse_args(["compare", str(a), str(b), *words, "--html", str(out)])
+    args.run(args)
+    return out.read_text()
+
+
+def test_two_campaigns_on_one_page(tmp_path, capsys):
+    a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2)
+    text = page_of(a, b, tmp_path / "out.html")
+    assert "Of 2 common cells: 2 slower in B." in text
+    assert text.count('<td class="text">slower</td>') == 2
+    assert "B / A 0.83" in text, "the chart's values appear on hover"
+    assert '<th scope="row">torch</th><td>1</td><td>1</td>' in text
+    assert f"scaleproof compare {a} {b} --html {tmp_path}/out.html" in text
+    assert "ddp-n1x2 is slower than" in capsys.readouterr().out
+
+
+def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path):
+    a, b = results(tmp_path / "a", 0.1, 1), results(tmp_path / "b", 0.12, 2, torch="2")
+    with pytest.raises(SystemExit):
+        page_of(a, b, tmp_path / "out.html")
+    text = (tmp_path / "out.html").read_text()
+    assert "No answer: none of the 2 common cells is comparable." in text
+    assert "incomparable: torch_version" in text
+    assert '<td class="differs">2</td>' in text
+    text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
+    assert "Of 2 common cells: 2 slower in B." in text
+    assert '<td class="text">torch_version</td>' in text
+
+
+def test_a_title_is_text(tmp_path):
+    folder = tmp_path / "<script>x"
+    text = page_of(results(folder, 0.1, 1), results(tmp_path / "b", 0.1, 2), tmp_path / "out.html")
+    assert "<script>x" not in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "claims", "expected"),
+    [
+        (1.10, 0.05, 1, FASTER),
+        (0.90, 0.05, 1, SLOWER),
+        (1.03, 0.05, 1, UNDECIDED),
+        (1.06, 0.05, 1, FASTER),
+        (1.06, 0.05, 20, UNDECIDED),  # one of 20 equal cells is expected to have such an interval
+        (1.30, 0.05, 20, FASTER),
+    ],
+)
+def test_a_claim_holds_for_all_cells_at_once(ratio, half, claims, expected):
+    bounds = {"low": ratio / (1 + half), "high": ratio * (1 + half)}
+    assert claim(Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0), claims) == expected
+
+
+def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
+    """Of many cells with some noise: an interval of one cell that leaves out 1 is no claim where there are many."""
+    members = cells(vary={"geometry": ["1x1", "1x2"], "micro_batch": [1, 2, 4], "fused_optimizer": [True, False]})
+    for side, seed in (("a", 1), ("b", 2)):
+        for nth, cell in enumerate(members):
+            for repeat in (1, 2, 3):
+                factor = 1 + 0.03 * ((7 * nth + 5 * repeat + 3 * seed) % 11) / 11 + 0.012 * nth * (side == "b")
+                write_run(tmp_path / side / "runs", cell, repeat, 0.1 * factor, seed=seed, spread=0.0001)
+    text = page_of(tmp_path / "a", tmp_path / "b", tmp_path / "out.html")
+    console = capsys.readouterr().out
+    words = {"slower": "is slower than", "cannot be told apart": "cannot be told apart from", "faster": "x faster than"}
+    counts = {}
+    for word, phrase in words.items():
+        counts[word] = text.count(f'<td class="text">{word}</td>')
+        assert console.count(phrase) == counts[word], word
+    assert min(counts["slower"], counts["cannot be told apart"]) > 0, counts
+    (verdict,) = re.findall(r'<p class="verdict">(.*?)</p>', text)
+    assert verdict in console.splitlines()
+    assert f"The intervals hold for all {len(members)} cells at once with 95 % (Bonferroni)." in console
+    spaced = text.replace("\u00a0", " ")
+    assert f"The intervals hold for all {len(members)} cells at once with 95 % (Bonferroni)." in spaced
+    main(["compare", tmp_path / "a", tmp_path / "b", "--json"])
+    compared = json.loads(capsys.readouterr().out)["compared"]
+    outside = [one for one in compared if not one["low"] <= 1 <= one["high"]]
+    assert len(outside) == counts["slower"] + counts["faster"]
+    for one in compared:
+        low, high = (number(one[bound]) for bound in ("low", "high"))
+        assert f"95 % CI {low}-{high}" in console, "the interval that is printed is the one that decides"
+
+
+def main(words):
+    args = parser().parse_args([str(word) for word in words])
+    args.run(args)
+
+
+def test_single_runs_support_no_claim():
+    assert claim(Compared("a", "b", (1, 1), (1, 1), [], None, 2.0), 1) == NO_INTERVAL

@@ -1,0 +1,168 @@
+"""Forecasts in charts, answer, page and findings.json."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from matplotlib.figure import Figure
+
+from scaleproof.conclude.analysis.campaign_findings import with_forecasts
+from scaleproof.conclude.report.charts import CHARTS, draw
+from scaleproof.conclude.report.charts.bands import LABEL, bands_of
+from scaleproof.conclude.report.charts.forecast import draw_forecast
+from scaleproof.conclude.report.charts.style import style
+from scaleproof.conclude.report.page import write_page
+from scaleproof.conclude.report.read_results import read_inputs
+from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
+
+SERIES = ["ddp-n1x1", "ddp-n1x2", "ddp-n1x4", "ddp-n1x8"]
+
+
+def row(cell: str, devices: int, value: float | None, measured: float | None = None, half: float = 0.1, **more) -> dict:
+    known = value is not None
+    low, high = (value * (1 - half), value * (1 + half)) if known else (None, None)
+    return {
+        "cell": cell,
+        "strategy": "ddp",
+        "devices": devices,
+        "value": value,
+        "low": low,
+        "high": high,
+        "level": 0.95,
+        "construction": "leave-largest-out",
+        "n": 3,
+        "refusal": None if known else "group-too-large",
+        "reason": None if known else "1x8 has too many devices",
+        "measure": None if known else "run ddp on 1x8",
+        "made_utc": "2026-11-01T10:00:00Z",
+        "tokens_per_step": 1000,
+        "relatives": SERIES,
+        "wide": half > 0.15,
+        "measured_s": measured,
+        "inside": low <= measured <= high if known and measured else None,
+        "error": value / measured - 1 if known and measured else None,
+    } | more
+
+
+def forecast(*rows: dict, findings: tuple = (), coverage_n: int = 0) -> dict:
+    return {
+        "forecasts": list(rows),
+        "what_if": [
+            {
+                "cell": "ddp-n1x2",
+                "change": "a link",
+                "measured_s": 0.06,
+                "value_s": 0.05,
+                "low_s": 0.04,
+                "high_s": 0.055,
+            }
+        ],
+        "checks": ["forecasts_hold"],
+        "findings": list(findings),
+        "coverage": {"n": coverage_n, "inside": coverage_n, "low": 0.5, "high": 1.0, "nominal": 0.95},
+    }
+
+
+HELD = row("ddp-n1x4", 4, 0.041, measured=0.04)
+MISSED = row("ddp-n1x4", 4, 0.06, measured=0.04)
+AHEAD = row("ddp-n1x8", 8, 0.03)
+WIDE = row("ddp-n1x8", 8, 0.03, half=0.4)
+REFUSED = row("ddp-n1x8", 8, None)
+
+
+@pytest.mark.parametrize(("chart", "base"), [("throughput", None), ("speedup", "1x1")])
+def test_forecasts_stand_as_bands_behind_measured_points(results, chart, base):
+    runs, cells, report = read_inputs(results.folder)
+    (series,) = report["series"]
+    rate = next(iter(series["runs"].values()))["tokens_per_sec_global"]["value"] if base else 1.0
+    with style():
+        axes = Figure().subplots()
+        CHARTS[chart](axes, runs, cells, report, [HELD, AHEAD])
+    boxes = [patch.get_bbox() for patch in axes.patches if patch.get_height()]
+    assert [(box.y0, box.y1) for box in boxes] == [
+        pytest.approx((1000 / f["high"] / rate, 1000 / f["low"] / rate)) for f in (HELD, AHEAD)
+    ]
+    assert boxes[0].x0 < 4 < boxes[0].x1, "behind the measured point"
+    assert boxes[1].x0 > 7, "of a size that has not run"
+    assert LABEL in axes.get_legend_handles_labels()[1]
+    assert axes.get_xlim()[1] > 8
+
+
+def test_without_forecasts_a_chart_has_no_band_and_the_same_bytes(results):
+    for folder, forecasts in (("a", ()), ("b", [REFUSED])):
+        draw("throughput", *read_inputs(results.folder), results.folder / folder, forecasts)
+    assert len({(results.folder / f / "throughput.svg").read_bytes() for f in "ab"}) == 1
+    assert LABEL not in (results.folder / "a" / "throughput.svg").read_text()
+
+
+def test_a_wide_forecast_has_a_band_without_a_value(results):
+    (series,) = results.report["series"]
+    (band,) = bands_of(series, [WIDE])
+    assert band.value is None
+    assert band.low < band.high
+    assert bands_of(series, [row("fsdp-n1x8", 8, 0.03, relatives=["fsdp-n1x8"])]) == []
+    assert bands_of(series, [row("ddp-n1x8", 8, 0.03, tokens_per_step=None)]) == [], "padding is no token"
+
+
+def test_the_answer_names_what_is_ahead_else_what_came_of_it(results):
+    def bullets(*rows):
+        return [b.text for b in conclude(results.report, [], forecast(*rows)).bullets if b.topic == "forecast"]
+
+    assert bullets(HELD, AHEAD) == ["Forecast: ddp-n1x8 is expected to take 30.0 ms a step (95 %: 27.0-33.0)"]
+    assert bullets(HELD) == [
+        "Forecast: ddp-n1x4 was forecast at 41.0 ms a step (95 %: 36.9-45.1) before it ran and took 40.0 ms: "
+        "inside the interval, +2.5 %"
+    ]
+    assert "outside the interval, +50.0 %" in bullets(MISSED)[0]
+    assert "too wide for one figure" in bullets(WIDE)[0]
+    assert bullets(REFUSED) == []
+    assert not [b for b in conclude(results.report, []).bullets if b.topic == "forecast"]
+
+
+def test_sentences_count_refuse_and_keep_score():
+    lines = forecast_sentences(forecast(HELD, MISSED, REFUSED, coverage_n=4))
+    assert lines[0].startswith("1 of 2 steps that were forecast before their runs took a time inside the interval")
+    assert "+50.0 % (ddp-n1x4)" in lines[0]
+    assert "no forecast (group-too-large): 1x8 has too many devices. To lift it: run ddp on 1x8." in lines[1]
+    assert "4 of 4 forecasts were inside (Clopper-Pearson 50-100 %)" in lines[2]
+    assert forecast_sentences(forecast()) == []
+
+
+def test_a_change_is_decided_only_outside_its_interval():
+    data = forecast()
+    assert what_if_rows(data)[0]["step time"] == "-16.7 %"
+    data["what_if"][0]["high_s"] = 0.07
+    assert what_if_rows(data)[0]["step time"] == "-16.7 %, undecided"
+
+
+def test_the_page_has_a_section_with_table_and_what_if_rows(results):
+    charts = results.folder / "charts"
+    data = forecast(HELD, REFUSED)
+    draw_forecast(data["forecasts"], charts)
+    inputs = results.inputs(names=["throughput"], forecast=data, drawn=["throughput", "forecast"])
+    page = results.folder / "report.html"
+    write_page(inputs, page)
+    text = page.read_text()
+    section = re.search(r'<section id="forecast">.*?</section>', text, re.DOTALL)[0]
+    assert "ddp-n1x4 was forecast at 41.0 ms" in section
+    assert "refused: group-too-large" in section
+    assert "What would have to change" in section
+    assert 'id="chart-forecast"' in text
+    write_page(replace(inputs, forecast=None, drawn=["throughput"]), page)
+    assert 'id="forecast"' not in page.read_text(), "a campaign without forecasts has no such section"
+
+
+def test_findings_about_forecasts_are_findings_of_the_campaign(results):
+    missed = {
+        "code": "forecast-missed",
+        "severity": "note",
+        "cells": ["ddp-n1x4"],
+        "runs": ["ddp-n1x4"],
+        "evidence": "60 ms were forecast",
+        "advice": "sweep again",
+    }
+    merged = with_forecasts(results.findings, forecast(MISSED, findings=(missed,)))
+    assert [f.code for f in merged.of("ddp-n1x4")].count("forecast-missed") == 1
+    assert "forecasts_hold" in merged.checks
+    assert with_forecasts(results.findings, forecast(HELD)).findings == results.findings.findings

@@ -1,0 +1,72 @@
+"""results/index.html lists what is there, whatever state it is in."""
+
+import json
+
+import pytest
+
+from scaleproof.conclude.report.index_page import write_index
+from scaleproof.ground.findings.finding import Finding
+
+
+def test_campaigns_with_verdict_date_machine_and_findings(results, tmp_path_factory):
+    root = tmp_path_factory.mktemp("results")
+    results.page()
+    results.findings_json()
+    (root / "scale").symlink_to(results.folder)
+    (root / "damaged").mkdir()
+    (root / "damaged/report.html").write_text("<p class='other'>")
+    (root / "corpora").mkdir()
+    first, second = write_index(root)
+    assert (first.campaign, first.verdict, first.machine) == ("damaged", "unknown", "unknown")
+    assert second.title == "Does it scale?"
+    assert second.verdict.startswith("ddp")
+    metrics = json.loads(next(iter(sorted(results.folder.glob("runs/*/rep*/training_metrics.json")))).read_text())
+    assert second.date == metrics["timestamp_utc"][:16].replace("T", " ")
+    assert second.machine == "CPU, 8 logical CPUs"
+    text = (root / "index.html").read_text()
+    assert 'href="scale/report.html"' in text
+    assert "corpora" not in text
+
+
+def test_page_list_and_audit_count_alike(results, tmp_path_factory):
+    """Several findings of one code are several, wherever they are counted."""
+    root = tmp_path_factory.mktemp("results")
+    some = [("state-differs", "note")] * 3 + [("super-linear", "suspect")]
+    findings = [
+        Finding(code=c, severity=s, cells=["ddp-n1x1"], runs=[f"ddp-n1x1/rep{k}"], evidence=f"{k}", advice="")
+        for k, (c, s) in enumerate(some, 1)
+    ]
+    results.findings = results.findings.model_copy(update={"findings": findings})
+    page = results.page(names=[]).read_text()
+    results.findings_json()
+    (root / "scale").symlink_to(results.folder)
+    write_index(root)
+    for text in (page, (root / "index.html").read_text()):
+        assert "3 notes</" in text
+        assert "1 suspect</" in text
+
+
+def test_no_campaign_is_said(tmp_path):
+    assert write_index(tmp_path) == []
+    assert "No campaign has a report yet" in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("findings.json", '{"findings": [3]}'),
+        ("findings.json", '{"findings": null}'),
+        ("findings.json", '{"findings": [{"severity": [], "code": {}}]}'),
+        ("scaling_report.json", '{"title": 7}'),
+        ("runs/a/rep1/training_metrics.json", '{"ranks": 3}'),
+        ("runs/a/rep1/training_metrics.json", '{"ranks": [], "hardware": null}'),
+    ],
+)
+def test_a_damaged_campaign_is_listed_as_far_as_it_is_known(tmp_path, file, content):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "report.html").write_bytes(b"\xff<p class='other'>")
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(content)
+    (entry,) = write_index(tmp_path)
+    assert (entry.campaign, entry.verdict, entry.machine) == ("mine", "unknown", "unknown")

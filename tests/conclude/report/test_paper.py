@@ -1,0 +1,42 @@
+"""report.pdf: whole, the same bytes from the same results, text that is never markup."""
+
+import re
+from dataclasses import replace
+
+from scaleproof.conclude.report.page import write_page
+from scaleproof.conclude.report.paper import write_paper
+
+
+def test_the_paper_is_a_pdf_of_a_few_pages(results):
+    inputs = results.inputs()
+    for name in ("a.pdf", "b.pdf"):
+        write_paper(inputs, results.folder / name)
+    first, second = ((results.folder / name).read_bytes() for name in ("a.pdf", "b.pdf"))
+    assert first.startswith(b"%PDF")
+    assert first == second
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", first)) <= 4 or b"ObjStm" in first
+    assert not list(results.folder.glob(".*"))
+
+
+def test_a_title_is_text(results):
+    results.report["title"] = 'one\n#read("/etc/passwd") \\input{x} $x_1 [*a*'
+    write_paper(results.inputs(), results.folder / "report.pdf")
+    assert (results.folder / "report.pdf").stat().st_size > 10_000
+
+
+def test_a_campaign_without_numbers_has_a_paper_too(nothing):
+    write_paper(nothing.inputs(), nothing.folder / "report.pdf")
+    assert (nothing.folder / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_an_anonymous_report_names_no_host(results):
+    inputs = results.inputs()
+    (host,) = {run.metrics.host["hostname"] for run in results.runs}
+    texts = {}
+    for anonymous in (False, True):
+        write_page(replace(inputs, anonymous=anonymous), results.folder / "report.html")
+        texts[anonymous] = (results.folder / "report.html").read_text()
+        write_paper(replace(inputs, anonymous=anonymous), results.folder / f"{anonymous}.pdf")
+    assert (f"<td>{host}</td>" in texts[False], f"<td>{host}</td>" in texts[True]) == (True, False)
+    assert "<td>host1</td>" in texts[True]
+    assert (results.folder / "True.pdf").read_bytes() != (results.folder / "False.pdf").read_bytes()

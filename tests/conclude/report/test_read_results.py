@@ -1,0 +1,86 @@
+"""Results that were damaged or cut short are told with the way out, and never read as if they were whole."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scaleproof.conclude.report.read_results import read_inputs, read_json, read_losses
+from scaleproof.ground.errors import UserError
+
+
+@pytest.fixture
+def results(results, tmp_path_factory):
+    """In a folder in which rules make such files."""
+    folder = tmp_path_factory.mktemp("clone") / "results/synthetic"
+    shutil.copytree(results.folder, folder)
+    results.folder = folder
+    return results
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "cells.csv", "scaling_report.json"])
+@pytest.mark.parametrize(
+    "content", [b"", b"[1,2]", b"{}", b"\x00\xff\xfe", b"a,b\n1"], ids=["empty", "list", "object", "binary", "other"]
+)
+def test_a_damaged_file_is_told_with_the_way_out(results, name, content):
+    path = results.folder / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"rm {path} && snakemake --cores 2 {path}"):
+        read_inputs(results.folder)
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "cells.csv"])
+def test_a_table_that_ends_too_early_is_not_a_smaller_campaign(results, name):
+    path = results.folder / name
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]))
+    with pytest.raises(UserError, match="ends too early"):
+        read_inputs(results.folder)
+
+
+@pytest.mark.parametrize("bytes_", [1, 30])
+def test_a_table_that_ends_within_its_last_row(results, bytes_):
+    path = results.folder / "cells.csv"
+    path.write_bytes(path.read_bytes()[:-bytes_])
+    with pytest.raises(UserError, match="ends too early"):
+        read_inputs(results.folder)
+
+
+def test_a_column_that_tables_print_is_there(results):
+    path = results.folder / "cells.csv"
+    path.write_text(path.read_text().replace("strategy", "strat", 1))
+    with pytest.raises(UserError, match=r"cells.csv is damaged \(it has no column strategy"):
+        read_inputs(results.folder)
+
+
+def test_losses_of_all_cells_are_there(results):
+    path = results.folder / "losses.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]))
+    with pytest.raises(UserError, match="ends too early"):
+        read_losses(results.folder)
+
+
+def test_what_is_missing_is_told_with_the_command(tmp_path):
+    path = tmp_path / "results/mine/waterfall.json"
+    path.parent.mkdir(parents=True)
+    with pytest.raises(UserError, match=f"no such file; build it with: snakemake --cores 2 {path}"):
+        read_json(path, "cells")
+    path.write_text("[]")
+    with pytest.raises(UserError, match="it has no cells"):
+        read_json(path, "cells")
+
+
+@pytest.mark.parametrize("place", ["results", "results/published/mine_2026", "elsewhere/mine", ""])
+def test_no_command_is_told_where_no_rule_makes_the_file(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    path = Path(place, "scaling_report.json")
+    for wrong in (path, tmp_path / path):
+        with pytest.raises(UserError, match="no rule makes it there: the results of a campaign are in results/NAME"):
+            read_json(wrong, "series")
+
+
+def test_a_target_is_named_as_snakemake_knows_it(tmp_path, monkeypatch):
+    """From the folder of the Snakefile, however it was found."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"--cores 2 results/mine/scaling_report\.json$"):
+        read_json(tmp_path / "results/mine/scaling_report.json", "series")

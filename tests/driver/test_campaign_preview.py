@@ -1,0 +1,151 @@
+"""`campaign show`: what will run, before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from scaleproof.conclude.forecast import requirements
+from scaleproof.driver import campaign_preview
+from scaleproof.driver.campaign_preview import show
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.measure.machine.gpus import Gpu, LostDevice
+
+
+def test_show_lists_cells_batches_tokens_and_processes(repository, monkeypatch, tmp_path):
+    monkeypatch.chdir(repository)
+    path = Path(tmp_path / "mine.yaml")
+    path.write_text("title: Which?\nwork: {global_batch: 16, steps: 10}\nvary: {geometry: [1x1, 1x4]}\nrepeats: 2\n")
+    text = show(LoadedCampaign(path))
+    line = next(line for line in text.splitlines() if line.startswith("ddp-n1x4"))
+    assert line.split() == [
+        "ddp-n1x4",
+        *["16", "=", "4", "x", "1", "x", "4"],
+        "2,048",
+        "10",
+        "10",
+        "20,480",
+        "4",
+        "12.6",
+        "MB",
+    ]
+    assert text.startswith("Which?")
+    assert "2 cells x 2 repeats = 4 runs, 81,920 timed tokens" in text
+
+
+@pytest.fixture
+def shown(repository, monkeypatch, tmp_path):
+    """What `campaign show` says of a campaign, in a folder without results."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text((repository / "config/corpora.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+
+    def run(text: str) -> str:
+        (tmp_path / "mine.yaml").write_text(f"title: Which?\n{text}")
+        return show(LoadedCampaign(Path("mine.yaml")))
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("gpt2-small", "124,439,808"),
+        ("gpt2-medium", "354,823,168"),
+        ("gpt2-large", "774,030,080"),
+        ("gpt2-xl", "1,557,611,200"),
+        ("{layers: 1, width: 64, heads: 2}", "3,332,096"),
+    ],
+)
+def test_models_with_their_parameters(shown, model, parameters):
+    """The published counts of GPT-2, with its own tokenizer and the head tied to the token table."""
+    text = shown(f"workload: {{model: {model}, tokenizer: gpt2, seq_len: 1024}}\n")
+    assert f"50,257 entries, seq_len 1,024: {parameters} parameters (tied head)" in text
+    if model == "gpt2-small":
+        assert "854 MFLOP a token" in text, "6 x 123,532,032 + 12 x 12 x 768 x 1,024 = 854,438,400"
+
+
+def test_state_by_strategy(shown):
+    text = shown(
+        "workload: {model: gpt2-small, tokenizer: gpt2}\n"
+        "vary: {strategy: [ddp, zero1, zero3], precision: [bf16], geometry: [1x4]}\n"
+    )
+    rows = {line.split()[0]: " ".join(line.split()[-2:]) for line in text.splitlines() if "-bf16-n1x4 " in line}
+    assert rows == {"ddp-bf16-n1x4": "1.99 GB", "zero1-bf16-n1x4": "871 MB", "zero3-bf16-n1x4": "498 MB"}
+    assert "activations, buffers and the allocator's reserve come on top" in text
+
+
+def test_a_state_that_no_device_here_holds(shown, monkeypatch):
+    monkeypatch.setattr(campaign_preview, "cuda_devices", lambda: [Gpu("Tesla T4", "GPU-1", 16 * 10**9, (7, 5))])
+    text = shown("workload: {model: gpt2-xl}\nexecution: {device: cuda}\n")
+    assert "The state alone is more than the 16 GB of a device here: ddp-n1x1" in text
+    assert "more than" not in shown("workload: {model: gpt2-small}\nexecution: {device: cuda}\n")
+
+
+def test_a_lost_device_is_why_there_are_none(shown, monkeypatch):
+    def lost():
+        raise LostDevice("GPU 3 of this machine does not answer (GPU is lost)")
+
+    monkeypatch.setattr(campaign_preview, "cuda_devices", lost)
+    assert "No CUDA device can be used, because GPU 3 of this machine does not answer" in shown("")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "parts"),
+    [
+        ("python-docs", ["python-docs; nothing to download; licence PSF-2.0"]),
+        ("wikitext-103", ["wikitext-103 at b08601e04326; downloads 2 files, 314 MB; licence CC-BY-SA"]),
+        ("fineweb-edu", ["first 1 GB; downloads at most 14 files, 28.5 GB; licence ODC-By-1.0"]),
+        ("webtext", ["webtext at v1; downloads 1 file, of unknown size; licence unknown"]),
+        (
+            "oscar-2301",
+            ["first 100 MB", "gated: accept its terms on the hub; HF_TOKEN is not set; its revision may move"],
+        ),
+    ],
+)
+def test_corpora_with_what_they_need(shown, corpus, parts):
+    text = shown(f"workload: {{corpus: {corpus}}}\n")
+    for part in parts:
+        assert part in text
+    assert "tokenizer gpt2" not in text
+
+
+def test_a_corpus_that_is_there_needs_no_download(shown):
+    Path("results/corpora/ag_news@eb185aade064").mkdir(parents=True)
+    Path("results/corpora/ag_news@eb185aade064/corpus.json").touch()
+    assert "ag_news at eb185aade064; there already; licence unknown" in shown("workload: {corpus: ag_news}\n")
+
+
+def test_the_token_is_not_shown(shown, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    text = shown("workload: {corpus: oscar-2301, tokenizer: gpt2}\n")
+    assert "HF_TOKEN is set" in text
+    assert "hf_secret" not in text
+    assert "tokenizer gpt2: downloads" in text
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1 kB"),
+        (999_999, "1 MB"),
+        (12_640_256, "12.6 MB"),
+        (2e15, "2e+03 TB"),
+    ],
+)
+def test_sizes(count, said):
+    assert requirements.size(count) == said
+
+
+def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
+    """nn.DataParallel drives two devices from one process."""
+    monkeypatch.chdir(repository)
+    path = Path(tmp_path / "dp.yaml")
+    path.write_text(
+        "title: Which?\nwork: {global_batch: 16, steps: 10}\n"
+        "execution: {strategy: dp, device: cuda}\nvary: {geometry: [1x2]}\n"
+    )
+    line = next(line for line in show(LoadedCampaign(path)).splitlines() if line.startswith("dp-n1x2"))
+    assert line.split()[-3] == "1"

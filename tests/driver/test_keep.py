@@ -1,0 +1,135 @@
+"""Finished runs are kept if they are runs of this campaign on these tokens, as they were written."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from synthetic import rewrite, write_run
+
+from scaleproof.driver import snakemake_view
+from scaleproof.driver.keep import keep, unrecorded_text
+from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.run import read_run
+
+TEXT = """title: sizes
+workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
+work: {global_batch: 8, steps: 25}
+vary: {geometry: [1x1, 1x2]}
+repeats: 2
+"""
+RUN = "sizes/runs/ddp-n1x2/rep1"
+
+
+def changed(folder: Path, change: Callable[[dict], None]) -> None:
+    """Edit the metrics of a run, and seal them as the launcher does."""
+    rewrite(read_run(folder), change)
+    seal = hashlib.sha256((folder / "training_metrics.json").read_bytes()).hexdigest()
+    (folder / "launcher_metadata.json").write_text(json.dumps({"metrics_sha256": seal}))
+
+
+@pytest.fixture
+def noted(monkeypatch) -> list[Path]:
+    """The files that Snakemake is told to take as they are."""
+    files: list[Path] = []
+    monkeypatch.setattr(snakemake_view, "record", files.extend)
+    monkeypatch.setattr(snakemake_view, "build", lambda targets: pytest.fail(f"{targets} are there"))
+    return files
+
+
+@pytest.fixture
+def measured(tmp_path, repository, monkeypatch, noted) -> tuple[LoadedCampaign, Path]:
+    """A campaign whose runs are all there, with their tokens."""
+    monkeypatch.chdir(repository)
+    path, results = tmp_path / "sizes.yaml", tmp_path / "results"
+    path.write_text(TEXT)
+    loaded = LoadedCampaign(path)
+    for folder, cell, repeat in loaded.planned(results):
+        write_run(folder.parents[1], cell, repeat)
+        changed(folder, lambda data: data["data"].update(train_sha256="a" * 64, val_sha256="b" * 64))
+        tokens = tokens_dir(results, cell) / "tokens.json"
+        tokens.parent.mkdir(parents=True, exist_ok=True)
+        tokens.write_text(json.dumps({"train": {"sha256": "a" * 64}, "val": {"sha256": "b" * 64}}))
+    return loaded, results
+
+
+def test_all_finished_runs_are_kept(measured, noted):
+    loaded, results = measured
+    folders = keep(loaded, results)
+    assert folders == loaded.runs(results)
+    assert noted == [folder / "training_metrics.json" for folder in folders]
+
+
+def test_nothing_is_there_to_keep(measured, noted, tmp_path):
+    with pytest.raises(UserError, match="nothing to keep"):
+        keep(measured[0], tmp_path / "elsewhere")
+
+
+def other_configuration(folder: Path) -> None:
+    changed(folder, lambda data: data.update(fingerprint="0" * 16))
+
+
+def other_steps(folder: Path) -> None:
+    with (folder / "steps.csv").open("a") as file:
+        file.write("window,99,0,0.1,0,1,1,1\n")
+
+
+def other_figures(folder: Path) -> None:
+    path = folder / "training_metrics.json"
+    path.write_text(path.read_text().replace('"tokens_per_sec_global": ', '"tokens_per_sec_global": 9'))
+
+
+def without_launcher(folder: Path) -> None:
+    (folder / "launcher_metadata.json").unlink()
+
+
+def other_tokens(folder: Path) -> None:
+    changed(folder, lambda data: data["data"].update(train_sha256="0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "part"),
+    [
+        (other_configuration, "is a run of another configuration"),
+        (other_steps, "its sha256 differs"),
+        (other_figures, "was changed after the run"),
+        (without_launcher, "launcher_metadata.json is missing or damaged"),
+        (other_tokens, "is of other tokens than"),
+    ],
+)
+def test_a_run_that_cannot_stand_here_is_refused(measured, noted, spoil, part):
+    loaded, results = measured
+    spoil(results / RUN)
+    with pytest.raises(UserError, match=part) as refused:
+        keep(loaded, results)
+    assert f"scaleproof retry {loaded.path} --cell ddp-n1x2 && snakemake" in str(refused.value)
+    assert noted == []
+
+
+def test_what_snakemake_would_do_unasked_is_said(measured):
+    loaded, results = measured
+    outputs = {folder / "training_metrics.json" for folder in loaded.runs(results)}
+    assert unrecorded_text(loaded, results, set()) is None
+    text = unrecorded_text(loaded, results, outputs) or ""
+    assert "no record of 4 finished runs of sizes" in text
+    assert f"to keep them: scaleproof keep {loaded.path}\n" in text
+    assert "snakemake --cores 2 --forcerun train -- results/sizes/report.html" in text
+    other_configuration(results / RUN)
+    assert "3 finished runs" in (unrecorded_text(loaded, results, outputs) or "")
+    assert unrecorded_text(loaded, results, {results / RUN / "training_metrics.json"}) is None
+
+
+def test_a_job_of_several_runs_makes_again_what_is_of_other_code(tmp_path, repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    path, results = tmp_path / "sizes.yaml", tmp_path / "results"
+    path.write_text(TEXT + "resources: {same_allocation: true}\n")
+    loaded = LoadedCampaign(path)
+    for folder, cell, repeat in loaded.planned(results):
+        write_run(folder.parents[1], cell, repeat)
+    text = unrecorded_text(loaded, results, loaded.records(results)) or ""
+    assert "no record of 4 finished runs" in text
+    assert "--forcerun shared_job --" in text
+    monkeypatch.setattr("scaleproof.driver.keep.finished_run", lambda folder, cell: read_run(folder).metrics)
+    assert unrecorded_text(loaded, results, loaded.records(results)) is None

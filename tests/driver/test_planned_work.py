@@ -1,0 +1,141 @@
+"""What `campaign validate` counts, and how long it says that it takes."""
+
+import statistics
+from pathlib import Path
+
+import pytest
+from synthetic import write_run
+
+from scaleproof.conclude.forecast.requirements import counts_of
+from scaleproof.conclude.forecast.run_times import FRESH_S, run_times
+from scaleproof.driver import planned_work as planned_work_module
+from scaleproof.driver.planned_work import duration, planned_work
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.measure.reference.schema import Reference
+
+TEXT = """title: x
+work: {global_batch: 8}
+vary: {geometry: [1x1, 1x2]}
+compare: [{name: fused, b: {fused_optimizer: false}, pairs: 4, null_pairs: 2}]
+trace: {cells: [ddp-n1x2]}
+repeats: 4
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path, repository, monkeypatch) -> LoadedCampaign:
+    monkeypatch.chdir(repository)
+    (tmp_path / "mine.yaml").write_text(TEXT)
+    return LoadedCampaign(tmp_path / "mine.yaml")
+
+
+def test_everything_that_runs_is_counted(loaded, tmp_path):
+    plan = planned_work(loaded, tmp_path)
+    assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 12, 1, 1)
+    assert "8 timed runs, 12 runs in A/B pairs, 1 trace and 1 reference: about" in plan.text
+    assert plan.seconds > 19 * 10
+
+
+def made(loaded, results, campaign: str, step: float = 0.1) -> None:
+    """A run of each cell and of each arm of the comparison, with steps of `step` seconds."""
+    (_, a, b) = next(iter(loaded.comparisons.values()))
+    for cell in (*loaded.cells, a, b):
+        write_run(results / campaign / "runs", cell, 1, step_time=step)
+
+
+def test_a_cell_that_ran_takes_as_long_again(loaded, tmp_path):
+    made(loaded, tmp_path, "demo")
+    times = run_times(tmp_path, "synthetic")
+    cell = loaded.cells[1]
+    (own,) = (run for run in times.past if run.fingerprint == cell.fingerprint)
+    assert times.seconds(cell) == own.total_s
+    assert times.basis(loaded.cells) == "estimated from 4 earlier runs of this machine"
+
+
+def test_runs_of_another_machine_are_no_basis(loaded, tmp_path, monkeypatch):
+    made(loaded, tmp_path, "other")
+    assert run_times(tmp_path, "mine").past == ()
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    assert len(run_times(tmp_path, "mine").past) == 4
+
+
+def test_steps_of_other_work_follow_from_the_rate(loaded, tmp_path):
+    made(loaded, tmp_path, "synthetic")
+    (cell, *_) = loaded.cells
+    longer = Cell(cell.slug, cell.workload, cell.work.model_copy(update={"steps": 300}), cell.execution)
+    times = run_times(tmp_path, "synthetic")
+    flops = statistics.median(run.flops for run in times.past)
+    tokens = (300 + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
+    expected = times.outside(cell) + counts_of(cell).flops_per_token * tokens / flops
+    assert times.seconds(longer) == pytest.approx(expected)
+
+
+def test_a_damaged_file_is_left_to_others(loaded, tmp_path):
+    made(loaded, tmp_path, "synthetic")
+    for text in ("{", "[]", '{"status": "ok"}'):
+        min(tmp_path.glob("synthetic/runs/*/rep1/training_metrics.json")).write_text(text)
+        assert len(run_times(tmp_path, "synthetic").past) == 3
+
+
+def test_a_gpu_that_is_not_here_is_taken_for_a_usual_one(tmp_path, repository, monkeypatch):
+    """With 2e13 FLOP/s for any GPU that is not visible this was 7.8 hours."""
+    monkeypatch.chdir(repository)
+    plan = planned_work(LoadedCampaign(Path("config/campaigns/h100_speed.yaml")), tmp_path)
+    assert 10 * 60 < plan.seconds < 60 * 60
+    assert "as on an A100" in plan.text
+
+
+def test_a_replay_takes_what_its_steps_take(tmp_path, repository, monkeypatch):
+    """16 cores would need 25 minutes for three steps: they are cut, on an A100 too; a tiny model makes all."""
+    monkeypatch.chdir(repository)
+    speed = LoadedCampaign(Path("config/campaigns/h100_speed.yaml"))
+    demo = LoadedCampaign(Path("config/campaigns/demo.yaml"))
+    monkeypatch.setattr("scaleproof.conclude.forecast.run_times.available_cores", lambda: 16)
+
+    def seconds(loaded: LoadedCampaign, device: str) -> float:
+        cell = loaded.cells[0]
+        execution = cell.execution.model_copy(update={"device": device})
+        on = Cell(cell.slug, cell.workload, cell.work, execution)
+        return planned_work_module._replay_s(tmp_path / "none.json", on, run_times(tmp_path, "mine"))
+
+    most = 3 * 120 + FRESH_S
+    assert seconds(speed, "cpu") == seconds(speed, "cuda") == most, "three times, two minutes each"
+    assert FRESH_S + 0.5 < seconds(demo, "cpu") < FRESH_S + 30
+
+
+def test_a_replay_that_was_made_takes_as_long_again(loaded, tmp_path):
+    (cell, *_) = loaded.cells
+    times = run_times(tmp_path, "mine")
+    path = tmp_path / "reference.json"
+    fields = {"train_sha256": "", "device": "cpu", "torch_version": "2", "losses": [], "total_steps": 1}
+    reference = Reference(workload="x", parameters=1, step_checksums={}, seconds=77.0, **fields)
+    path.write_text(reference.model_dump_json())
+    assert planned_work_module._replay_s(path, cell, times) == FRESH_S + 77.0
+
+
+def test_the_demo_takes_a_few_minutes(tmp_path, repository, monkeypatch):
+    """Without any earlier run: the sum of what its parts take on two quiet cores."""
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("scaleproof.driver.planned_work.available_cores", lambda: 2)
+    demo = LoadedCampaign(Path("config/campaigns/demo.yaml"))
+    assert 200 < planned_work(demo, tmp_path, drawn=20).seconds < 270
+    forked = Path("config/campaigns/demo.yaml").read_text().replace("start: forked", "start: fresh")
+    (tmp_path / "demo.yaml").write_text(forked)
+    fresh = planned_work(LoadedCampaign(tmp_path / "demo.yaml"), tmp_path, drawn=20).seconds
+    assert fresh > 1.4 * planned_work(demo, tmp_path, drawn=20).seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "1 second"),
+        (40, "40 seconds"),
+        (500, "8 minutes"),
+        (9000, "2.5 hours"),
+        (72000, "20 hours"),
+        (3e5, "3.5 days"),
+    ],
+)
+def test_durations_as_people_say_them(seconds, text):
+    assert duration(seconds) == text

@@ -1,0 +1,100 @@
+"""What would be measured again is said before it is: how many runs, why, how many device hours."""
+
+from pathlib import Path
+
+import pytest
+from synthetic import rewrite, write_run
+
+from scaleproof.driver.snakemake_view import Seen
+from scaleproof.driver.stale import stale_runs, stale_text
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.code_dependencies import MEASURING, code_sha256
+
+TEXT = """title: sizes
+workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
+work: {global_batch: 8, steps: 25}
+vary: {geometry: [1x1, 1x2]}
+repeats: 2
+"""
+
+
+@pytest.fixture
+def measured(tmp_path, repository, monkeypatch) -> tuple[Path, Path]:
+    """A campaign file, and the folder of its results, measured by the code of today in 36 s a run."""
+    monkeypatch.chdir(repository)
+    path, results = tmp_path / "sizes.yaml", tmp_path / "results"
+    path.write_text(TEXT)
+    for folder, cell, repeat in LoadedCampaign(path).planned(results):
+        run = write_run(folder.parents[1], cell, repeat)
+        rewrite(run, lambda data: data.update(code_sha256=code_sha256(*MEASURING), total_wall_time_sec=36.0))
+    return path, results
+
+
+def test_nothing_is_stale_after_the_runs(measured):
+    answer = stale_runs(*measured)
+    assert (answer.runs, answer.planned) == (0, 4)
+    assert stale_text(answer) == "sizes: no finished run would be measured again"
+
+
+def test_runs_of_other_code_and_another_configuration(measured):
+    path, results = measured
+    path.write_text(TEXT.replace("steps: 25", "steps: 26"))
+    changed = stale_runs(path, results)
+    assert changed.reasons == {"its configuration changed": 4}
+    assert f"scaleproof retry {path} --cell ddp-n1x1 --cell ddp-n1x2 && snakemake" in stale_text(changed)
+    assert "--touch" not in stale_text(changed)
+    assert "scaleproof keep" not in stale_text(changed)
+    assert changed.device_hours == pytest.approx((2 * 36 + 2 * 2 * 36) / 3600)
+
+    path.write_text(TEXT)
+    from scaleproof.ground.records.run import read_run
+
+    run = read_run(results / "sizes/runs/ddp-n1x2/rep1")
+    rewrite(run, lambda data: data.update(code_sha256="0" * 64))
+    answer = stale_runs(path, results)
+    assert answer.reasons == {"code that takes part in a run changed": 1}
+    assert "1 of 4 runs would be measured again (0.02 device hours)" in stale_text(answer)
+    assert f"to keep them: scaleproof keep {path}\n" in stale_text(answer)
+    assert "to measure them again: snakemake --cores 2 results/sizes/report.html" in stale_text(answer)
+
+
+def test_an_added_cell_is_not_stale(measured):
+    path, results = measured
+    path.write_text(TEXT.replace("[1x1, 1x2]", "[1x1, 1x2, 1x4]"))
+    assert stale_runs(path, results).runs == 0
+
+
+def viewed(monkeypatch, measured, seen: Seen) -> str:
+    """What is said if Snakemake sees all runs like this."""
+    path, results = measured
+    runs = LoadedCampaign(path).runs(results)
+    view = {folder / "training_metrics.json": seen for folder in runs}
+    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets, place: view)
+    return stale_text(stale_runs(path, results))
+
+
+def test_what_snakemake_has_no_record_of_is_stale(monkeypatch, measured):
+    text = viewed(monkeypatch, measured, Seen(pending=True, recorded=False))
+    assert "4 because snakemake has no record of it" in text
+    assert "to keep them: scaleproof keep" in text
+    assert "snakemake --cores 2 --forcerun train -- results/sizes/report.html" in text
+
+
+def test_a_changed_input_is_stale(monkeypatch, measured):
+    text = viewed(monkeypatch, measured, Seen(pending=True, recorded=True))
+    assert "4 because an input of it changed" in text
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_snakemake_would_not_make_again_is_not_stale(monkeypatch, measured, recorded):
+    monkeypatch.setattr("scaleproof.driver.stale.code_sha256", lambda *entries: "other")  # kept knowingly
+    text = viewed(monkeypatch, measured, Seen(pending=False, recorded=recorded))
+    assert text == "sizes: no finished run would be measured again"
+
+
+def test_a_run_of_another_configuration_is_stale_whatever_snakemake_thinks(monkeypatch, measured):
+    """After `snakemake --touch` it thinks that nothing is to be done, and no report can be made."""
+    measured[0].write_text(TEXT.replace("steps: 25", "steps: 26"))
+    text = viewed(monkeypatch, measured, Seen(pending=False, recorded=True))
+    assert "4 because its configuration changed" in text
+    assert "scaleproof retry" in text

@@ -1,0 +1,80 @@
+"""Expansion, slugs, batch arithmetic, fingerprints."""
+
+import pytest
+
+from scaleproof.ground.campaign.batch import resolve
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign, Work
+from scaleproof.ground.errors import UserError
+
+
+def cells(**keys):
+    return expand(Campaign.model_validate({"title": "x"} | keys))
+
+
+def slugs(**keys):
+    return [cell.slug for cell in cells(**keys)]
+
+
+@pytest.mark.parametrize(
+    ("work", "world", "expected"),
+    [
+        ({"global_batch": 16}, 1, (16, 1, 1, 16)),
+        ({"global_batch": 16}, 2, (8, 1, 2, 16)),
+        ({"global_batch": 16, "micro_batch": 4}, 2, (4, 2, 2, 16)),
+        ({"global_batch": 16, "accumulation": 4}, 2, (2, 4, 2, 16)),
+        ({"global_batch": 16, "micro_batch": 4, "accumulation": 2}, 2, (4, 2, 2, 16)),
+        ({"global_batch": "derive", "micro_batch": 4}, 8, (4, 1, 8, 32)),
+        ({"global_batch": "derive", "micro_batch": 4, "accumulation": 3}, 2, (4, 3, 2, 24)),
+    ],
+)
+def test_batch(work, world, expected):
+    batch = resolve(Work.model_validate(work), world)
+    assert (batch.micro, batch.accumulation, batch.n_devices, batch.global_) == expected
+    assert batch.micro * batch.accumulation * batch.n_devices == batch.global_
+
+
+def test_indivisible_names_the_nearest_that_works():
+    with pytest.raises(UserError, match=r"Nearest global_batch that works: 12 or 24"):
+        resolve(Work.model_validate({"global_batch": 16, "micro_batch": 4}), 3)
+
+
+def test_product_less_exclude_plus_cells():
+    found = slugs(
+        vary={"geometry": ["1x1", "1x2"], "seq_len": [64, 128]},
+        exclude=[{"geometry": "1x2", "seq_len": 128}],
+        cells=[{"geometry": "2x4", "micro_batch": 1, "global_batch": 16}],
+    )
+    assert found == ["ddp-sl64-n1x1", "ddp-sl64-n1x2", "ddp-sl128-n1x1", "ddp-sl128-n2x4-gb16-mb1"]
+
+
+def test_a_slug_names_only_what_varies():
+    assert slugs() == ["ddp-n1x1"]
+    assert slugs(vary={"seed": [1, 2]}) == ["ddp-n1x1-seed1", "ddp-n1x1-seed2"]
+
+
+def test_a_new_value_renames_no_older_cell():
+    before = slugs(vary={"geometry": ["1x1"]})
+    assert set(before) < set(slugs(vary={"geometry": ["1x1", "1x2"]}))
+    assert set(before) < set(slugs(vary={"geometry": ["1x1"]}, cells=[{"geometry": "1x2", "seq_len": 64}]))
+
+
+def test_a_free_shape_has_a_slug_of_its_own():
+    shape = {"layers": 3, "width": 96, "heads": 3}
+    assert slugs(vary={"model": ["gpt2-tiny", shape]}) == ["ddp-gpt2-tiny-n1x1", "ddp-l3w96h3c1024-n1x1"]
+
+
+def test_fingerprint_is_of_what_is_done_and_of_nothing_else():
+    one = cells(vary={"geometry": ["1x2"]})[0].fingerprint
+    assert one == cells(execution={"geometry": "1x2"}, title="another", repeats=9)[0].fingerprint
+    assert one == cells(vary={"geometry": ["1x2"]}, work={"micro_batch": 8})[0].fingerprint, "8 is what was derived"
+    assert one == cells(vary={"geometry": ["1x2"]}, resources={"time_limit": 99})[0].fingerprint
+    assert one != cells(vary={"geometry": ["1x1"]})[0].fingerprint
+    assert one != cells(vary={"geometry": ["1x2"]}, work={"steps": 51})[0].fingerprint
+    assert one != cells(vary={"geometry": ["1x2"]}, work={"optimizer": {"learning_rate": 0.1}})[0].fingerprint
+
+
+def test_a_name_and_its_shape_are_the_same_work():
+    shape = {"layers": 2, "width": 128, "heads": 4, "context": 1024}
+    named, free = cells()[0], cells(workload={"model": shape})[0]
+    assert named.config["workload"]["model_shape"] == free.config["workload"]["model_shape"]

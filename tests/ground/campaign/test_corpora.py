@@ -1,0 +1,171 @@
+"""Files of one's own: what cannot be a corpus is named by `campaign validate`, before anything runs."""
+
+import gzip
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command_line import scaleproof
+
+from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.ground.campaign.yaml_loader import load_corpora
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus.check import check_corpus
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "message"),
+    [
+        ("text", b"", "is empty .0 bytes."),
+        ("jsonl", b"", "is empty .0 bytes."),
+        ("parquet", b"", "is empty .0 bytes."),
+        ("text", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text file in UTF-8: it holds zero bytes"),
+        ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
+        ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
+        ("jsonl", b'["a", "list"]\n["x"]\n', "is a JSON list"),
+        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
+        ("parquet", b"text\nno parquet\n", "cannot be read as parquet"),
+        ("parquet", b"PAR1 but no more", "cannot be read as parquet"),
+        ("parquet", b"version https://git-lfs.github.com/spec/v1\noid x\n", "is a pointer of Git LFS"),
+        ("text", b"%PDF-1.7\n", "is a PDF; save its text"),
+        ("csv", b'{"text": "x"}\n', "holds JSON; write jsonl in place of csv"),
+    ],
+)
+def test_files_that_cannot_be_a_corpus(tmp_path, source, content, message):
+    (tmp_path / "mine").write_bytes(content)
+    with pytest.raises(UserError, match=f"config/corpora.yaml: mine.files: .*{message}"):
+        check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "mine")]))
+
+
+@pytest.mark.parametrize(
+    ("source", "content"),
+    [
+        ("text", b"good"),
+        ("text", b"\xff\xfe is replaced later"),
+        ("jsonl", b'\n\n{"text": "x"}\n'),
+        ("csv", b"\nid,text\n1,x\n"),
+        ("jsonl", b'{"text": "a line longer than what is looked at' + b"x" * 70_000 + b'"}'),
+    ],
+)
+def test_files_that_may_be_one(tmp_path, source, content):
+    (tmp_path / "mine").write_bytes(content)
+    (tmp_path / "empty").write_bytes(b"" if source == "text" else content)
+    check_corpus("mine", Corpus(source=source, files=[str(tmp_path / "*")]))
+
+
+def test_packed_files_are_named_so(tmp_path):
+    (tmp_path / "mine.txt").write_bytes(gzip.compress(b"packed"))
+    corpus = Corpus(source="text", files=[str(tmp_path / "mine.*")])
+    with pytest.raises(UserError, match=r"mine.txt is packed; rename it to mine.txt.gz"):
+        check_corpus("mine", corpus)
+    (tmp_path / "mine.txt").rename(tmp_path / "mine.txt.gz")
+    check_corpus("mine", corpus)
+    (tmp_path / "mine.txt.gz").write_bytes(b"not packed")
+    with pytest.raises(UserError, match=r"does not begin like a .gz file"):
+        check_corpus("mine", corpus)
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "message"),
+    [
+        ("text", ["$NOWHERE/x.txt"], r"begins with \$, which only a shell replaces"),
+        ("text", ["https://example.org/x.txt"], "is an address; local files stand here"),
+        ("csv", ["README.md\\x"], "matches no file"),
+    ],
+)
+def test_paths_of_another_world(source, files, message):
+    with pytest.raises(UserError, match=message):
+        check_corpus("mine", Corpus(source=source, files=files))
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "fine"),
+    [
+        ("csv", b"id,text\n1,\n2, \n", b"id,text\n1,\n2,x\n"),
+        ("csv", b"id,text\n", b"id,text\n1,x\n"),
+        ("jsonl", b'{"text": null}\n', b'{"text": null}\n{"text": "x"}\n'),
+    ],
+)
+def test_rows_without_any_text(tmp_path, source, content, fine):
+    corpus = Corpus(source=source, files=[str(tmp_path / "mine")])
+    (tmp_path / "mine").write_bytes(content)
+    with pytest.raises(UserError, match=r'no row of .*mine has text in "text"'):
+        check_corpus("mine", corpus)
+    (tmp_path / "mine").write_bytes(fine)
+    check_corpus("mine", corpus)
+
+
+def test_numbers_in_a_parquet_file_are_no_text(tmp_path):
+    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "mine.parquet")
+    corpus = Corpus(source="parquet", files=[str(tmp_path / "mine.parquet")])
+    with pytest.raises(UserError, match=r'has no text in the field "text" .key: field., but int64'):
+        check_corpus("mine", corpus)
+    pq.write_table(pa.table({"text": pa.array(["x"]).dictionary_encode()}), tmp_path / "mine.parquet")
+    check_corpus("mine", corpus)
+
+
+def test_the_fields_of_a_parquet_file_are_looked_at(tmp_path):
+    pq.write_table(pa.table({"body": ["x"]}), tmp_path / "mine.parquet")
+    corpus = Corpus(source="parquet", files=[str(tmp_path / "*.parquet")])
+    with pytest.raises(UserError, match=r'has no field "text".*Fields there: body'):
+        check_corpus("mine", corpus)
+    check_corpus("mine", corpus.model_copy(update={"field": "body"}))
+
+
+def odd_files(folder):
+    (folder / "folder").mkdir()
+    (folder / "loop").symlink_to("loop")
+    (folder / "dangling").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "is a folder; write"),
+        ("loop", "is a link that leads back to itself"),
+        ("dangling", "is a link to nowhere, which leads nowhere"),
+        ("pipe", "is not a regular file"),
+        ("gone", "matches no file"),
+    ],
+)
+def test_what_is_no_file_is_named(tmp_path, name, message):
+    odd_files(tmp_path)
+    with pytest.raises(UserError, match=message):
+        check_corpus("mine", Corpus(source="text", files=[str(tmp_path / name)]))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "folder is a folder; a file is expected"),
+        ("loop", "loop is a link that leads back to itself"),
+        ("pipe", "pipe is a pipe, not a regular file"),
+        ("gone", "gone: no such file; scaleproof works in the folder of the Snakefile"),
+    ],
+)
+def test_a_table_that_is_no_file_is_named(tmp_path, name, message):
+    odd_files(tmp_path)
+    with pytest.raises(UserError, match=message):
+        load_corpora(tmp_path / name)
+
+
+def test_a_search_of_the_whole_machine_is_refused():
+    with pytest.raises(UserError, match="would search all of /"):
+        check_corpus("mine", Corpus(source="text", files=["/**/*.txt"]))
+
+
+def test_a_range_of_too_many_files_is_refused():
+    with pytest.raises(ValueError, match="100,000,000 files"):
+        Corpus(source="http", urls=["http://x/"], revision="v1", format="text", files=["{0..99999999}.txt"])
+
+
+def test_validate_says_it(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [notes.txt]}\n")
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
+    done = scaleproof("campaign", "validate", "mine.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "scaleproof: config/corpora.yaml: mine.files: notes.txt is empty (0 bytes)\n"

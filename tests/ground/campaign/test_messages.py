@@ -1,0 +1,228 @@
+"""A broken campaign file gets one clear message: file, line, key, what is allowed, the nearest name; exit code 2."""
+
+from pathlib import Path
+
+import pytest
+from command_line import Done, scaleproof
+
+GOOD = """title: Does it scale?
+work:
+  global_batch: 16
+vary:
+  geometry: [1x1, 1x2]
+"""
+
+# name -> (file, parts of the message)
+BROKEN: dict[str, tuple[str, list[str]]] = {
+    "empty": ("", ["broken.yaml is empty: a campaign is expected", "title"]),
+    "nothing but a comment": ("# later\n", ["broken.yaml has no key: a campaign is expected", "title"]),
+    "a list": ("- title: x\n", ["a mapping is expected"]),
+    "no title": ("repeats: 2\n", ["title is missing", "The question"]),
+    "empty key": (GOOD + "execution: {'': 3}\n", ["line 6", 'unknown key execution."".', "Allowed here: strategy"]),
+    "empty section": (GOOD + "'': 3\n", ["line 6", 'unknown key "".']),
+    "unknown section": (GOOD + "wrok: {}\n", ["line 6", "unknown key wrok", 'Did you mean "work"?']),
+    "unknown key": (
+        "title: x\nwork:\n  global_bach: 8\n",
+        ["line 3", "unknown key work.global_bach", '"global_batch"', "accumulation"],
+    ),
+    "key of another section": (
+        "title: x\nexecution:\n  steps: 8\n",
+        ["line 3", "unknown key execution.steps. It belongs under work"],
+    ),
+    "key of a section at the top": ("title: x\nprecision: fp32\n", ["line 2", "It belongs under execution"]),
+    "another word for a device": (
+        "title: x\nexecution:\n  device: gpu\n",
+        ["line 3", 'execution.device cannot be "gpu"', 'Did you mean "cuda"?'],
+    ),
+    "a cell traced twice": (
+        "title: x\ntrace:\n  cells: [ddp-n1x1, ddp-n1x1]\n",
+        ["line 3", 'trace.cells: "ddp-n1x1" is named twice'],
+    ),
+    "unknown nested key": (
+        "title: x\nwork:\n  optimizer:\n    lr: 1\n",
+        ["line 4", "work.optimizer.lr", "learning_rate"],
+    ),
+    "unknown axis": ("title: x\nvary:\n  strategi: [ddp]\n", ["line 3", "vary.strategi", '"strategy"']),
+    "unknown strategy": (
+        "title: x\nexecution:\n  strategy: fdsp\n",
+        ["line 3", 'execution.strategy cannot be "fdsp"', "ddp", 'Did you mean "fsdp"?'],
+    ),
+    "unknown strategy in vary": ("title: x\nvary:\n  strategy: [dp3]\n", ["line 3", "vary.strategy[0]", "ddp"]),
+    "unknown model": ("title: x\nworkload:\n  model: gpt2-smal\n", ["line 3", "workload.model", '"gpt2-small"']),
+    "a name in capitals": ("title: x\nworkload:\n  corpus: Python-Docs\n", ["line 3", 'Write "python-docs".']),
+    "several values where one goes": (
+        "title: x\nexecution:\n  strategy: [ddp, zero3]\n",
+        ["line 3", "Several values go under vary: {strategy: [ddp, zero3]}."],
+    ),
+    "a list of one": ("title: x\nexecution:\n  device: [cpu]\n", ["line 3", "auto; cpu; cuda. Write cpu."]),
+    "unknown corpus": (
+        "title: x\nworkload:\n  corpus: python-doc\n",
+        ['workload.corpus: there is no corpus "python-doc"', '"python-docs"'],
+    ),
+    "not a number": (
+        "title: x\nwork:\n  steps: many\n",
+        ["line 3", 'work.steps cannot be "many"', "whole number >= 2"],
+    ),
+    "a fraction": ("title: x\nwork:\n  steps: 2.5\n", ["line 3", "work.steps cannot be 2.5", "whole number"]),
+    "too small": ("title: x\nrepeats: 0\n", ["line 2", "repeats cannot be 0", ">= 1"]),
+    "yes is no number": ("title: x\nrepeats: yes\n", ["line 2", 'repeats cannot be "yes"']),
+    "bad batch word": (
+        "title: x\nwork:\n  micro_batch: auto\n",
+        ["line 3", "work.micro_batch", "whole number >= 1 and <= 1000000000 (samples); derive"],
+    ),
+    "bad geometry": ("title: x\nexecution:\n  geometry: 2\n", ["line 3", "execution.geometry", "1x2 or 2x4"]),
+    "zero devices": ("title: x\nexecution:\n  geometry: 1x0\n", ["line 3", 'execution.geometry cannot be "1x0"']),
+    "bad tokenizer": ("title: x\nworkload:\n  tokenizer: gtp2\n", ["line 3", "workload.tokenizer", "bpe-2048"]),
+    "tiny tokenizer": ("title: x\nworkload:\n  tokenizer: bpe-100\n", ["bpe-100 is too small", "bpe-257"]),
+    "empty axis": ("title: x\nvary:\n  geometry: []\n", ["line 3", "vary.geometry", "a list of at least 1"]),
+    "axis without a list": ("title: x\nvary:\n  geometry: 1x1\n", ["line 3", "vary.geometry", "a list"]),
+    "given twice": ("title: x\nrepeats: 2\nrepeats: 3\n", ["line 3", "repeats is given twice"]),
+    "not YAML": ("title: [x\nrepeats: 2\n", ["line 2", "not valid YAML"]),
+    "tab": ("title: x\nwork:\n\tsteps: 3\n", ["line 3", "not valid YAML"]),
+    "does not divide": (
+        "title: x\nwork: {global_batch: 16}\nvary: {geometry: [1x3]}\n",
+        ["cell ddp-n1x3", "16 / (1 x 3)", "15 or 18"],
+    ),
+    "arithmetic": (
+        "title: x\nwork: {global_batch: 16, micro_batch: 3, accumulation: 2}\n",
+        ["cell ddp-n1x1", "3 x 2 x 1 = 6", "16", "derive"],
+    ),
+    "nothing given": ("title: x\nwork: {global_batch: derive}\n", ["both `derive`"]),
+    "too long": ("title: x\nworkload: {seq_len: 2000}\n", ["seq_len 2000", "context of 1024"]),
+    "heads": (
+        "title: x\nworkload: {model: {layers: 2, width: 100, heads: 3}}\n",
+        ["width 100 is not a multiple of heads 3"],
+    ),
+    "odd buckets": (
+        "title: x\nexecution: {strategy: zero2, bucket_elements: 5}\n",
+        ["cell zero2-n1x1", "bucket_elements 5 is odd", "e.g. 6"],
+    ),
+    "bad shape": ("title: x\nworkload: {model: {layer: 2}}\n", ["workload.model.layer", '"layers"']),
+    "infinite": ("title: x\nwork: {optimizer: {learning_rate: 1e999}}\n", ["line 2", "work.optimizer.learning_rate"]),
+    "infinite limit": ("title: x\nresources: {time_limit: 1e999}\n", ["line 2", "resources.time_limit"]),
+    "large seed": ("title: x\nwork: {seed: 99999999999}\n", ["line 2", "work.seed"]),
+    "betas": ("title: x\nwork: {optimizer: {betas: [2, 3]}}\n", ["line 2", "work.optimizer.betas"]),
+    "huge tokenizer": ("title: x\nworkload: {tokenizer: bpe-99999999999}\n", ["bpe-99999999999 is too large"]),
+    "blank title": ("title: '   '\n", ["line 1", "title"]),
+    "a list as a key": ("title: x\n? [a, b]\n: 1\n", ["line 2", "a key must be a word"]),
+    "contains itself": ("title: &a [*a]\n", ["anchor that contains itself"]),
+    "exclude misses": (GOOD + "exclude: [{geometry: 1x4}]\n", ["exclude", "1x4", "matches no combination"]),
+    "exclude all": (GOOD + "exclude: [{geometry: 1x1}, {geometry: 1x2}]\n", ["nothing is left to run"]),
+    "a task without its model": (
+        "title: x\nworkload: {task: classification}\n",
+        ["a GPT-2 cannot be trained for classification", "encoder-small"],
+    ),
+    "a model without its task": (
+        "title: x\nworkload: {model: encoder-small}\n",
+        ["an encoder cannot be trained for language-modelling", "gpt2-tiny"],
+    ),
+    "a task without labels": (
+        "title: x\nworkload: {task: classification, model: encoder-small, corpus: python-docs}\n",
+        ["python-docs", "has no labels", "Corpora with labels: ag_news"],
+    ),
+    "bad encoder": (
+        "title: x\nworkload: {task: classification, model: {d_model: 32, head: 2}}\n",
+        ["workload.model.head", '"heads"'],
+    ),
+    "encoder's heads": (
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: {d_model: 30, heads: 4}}\n",
+        ["d_model 30 is not a multiple of heads 4"],
+    ),
+    "encoder's attention": (
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {attention: "
+        "eager}\n",
+        ["encoders have sdpa only"],
+    ),
+    "same cell twice": (
+        GOOD + "cells: [{geometry: 1x2}]\n",
+        ["line 6", "ddp-n1x2 is there already", "`vary` makes it"],
+    ),
+}
+
+
+@pytest.fixture
+def validate(tmp_path: Path, repository: Path):
+    def run(text: str | bytes) -> Done:
+        path = tmp_path / "broken.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return scaleproof("campaign", "validate", str(path), cwd=repository)
+
+    return run
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_file(validate, name):
+    text, parts = BROKEN[name]
+    done = validate(text)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    assert "broken.yaml" in done.stderr
+    for part in parts:
+        assert part in done.stderr, (part, done.stderr)
+
+
+def test_not_utf8(validate):
+    done = validate(b"title: \xff\xfe\n")
+    assert done.returncode == 2
+    assert "not UTF-8" in done.stderr
+
+
+def test_every_fault_is_named_at_once(validate):
+    done = validate("title: x\nwork: {stepz: 3, steps: 1}\nrepeats: -1\n")
+    assert done.returncode == 2
+    assert [line.split(", line ")[1][0] for line in done.stderr.splitlines()] == ["2", "2", "3"]
+
+
+def test_missing_file_names_the_nearest(repository):
+    done = scaleproof("campaign", "validate", "config/campaigns/dmo.yaml", cwd=repository)
+    assert done.returncode == 2
+    assert 'Did you mean "config/campaigns/demo.yaml"?' in done.stderr
+
+
+def test_a_good_file_passes(validate):
+    done = validate(GOOD)
+    assert done.returncode == 0
+    assert "2 cells x 3 repeats = 6 runs" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["Demo.yaml", "corpora.yaml", "published.yaml", "x.yml", "a b.yaml"])
+def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
+    (tmp_path / name).write_text(GOOD)
+    done = scaleproof("campaign", "validate", str(tmp_path / name), cwd=repository)
+    assert done.returncode == 2
+    assert "cannot be the name of a campaign" in done.stderr
+    assert "lower-case letters" in done.stderr
+
+
+CORPORA = {
+    "no such file": ("mine: {source: text, files: [nowhere/*.txt]}", ['mine.files: "nowhere/*.txt" matches no file']),
+    "label of a text": ("mine: {source: text, files: [x], label: y}", ["line 1", "`label` needs rows with fields"]),
+    "columns of a parquet": ("mine: {source: parquet, files: [x], columns: [y]}", ["line 1", "`columns` is for csv"]),
+    "field that is no column": (
+        "mine: {source: csv, files: [x], columns: [y, text], label: z}",
+        ["line 1", '"z" (field, label) is none of `columns`: y, text'],
+    ),
+    "no files": ("mine: {source: jsonl}", ["line 1", "needs `files`"]),
+    "bad source": ("mine: {source: json, files: [x]}", ["line 1", "mine.source", 'Did you mean "jsonl"?']),
+    "unknown key": ("mine: {source: text, file: x}", ["line 1", "unknown key mine.file", '"files"']),
+    "not a web address": (
+        "mine: {source: http, urls: ['ftp://x/y'], revision: v1, files: [a.txt], format: text}",
+        ["line 1", 'urls: "ftp://x/y" is no address'],
+    ),
+    "bad name": ("My Corpus: {source: python-docs}", ["line 1", '"My Corpus" cannot be a name']),
+    "not a table": ("- mine", ["a mapping is expected"]),
+    "nothing": ("", ["has no key: a table of corpora is expected"]),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_broken_table_of_corpora(tmp_path, name):
+    table, parts = CORPORA[name]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text(table + "\n")
+    (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: mine}\n")
+    done = scaleproof("campaign", "validate", "mine.yaml", cwd=tmp_path)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    for part in ["config/corpora.yaml", *parts]:
+        assert part in done.stderr, (part, done.stderr)

@@ -1,0 +1,45 @@
+"""The formal question of a campaign: its keys, and the cells that it means."""
+
+import pytest
+from synthetic import campaign
+
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.loaded import cells_of_question
+from scaleproof.ground.errors import UserError
+
+SIZES = {"strategy": ["ddp", "zero2"], "geometry": ["1x1", "1x2"]}
+
+
+def asked(**question):
+    given = campaign(vary=SIZES, question=question)
+    return cells_of_question(given.question, expand(given))
+
+
+def test_a_strategy_on_a_geometry_and_a_percentage():
+    question = {"is": "zero2", "better_than": "ddp", "on": "1x2", "by": "2 %"}
+    assert asked(**question) == {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+
+
+def test_cells_by_their_names():
+    assert asked(**{"is": "ddp-n1x2", "better_than": "ddp-n1x1"}) == {
+        "is": "ddp-n1x2",
+        "better_than": "ddp-n1x1",
+        "by": 0,
+    }
+
+
+def test_no_question():
+    assert cells_of_question(None, []) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"is": "zero2", "better_than": "ddp"}, "means several cells"),
+        ({"is": "zero4", "better_than": "ddp", "on": "1x2"}, 'question.is: "zero4" is no cell on 1x2'),
+        ({"is": "ddp-n1x2", "better_than": "ddp-n1x2"}, "is compared with itself"),
+    ],
+)
+def test_a_question_about_no_cell_is_refused(question, message):
+    with pytest.raises(UserError, match=message):
+        asked(**question)

@@ -1,0 +1,228 @@
+"""What a wrong value in a campaign file is answered with: the value that is meant, and where it goes."""
+
+from pathlib import Path
+
+import pytest
+from command_line import scaleproof
+
+HEAD = "title: x\n"
+GRID = HEAD + "vary: {strategy: [ddp, zero2], geometry: [1x1, 1x2]}\n"
+
+# File -> a part of the message.
+MEANT = [
+    ("resources: {time_limit: 10 min}", "Write 10 (minutes)."),
+    ("resources: {time_limit: '01:30:00'}", "Write 90 (minutes)."),
+    ("resources: {time_limit: 2h}", "Write 120 (minutes)."),
+    ("resources: {time_limit: 2 days}", "Write 2880 (minutes)."),
+    ("work: {validation_samples: 64 samples}", "Write 64 (samples)."),
+    ("work: {optimizer: {learning_rate: '1e-3'}}", "Write 0.001."),
+    ("vary: {repeats: [2, 3]}", "It belongs at the top of the file, not indented."),
+    ("vary:\n  strategy:\n   -ddp\n   -zero2", "A dash needs a space after it: - ddp"),
+    ("execution: {zero_stage: 2}", 'Did you mean "strategy"?'),
+    ("resources: {time_limit: 3 fortnights}", "The unit is minutes."),
+    ("resources: {memory_per_device: 8GB}", "Write 8 (GB)."),
+    ("resources: {memory_per_device: 500 MB}", "Write 0.5 (GB)."),
+    ("work: {steps: 1k}", "Write 1000 (optimizer steps)."),
+    ("work: {steps: '1,000'}", "Write 1000 (optimizer steps)."),
+    ("work: {steps: 1e3}", "Write 1000 (optimizer steps)."),
+    ("work: {steps: }", "work.steps has no value; allowed: a whole number"),
+    ("work: {optimizer: {weight_decay: 1%}}", "Write 0.01."),
+    ("work: {optimizer: adamw}", "Write {name: adamw}."),
+    ("work: {schedule: {warmup: 5}}", 'Did you mean "ramp_steps"?'),
+    ("work: steps:10", "A colon needs a space after it: steps: 10"),
+    ("work: {work: {steps: 3}}", "It belongs at the top of the file, not indented."),
+    ("work: {train_batch_size: 8}", 'Did you mean "global_batch"?'),
+    ("execution: {compile: on}", "true or false. Write true."),
+    ("execution: {compile: 'False'}", "Write false."),
+    ("execution: {precision: 16}", 'Did you mean "fp16"?'),
+    ("execution: {strategy: 'ddp, fsdp'}", "Several values go under vary: {strategy: [ddp, fsdp]}."),
+    ("execution: {strategy: deepspeed_stage_3}", 'Did you mean "zero3"?'),
+    ("execution: {geometry: 1*2}", 'nodes x devices of each, at most 99999x999, like 1x2 or 2x4. Write "1x2".'),
+    ("execution: {geometry: 1 x 2}", 'Write "1x2".'),
+    ("execution: {geometry: 4}", 'Write "1x4".'),
+    ("execution: {geometry: [1, 2]}", 'Write "1x2".'),
+    ("execution: {num_gpus: 2}", 'Did you mean "geometry"?'),
+    ("workload: {corpus: 3.10}", "beginning with a letter or digit. Put it in quotes."),
+    ("execution: {geometry: 2 GPUs}", 'Write "1x2".'),
+    ("vary: {geometry: 1x2}", "Write [1x2]."),
+    ("vary: {geometry: 2}", 'Write ["1x2"].'),
+    ("vary: {model: []}", "a list of at least 1 entry, each gpt2-tiny"),
+    ("pairs: 3", "unknown key pairs. It belongs under an entry of compare."),
+    ("dataset_name: x", 'It is called "corpus" here. It belongs under workload.'),
+    ("mixed_precision: bf16", 'It is called "precision" here. It belongs under execution.'),
+    ("bf16: true", '"bf16" is a value of execution.precision.'),
+    ("work: {schedule: {type: cosine}}", 'Did you mean "name"?'),
+    ("resources: {cpus-per-task: 8}", 'Did you mean "cpus_per_device"?'),
+    ("workload: {tokenizer: bpe2048}", 'Did you mean "bpe-2048"?'),
+    ("workload: {corpus: notes/my.txt}", "Name of a corpus in config/corpora.yaml."),
+    ("vary: {work: {global_batch: [8, 16]}}", "Leave work out: its keys stand here directly."),
+    ("vary:\n  - geometry: [1x1]", 'Leave out "- ": it is a mapping, not a list.'),
+    ("cells: {strategy: fsdp}", 'a list, each a mapping. Put "- " before its first key'),
+    ("compare: [{name: My Compare}]", 'Write "my-compare".'),
+    ("repeats: [3]", "Write 3."),
+    ("repeats: {resolve: 3}", "a percentage below 100 % like 2 %; a number >= 0 and < 1 (part"),
+    ("repeats: {resolve: 3}", "Write 3 %."),
+    ("repeats: three", "Write 3 (runs)."),
+    ("execution: {zero3: true}", '"zero3" is a value of strategy: write strategy: zero3.'),
+    ("vary: {strategy: [ddp; fsdp]}", "Write them apart: ddp, fsdp."),
+    ("vary: {seq_len: 128..1024}", "each a whole number"),
+    ("cells: fsdp", "Write [{strategy: fsdp}]."),
+    ("cells: [fsdp-n1x2]", "Write {strategy: fsdp, geometry: 1x2}."),
+    ("execution: {geometry: {nodes: 1, devices: 2}}", "nodes x devices of each"),
+    ("resources: {account: abc}", "write it into the profile"),
+    ("workload: {{ model }}", "a key must be a word"),
+    ("<<<<<<< HEAD", "a merge conflict is left in the file"),
+    ("margin: 100 %", "a percentage below 100 %"),
+    ("work: {optimizer: {learning_rate: '0,001'}}", "Write 0.001."),
+    ("resources: {time_limit: '1-00:00:00'}", "Write 1440 (minutes)."),
+    ("resources: {time_limit: 0}", "a number > 0 and <= 1000000 (minutes)"),
+    ("execution: {strategy: {name: fsdp}}", "Write fsdp."),
+    ("repeats: {resolve: 3 percent}", "Write 3 %."),
+    ("n_runs: 3", 'Did you mean "repeats"?'),
+    ("resources: {gpus: 2}", 'It is called "geometry" here. It belongs under execution.'),
+    ("resources: {memory: 8}", 'Did you mean "memory_per_device"?'),
+    ("trace: {tool: nsight}", 'Did you mean "nsys"?'),
+    ("target_loss: auto", 'Did you mean "derive"?'),
+]
+CELLS = [
+    ("exclude: [{strategy: fsdp}]", "strategy: fsdp matches no combination of `vary` (strategy is ddp, zero2)"),
+    ("question: {is: zero9, better_than: ddp, on: 1x2}", 'Did you mean "zero2"?'),
+    ("question: {is: zero2, better_than: ddp}", "give question.on (for instance on: 1x2) or the name of one"),
+    ("question: {is: zero2, better_than: ddp, on: 1x8}", "question.on: no cell of zero2 is on 1x8"),
+    ("question: {is: zero2, than: ddp}", 'Did you mean "better_than"?'),
+    ("trace: {cells: [all]}", "write cells: all."),
+    (
+        "compare: [{name: x, b: {strategy: fsdp}}, {name: x, b: {strategy: zero1}}]",
+        '"x" is the name of two comparisons',
+    ),
+    (
+        "work: {micro_batch: largest}\nexecution: {device: cpu}",
+        "frontier.limit_gb is missing: the micro-batch of ddp-n1x1 is searched on a CPU",
+    ),
+]
+NO_YAML = [
+    ("title: Question: does it scale?\n", 'text with ": " in it needs quotes'),
+    ("title: 'Does it scale?\nrepeats: 3\n", "line 1, column 8: not valid YAML: a quote that begins here has no end"),
+    (HEAD + "execution: {strategy: *base}\n", 'text that begins with "*" needs quotes'),
+    (HEAD + "work:\n\tsteps: 3\n", "indent with spaces, not tabs"),
+    ("title: | home\n", 'text that begins with "|" or ">" needs quotes'),
+    ("title: @home\n", "text that begins with it needs quotes"),
+    ("title: 'it's'\n", "a quote within '...' is doubled"),
+    (HEAD + "---\n" + HEAD, "a file has one document"),
+    (HEAD + "work:\n  device:cpu\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
+    (HEAD + "work:\n  seed = 3\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
+    (HEAD + "work:\n  steps: 3: x\n", "line 3, column 11: not valid YAML: mapping values are not allowed"),
+    (HEAD + "'on' 1x2\nrepeats: 3\n", "line 2, column 1: not valid YAML"),
+    ("title: x\rwork: y: z\r", "line 2, column 8: not valid YAML: mapping values"),  # lines of an old Macintosh
+    ("[model]\nname = x\n", "line 2, column 1: not valid YAML: what stands here is not of the mapping above"),
+    (HEAD + "work: [\n", "a value or a closing bracket is missing"),
+    ("```yaml\n" + HEAD + "```\n", "line 1: a fence of Markdown"),
+    ("$ cat mine.yaml\n" + HEAD, "line 1: a shell's prompt"),
+    ("  1  title: x\n  2  work:\n", "line 1: numbers of lines"),
+    ("--- a\n+title: x\n", "line 2: a diff, not the file itself"),
+    ("title: !!python/object/apply:os.system ['true']\n", "python/object/apply:os.system are not allowed"),
+]
+
+
+def refused(tmp_path: Path, repository: Path, text: str) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(text.encode())
+    done = scaleproof("campaign", "validate", path, cwd=repository)
+    assert done.returncode == 2, done
+    assert "mine.yaml" in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(("text", "hint"), MEANT)
+def test_the_value_that_is_meant_is_said(tmp_path, repository, text, hint):
+    assert hint in refused(tmp_path, repository, f"{HEAD}{text}\n")
+
+
+@pytest.mark.parametrize(("text", "hint"), CELLS)
+def test_names_of_cells_are_answered_with_those_that_are_there(tmp_path, repository, text, hint):
+    assert hint in refused(tmp_path, repository, f"{GRID}{text}\n")
+
+
+@pytest.mark.parametrize(("text", "hint"), NO_YAML)
+def test_a_fault_of_the_notation_is_said_in_words(tmp_path, repository, text, hint):
+    assert hint in refused(tmp_path, repository, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "work: {optimizer: {betas: 0.9}}",  # [0.9] would be wrong as well
+        "resources: {time_limit: 0}",
+        "work: {steps: many}",
+        "work: {optimizer: {weight_decay: -0.1}}",
+        "work: {optimizer: {betas: {b1: 0.9}}}",
+        "work: {global_batch: 0}",
+        "work: {global_batch: 16.5}",
+        "vary: {precision: {a: fp32}}",
+        "execution: {geometry: 1x1000}",
+        "repeats: {resolve: 300}",
+    ],
+)
+def test_nothing_is_suggested_that_would_be_refused(tmp_path, repository, text):
+    message = refused(tmp_path, repository, f"{HEAD}{text}\n")
+    assert not [word for word in ("Write", "Put") if word in message]
+
+
+def test_faults_come_in_the_order_of_the_file(tmp_path, repository):
+    lines = refused(tmp_path, repository, HEAD + "vary: {geometry: [1, 2, 3]}\n").splitlines()
+    assert [line.partition("geometry[")[2][0] for line in lines] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("name", ["demo", "results/demo", "config/campaigns/Demo.yml"])
+def test_what_is_no_campaign_file_is_answered_with_the_campaign(repository, name):
+    done = scaleproof("campaign", "show", name, cwd=repository)
+    assert done.returncode == 2
+    assert 'Did you mean "config/campaigns/demo.yaml"?' in done.stderr
+
+
+def test_no_campaign_is_suggested_that_has_another_name(repository):
+    done = scaleproof("campaign", "show", "config/campaigns/nope.yaml", cwd=repository)
+    assert "no such campaign file. Campaign files: " in done.stderr
+
+
+def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
+    path = tmp_path / "mine.yaml"
+    path.write_text(HEAD + "execution: {device: cpu}\nvary: {strategy: [single, ddp], geometry: [1x1, 1x2]}\n")
+    done = scaleproof("campaign", "validate", path, cwd=repository)
+    assert done.returncode == 0
+    assert "single is one device without a wrapper; 1x2 has 2: single-n1x2" in done.stdout
+
+
+ROWS = {
+    "d.jsonl": ('{"text": "a"}\n{"text": "b"}\n{"text": c}\n', "{source: jsonl, files: [d.jsonl]}", "line 3"),
+    "n.jsonl": (
+        '{"text": "a"}\n{"text": 5}\n',
+        "{source: jsonl, files: [n.jsonl]}",
+        'line 2: field "text" is not text',
+    ),
+    "l.json": ('[{"text": "a"},\n {"text": "b"}]\n', "{source: jsonl, files: [l.json]}", "is a JSON list"),
+    "d.csv": ("k,body\n1,a\n2\n", "{source: csv, files: [d.csv], field: body}", "line 3 has 1 fields, not 2"),
+    "s.csv": ("k;body\n1;a\n", "{source: csv, files: [s.csv], field: body}", "columns separated by ';'"),
+    "latin.csv": ("k,body\n1,\xfc\n", "{source: csv, files: [latin.csv], field: body}", "is not UTF-8 (byte 0xfc)"),
+    "here.txt": ("x", "{source: text, files: [hre.txt]}", 'matches no file. Did you mean "here.txt"?'),
+    "home.txt": ("x", "{source: text, files: ['~/home.txt']}", "begins with ~, which only a shell replaces"),
+}
+
+
+@pytest.mark.parametrize("file", ROWS)
+def test_own_data_is_opened_before_anything_runs(tmp_path, file):
+    content, row, part = ROWS[file]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text(f"mine: {row}\n")
+    (tmp_path / file).write_text(content, encoding="latin-1")
+    done = scaleproof("corpus", "check", "mine", cwd=tmp_path)
+    assert done.returncode == 2, done
+    assert "config/corpora.yaml: mine.files" in done.stderr
+    assert part in done.stderr
+
+
+def test_sound_data_passes(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("mine: {source: csv, files: [d.csv], field: body, label: k}\n")
+    (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n" * 300)
+    assert scaleproof("corpus", "check", "mine", cwd=tmp_path).stdout == "mine: valid\n"

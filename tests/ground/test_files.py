@@ -1,0 +1,59 @@
+"""Writing results: whole files or none."""
+
+import errno
+import os
+
+import pytest
+
+from scaleproof.ground.errors import UserError, path_fault
+from scaleproof.ground.files import STALE_S, disk_filled_up, full_disk_text, read_regular, whole_file, write_atomic
+
+
+def write_half(path):
+    with whole_file(path) as part:
+        part.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.fault("the disk is full when a result is written", "the part is removed, the target named")
+def test_a_full_disk_leaves_no_part_and_is_named(tmp_path):
+    with pytest.raises(OSError, match="No space left") as error:
+        write_half(tmp_path / "out.txt")
+    assert error.value.filename == str(tmp_path / "out.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fault("a killed process left a part of a file", "removed by the next writer")
+def test_a_stale_part_is_removed(tmp_path):
+    stale, fresh = tmp_path / ".out.txt.1.part", tmp_path / ".out.txt.2.part"
+    for part in (stale, fresh):
+        part.write_text("half")
+    os.utime(stale, (0, fresh.stat().st_mtime - 2 * STALE_S))
+    write_atomic(tmp_path / "out.txt", "whole")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".out.txt.2.part", "out.txt"]
+
+
+def test_a_full_disk_is_told_from_another_one(tmp_path, monkeypatch):
+    """A program says ENOSPC of /dev/shm as well: only where the disk of the results has no room is it that one."""
+    lines = ["Traceback ...", "OSError: [Errno 28] No space left on device"]
+    assert not disk_filled_up(lines, tmp_path)
+    monkeypatch.setattr("scaleproof.ground.files.shutil.disk_usage", lambda _: type("Usage", (), {"free": 4096}))
+    assert disk_filled_up(lines, tmp_path)
+    assert not disk_filled_up(["ValueError"], tmp_path)
+    text = full_disk_text(tmp_path / "not there/report.html")
+    assert "report.html: the disk is full (4,096 bytes are free)" in text
+    assert "results/downloads" in text
+
+
+def test_half_of_a_surrogate_pair_does_not_stop_a_report(tmp_path):
+    write_atomic(tmp_path / "out.txt", "a\ud800b")
+    assert (tmp_path / "out.txt").read_text() == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_link_to_a_device_is_called_one(tmp_path):
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    (tmp_path / "nothing").symlink_to("nowhere")
+    assert path_fault(tmp_path / "endless") == " is a device, not a regular file"
+    assert path_fault(tmp_path / "nothing") == " is a link to nowhere, which leads nowhere"
+    with pytest.raises(UserError, match="is a device, not a regular file"):
+        read_regular(tmp_path / "endless")

@@ -1,0 +1,124 @@
+"""The command by which a campaign goes on: never on this machine what was measured on a cluster."""
+
+import json
+from pathlib import Path
+
+import pytest
+from synthetic import cells, rewrite, write_failure, write_run
+
+from scaleproof.cli import main
+from scaleproof.conclude.analysis.campaign_findings import campaign_findings
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.driver.site import Site
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError, damaged, missing
+from scaleproof.ground.html import linked
+from scaleproof.ground.records.failed_runs import failed_runs_text
+from scaleproof.ground.snakemake_command import NOTE, STARTED_AS, snakemake_command, started_as
+from scaleproof.verify.manifest import check_manifest
+
+ELSEWHERE = "--profile profiles/cluster-generic"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """results/demo, and in it what `by_slurm` and `note` write."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(STARTED_AS, raising=False)
+    (tmp_path / "results/demo").mkdir(parents=True)
+    return Path("results/demo")
+
+
+def by_slurm(folder: Path, name: str = "training_metrics.json") -> None:
+    """A record as a job of Slurm leaves it, as far as it matters here."""
+    path = folder / "runs/ddp-n1x1/rep1" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"scheduler": {"type": "slurm", "job_id": "25_2"}}))
+
+
+def note(folder: Path, text: str = json.dumps({"options": ELSEWHERE})) -> None:
+    (folder / NOTE).parent.mkdir()
+    (folder / NOTE).write_text(text)
+
+
+def test_here_if_nothing_else_is_known(folder):
+    assert snakemake_command("results/demo/report.html") == "snakemake --cores 2 results/demo/report.html"
+    assert snakemake_command("results/new/report.html") == "snakemake --cores 2 results/new/report.html"
+
+
+@pytest.mark.parametrize("target", ["report.html", "runs.csv", "runs/ddp-n1x1/rep1/steps.csv", "charts/speedup.svg"])
+def test_the_records_of_runs_say_that_slurm_made_them(folder, target):
+    by_slurm(folder)
+    assert snakemake_command(folder / target) == f"snakemake --profile slurm {folder / target}"
+    assert snakemake_command(f"{folder.resolve() / target}").startswith("snakemake --profile slurm ")
+
+
+def test_the_profile_that_was_used_is_known_by_its_name(folder, monkeypatch):
+    by_slurm(folder)
+    monkeypatch.setenv(STARTED_AS, "--profile slurm")  # of another Snakemake
+    note(folder)
+    assert snakemake_command(folder / "report.html") == f"snakemake {ELSEWHERE} results/demo/report.html"
+
+
+def test_before_the_first_run_it_is_that_of_this_snakemake(folder, monkeypatch):
+    monkeypatch.setenv(STARTED_AS, "--profile slurm")
+    path = Path("results/corpora/prose/bytes/train.bin")
+    assert str(missing(path)).endswith(f"build it with: snakemake --profile slurm {path}")
+    assert str(damaged(path, "x")).endswith(f"rm {path} && snakemake --profile slurm {path}")
+    with pytest.raises(UserError, match=r"snakemake --profile slurm results/NAME/report\.html"):
+        Site.of({"campaign": "demo"})
+    with pytest.raises(UserError, match=r"snakemake --profile slurm results/NAME/report\.html"):
+        Site.of({"title": "demo"})
+
+
+@pytest.mark.parametrize("text", ["{ damaged", "[]", '"x"', "{}"])
+def test_a_damaged_note_or_record_is_passed_over(folder, text):
+    note(folder, text)
+    by_slurm(folder)
+    record = folder / "runs/a-first/rep1/training_metrics.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(text)
+    assert snakemake_command(folder / "report.html") == "snakemake --profile slurm results/demo/report.html"
+
+
+@pytest.mark.parametrize(
+    ("profiles", "executor", "options"),
+    [
+        (["slurm"], "slurm", "--profile slurm"),
+        (["a b", "slurm"], "slurm", "--profile 'a b' --profile slurm"),
+        ([str(Path.home() / "mine")], "lsf", "--profile ~/mine"),
+        ([], "slurm", "--executor slurm --jobs 20"),
+        (["mine"], None, None),
+        ([], "local", None),
+    ],
+)
+def test_how_a_snakemake_was_started(profiles, executor, options):
+    assert started_as(profiles, executor, 20) == options
+
+
+def test_failed_runs_are_repeated_where_they_failed(folder, capsys, monkeypatch):
+    Path("config/campaigns").mkdir(parents=True)
+    Path("config/corpora.yaml").write_text("prose: {source: text, files: [prose.txt], document: line}\n")
+    Path("demo.yaml").write_text("title: x\nworkload: {corpus: prose}\nvary: {geometry: [1x1]}\nrepeats: 1\n")
+    failed = write_failure(folder / "runs", LoadedCampaign(Path("demo.yaml")).cells[0])
+    rewrite(failed, lambda metrics: metrics.update(scheduler={"type": "slurm", "job_id": "7"}))
+    command = "snakemake --profile slurm results/demo/report.html"
+    text = failed_runs_text(LoadedCampaign(Path("demo.yaml")), Path("results"))
+    assert text.endswith(f"scaleproof retry demo.yaml && {command}")
+    (difference,) = check_manifest(folder)
+    assert command in str(difference)
+    monkeypatch.setattr("sys.argv", ["scaleproof", "retry", "demo.yaml"])
+    main()
+    assert f"1 run will be repeated by: {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("scheduler", [None, {"type": "slurm", "job_id": "7"}])
+def test_the_next_step_of_a_report_is_one_on_its_cluster(tmp_path, scheduler):
+    runs = [write_run(tmp_path / "runs", cell) for cell in cells(vary={"geometry": ["1x1", "1x2"]})]
+    runs = [rewrite(run, lambda metrics: metrics.update(scheduler=scheduler)) for run in runs]
+    report = scaling_report("demo", "Which?", runs, campaign_findings("demo", runs))
+    command = f"snakemake {'--profile slurm' if scheduler else '--cores 2'} results/demo/report.html"
+    (sentence,) = (bullet.sentence for bullet in conclude(report).bullets if bullet.topic == "next")
+    assert f"run {command} again" in sentence
+    assert f"<code>{command}</code>" in linked(sentence, ())

@@ -1,0 +1,48 @@
+"""Two runs on one machine: the second waits for the first, and says for whom."""
+
+import pytest
+from synthetic import cells
+
+from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.machine.gpus import Gpu
+
+
+class StillWaiting(Exception):
+    pass
+
+
+@pytest.mark.fault("two snakemakes on one machine", "the second run waits, and says for whom")
+def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys):
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise StillWaiting
+
+    with device_lock(["core-0", "core-1"], "demo ddp-n1x2/rep1", tmp_path):
+        with pytest.raises(StillWaiting), device_lock(["core-1", "core-2"], "other", tmp_path, pause):
+            pytest.fail("both hold core-1")
+        with device_lock(["core-2"], "elsewhere", tmp_path):  # was given back, and nobody has it
+            pass
+    error = capsys.readouterr().err
+    assert error.count("waiting for demo ddp-n1x2/rep1 (process") == 1
+    assert "which uses core-1" in error
+    with device_lock(["core-0", "core-1"], "the next", tmp_path):
+        pass
+
+
+def test_the_wait_ends_when_the_first_run_does(tmp_path):
+    first = device_lock(["core-0"], "first", tmp_path)
+    first.__enter__()
+    with device_lock(["core-0"], "second", tmp_path, lambda seconds: first.__exit__(None, None, None)):
+        pass
+
+
+def test_gpus_are_locked_by_their_names_and_cpus_as_a_whole():
+    gpus = [Gpu("H100", uuid, 1, (9, 0)) for uuid in ("GPU-b", "GPU-a", "GPU-c")]
+    two = cells()[1]
+    assert devices_of(two, gpus) == ["GPU-a", "GPU-b"]
+    on_cpu = cells(execution={"device": "cpu"})[1]
+    assert devices_of(on_cpu, gpus) == devices_of(two, [])
+    assert devices_of(two, [])[0].startswith("core-")

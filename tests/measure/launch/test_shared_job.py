@@ -1,0 +1,106 @@
+"""Several runs in one job: nothing is measured twice, and a job that was cut off goes on where it stopped."""
+
+import json
+from pathlib import Path
+
+import pytest
+from synthetic import campaign, rewrite, write_failure, write_run
+
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.shared_jobs import shared_jobs
+from scaleproof.ground.code_dependencies import MEASURING, code_sha256
+from scaleproof.measure.launch.shared_job import run_shared_job
+
+
+class Cut(Exception):
+    """The job ends: its time is over, or a node is lost."""
+
+
+class Job:
+    """A job of two rounds of two cells, whose runs are written and not trained."""
+
+    def __init__(self, root: Path, same_nodes: bool) -> None:
+        keys = {"same_allocation": True} if same_nodes else {}
+        given = campaign(vary={"strategy": ["ddp", "fsdp"]}, repeats=2, resources={"minutes_per_job": 1000} | keys)
+        self.cells = expand(given)
+        (self.job,) = shared_jobs(given, lambda repeat: self.cells)
+        self.root, self.record = root, root / "together/rep1-2.json"
+        self.failed: dict[str, str] = {}  # run -> class of its failure
+
+    def folder(self, cell, repeat: int) -> Path:
+        return self.root / "runs" / cell.slug / f"rep{repeat}"
+
+    def go(self, runs: int = 100) -> list[str]:
+        """What is made until the job is cut off after so many runs."""
+        made: list[str] = []
+
+        def run(cell, repeat, folder):
+            if len(made) == runs:
+                raise Cut
+            for path in folder.glob("*"):
+                path.unlink()
+            if folder.is_dir():
+                folder.rmdir()
+            name = f"{cell.slug}/rep{repeat}"
+            kind = self.failed.get(name)
+            made.append(name)
+            root = self.root / "runs"
+            written = write_failure(root, cell, repeat, kind) if kind else write_run(root, cell, repeat)
+            rewrite(written, lambda data: data.update(code_sha256=code_sha256(*MEASURING)))
+            (folder / "launcher_metadata.json").write_text("{}")
+
+        try:
+            run_shared_job(self.job, self.folder, run, self.record)
+        except Cut:
+            assert not self.record.exists()
+        return made
+
+
+@pytest.fixture(params=[False, True], ids=["by geometry", "same nodes"])
+def job(request, tmp_path):
+    return Job(tmp_path, request.param)
+
+
+ALL = ["ddp-n1x1/rep1", "fsdp-n1x1/rep1", "ddp-n1x1/rep2", "fsdp-n1x1/rep2"]
+
+
+def test_a_job_makes_all_of_its_runs_and_then_its_record(job):
+    assert job.go() == ALL
+    assert json.loads(job.record.read_text()) == {
+        "job": "1x1-rep1-2" if not job.job.same_nodes else "rep1-2",
+        "runs": ALL,
+    }
+
+
+@pytest.mark.fault(
+    "a job of several runs is cut off", "finished runs are kept; the next job makes the others", cluster=True
+)
+def test_a_job_that_was_cut_off_goes_on_where_it_stopped(job):
+    """In the second round: the first one stands, and of the second one the finished run where nodes do not matter."""
+    assert job.go(3) == ALL[:3]
+    assert job.go() == (ALL[2:] if job.job.same_nodes else ALL[3:])
+    assert job.go() == []
+
+
+def test_no_round_is_of_two_jobs_where_nodes_must_be_shared(tmp_path):
+    job = Job(tmp_path, same_nodes=True)
+    assert job.go() == ALL
+    (job.folder(job.cells[0], 1) / "steps.csv").unlink()
+    job.record.unlink()
+    assert job.go(1) == ALL[:1], "cut off after the run that was missing: the other one is of the first job"
+    assert job.go() == ALL[:2]
+
+
+def test_failed_runs_are_results_but_for_those_whose_node_was_lost(job):
+    job.failed = {ALL[0]: "oom", ALL[3]: "node_fail"}
+    assert job.go() == ALL
+    job.failed = {}
+    assert job.go() == (ALL[2:] if job.job.same_nodes else ALL[3:])
+
+
+def test_runs_of_other_code_are_made_again(job):
+    job.go()
+    for cell, repeat in job.job.runs:
+        path = job.folder(cell, repeat) / "training_metrics.json"
+        path.write_text(path.read_text().replace(code_sha256(*MEASURING), "0" * 64))
+    assert job.go() == ALL

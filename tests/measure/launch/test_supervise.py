@@ -1,0 +1,96 @@
+"""Commands that are watched: time limit, signals, a driver that dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from patience import HANGS, alive, wait_until
+
+from scaleproof.measure.launch.supervise import Interrupted, run_watched
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(code)]
+
+
+def test_output_goes_to_the_log_without_places_of_this_machine(tmp_path):
+    outcome = run_watched(python("import os; print('from', os.getcwd())"), dict(os.environ), tmp_path / "log", HANGS)
+    assert outcome.exit_code == 0
+    assert outcome.tail == ["from ."]
+    assert (tmp_path / "log").read_text() == "from .\n"
+
+
+@pytest.mark.fault("the log of a run is on a full disk", "the ranks go on: their output is still read")
+def test_a_log_that_cannot_be_written_stops_nobody():
+    """More than a pipe holds: a program whose output nobody reads stands still."""
+    outcome = run_watched(python("print('line\\n' * 50_000, 'end')"), dict(os.environ), Path("/dev/full"), HANGS)
+    assert (outcome.exit_code, outcome.timed_out, outcome.tail[-1]) == (0, False, " end")
+
+
+def test_the_whole_group_ends_at_the_limit(tmp_path):
+    """Also a process that ignores the request to end, and one that the first one started."""
+    code = """
+        import signal, subprocess, sys
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()  # limit-child"])
+        signal.pause()  # limit-parent
+    """
+    outcome = run_watched(python(code), dict(os.environ), tmp_path / "log", 1.5)
+    assert outcome.timed_out
+    wait_until(lambda: not alive("limit-child") and not alive("limit-parent"))
+
+
+LAUNCHER = """
+import os, sys, pathlib
+from scaleproof.measure.launch.supervise import Interrupted, run_watched
+command = [sys.executable, "-c", "import signal; print('started', flush=True); signal.pause()  # {marker}"]
+try:
+    run_watched(command, dict(os.environ), pathlib.Path({log!r}), {limit})
+except Interrupted as stopped:
+    print(stopped)
+    sys.exit(stopped.code)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.fault("Ctrl-C or SIGTERM in a run", "nothing is published, nothing is left running")
+def test_a_signal_stops_the_run_and_leaves_nothing_running(tmp_path, number):
+    log, marker = tmp_path / "log", f"signal-{number}"
+    code = LAUNCHER.format(marker=marker, log=str(log), limit=HANGS)
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    wait_until(lambda: log.exists() and "started" in log.read_text(), launcher)
+    launcher.send_signal(number)
+    assert launcher.wait(HANGS) == 128 + number
+    assert "stopped by SIG" in launcher.stdout.read()
+    wait_until(lambda: not alive(marker))
+
+
+def test_ranks_that_are_ended_together_with_the_launcher_have_not_failed(tmp_path):
+    """As Slurm ends a job: the signal reaches all at once, and the ranks may be gone before the launcher looks."""
+    code = "import os, signal, sys; os.kill(os.getppid(), signal.SIGTERM); sys.exit(1)"
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS)
+
+
+def test_a_run_that_is_done_when_the_signal_comes_is_done(tmp_path):
+    code = "import os, signal; os.kill(os.getppid(), signal.SIGTERM)"
+    assert run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS).exit_code == 0
+
+
+@pytest.mark.fault("the launcher's parent is killed", "the run ends with it")
+def test_a_driver_that_is_killed_takes_its_run_along(tmp_path):
+    """SIGKILL tells nobody; the launcher notices that the Snakemake above it is gone."""
+    log, marker = tmp_path / "log", "orphan-run"
+    (tmp_path / "launcher.py").write_text(LAUNCHER.format(marker=marker, log=str(log), limit=HANGS))
+    driver = tmp_path / "snakemake"
+    driver.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, {str(tmp_path / 'launcher.py')!r}])\n")
+    process = subprocess.Popen([sys.executable, str(driver)])
+    wait_until(lambda: log.exists() and "started" in log.read_text(), process)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not alive(marker))
+    wait_until(lambda: not alive(str(tmp_path / "launcher.py")))

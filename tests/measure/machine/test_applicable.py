@@ -1,0 +1,221 @@
+"""What cannot run here is known before anything starts, with the reason."""
+
+import re
+import sys
+
+import pytest
+
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.machine import gpus
+from scaleproof.measure.machine.applicable import LEGACY_INDEX, arch_problem, unsupported_reason
+from scaleproof.measure.machine.gpus import Gpu
+
+H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
+V100 = Gpu("Tesla V100-SXM2-16GB", "GPU-v", 16 * 2**30, (7, 0))
+
+
+def cell(**execution):
+    return expand(Campaign.model_validate({"title": "x", "execution": execution}))[0]
+
+
+@pytest.mark.parametrize(
+    ("execution", "gpus", "reason"),
+    [
+        ({}, [], None),
+        ({"geometry": "1x2"}, [], None),
+        ({"precision": "bf16"}, [], None),
+        ({"strategy": "dp", "geometry": "1x2"}, [], "does nothing on a CPU"),
+        ({"precision": "fp16"}, [], "fp16 training needs a CUDA device"),
+        ({"precision": "tf32"}, [], "tf32 training needs a CUDA device"),
+        ({"device": "cuda"}, [], "1 on each node; 0 are visible"),
+        ({"geometry": "2x1"}, [], "2 nodes need a cluster; there is 1 here"),
+        ({"geometry": "1x4"}, [H100] * 2, "4 on each node; 2 are visible"),
+        ({"geometry": "1x4", "device": "cpu"}, [H100] * 2, None),
+        ({"strategy": "dp"}, [H100], "does nothing with one device"),
+        ({"strategy": "dp", "geometry": "1x2"}, [H100] * 2, None),
+        ({"strategy": "dp", "geometry": "1x2", "compile": True}, [H100] * 2, "torch.compile cannot follow"),
+        ({"precision": "fp16"}, [V100], None),
+        ({"precision": "bf16"}, [V100], "compute capability 7.0; bf16 needs 8.0"),
+        ({"precision": "tf32"}, [V100], "tf32 needs 8.0"),
+        ({"precision": "tf32"}, [H100], None),
+    ],
+)
+def test_reasons(execution, gpus, reason):
+    found = unsupported_reason(cell(**execution), gpus)
+    assert found == reason if reason is None else reason in found
+
+
+def test_compile_needs_a_compiler(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "C++ compiler" in unsupported_reason(cell(compile=True), [])
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"),
+    [(None, "abc"), ("", ""), ("0,2", "ac"), ("2,0", "ca"), ("GPU-b", "b"), ("0,7,1", "a"), ("GPU-x,0", "")],
+)
+def test_visible_devices(variable, expected):
+    found = [Gpu("", f"GPU-{letter}", 0, (9, 0)) for letter in "abc"]
+    assert "".join(g.uuid[-1] for g in gpus._visible(found, variable)) == expected
+
+
+def test_devices_without_importing_torch():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from scaleproof.measure.machine import gpus; gpus.cuda_devices(); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "reason"),
+    [
+        (V100, "13.0", r"V100.*7\.0; this torch is built with CUDA 13\.0, which starts at 7\.5.*whl/cu126"),
+        (V100, "12.6", None),
+        (V100, None, None),
+        (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), "535.104.05"), "13.0", r"driver is 535.*needs 580"),
+        (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), "580.65.06"), "13.0", None),
+        (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), "535.104.05"), "12.6", None),
+    ],
+)
+def test_old_devices_and_drivers_name_the_index_to_use(monkeypatch, gpu, cuda, reason):
+    monkeypatch.setattr("scaleproof.measure.machine.applicable.torch_cuda_version", lambda: cuda)
+    problem = unsupported_reason(cell(), [gpu])
+    assert (problem is None) if reason is None else re.search(reason, problem)
+
+
+def test_documents_and_campaigns_for_old_devices_name_the_same_index(repository):
+    named = [repository / "docs/gpu.md", *(repository / "config/campaigns").glob("v100*.yaml")]
+    assert len(named) == 3
+    assert all(LEGACY_INDEX in path.read_text() for path in named)
+
+
+@pytest.mark.parametrize(
+    ("capability", "architectures", "runs"),
+    [
+        ((9, 0), ["sm_75", "sm_80", "sm_90"], True),
+        ((8, 9), ["sm_80"], True),
+        ((8, 0), ["sm_86"], False),
+        ((7, 0), ["sm_75", "compute_90"], False),
+        ((12, 0), ["sm_90", "compute_90"], True),
+        ((12, 0), ["sm_90a"], False),
+        ((9, 0), ["sm_90a"], True),
+        ((10, 3), ["sm_100f"], True),
+    ],
+)
+def test_kernels_of_other_devices(capability, architectures, runs):
+    assert (arch_problem("GPU", capability, architectures) is None) == runs
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [("triton", "not installed"), ("cc", "a C compiler"), ("header", "Python's headers"), (None, None)],
+)
+def test_compiling_on_a_gpu_needs_tools_of_the_host(monkeypatch, tmp_path, missing, reason):
+    spec = None if missing == "triton" else object()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    monkeypatch.setattr("scaleproof.measure.machine.applicable.torch_cuda_version", lambda: None)
+    monkeypatch.setattr("shutil.which", lambda name: None if missing == "cc" else "/usr/bin/cc")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    if missing != "header":
+        (tmp_path / "Python.h").touch()
+    problem = unsupported_reason(cell(compile=True), [H100])
+    assert (problem is None) if reason is None else reason in problem
+
+
+def test_triton_starts_after_the_v100(monkeypatch):
+    monkeypatch.setattr("scaleproof.measure.machine.applicable.torch_cuda_version", lambda: "12.6")
+    assert "starts at 7.5; Tesla V100" in unsupported_reason(cell(compile=True, precision="fp16"), [V100])
+
+
+class Nvml:
+    """One device of 80 GB with an instance that does not say how large it is."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __getattr__(self, name):
+        return {
+            "nvmlInit": lambda: None,
+            "nvmlShutdown": lambda: None,
+            "nvmlDeviceGetCount": lambda: 1,
+            "nvmlDeviceGetHandleByIndex": lambda index: "whole",
+            "nvmlSystemGetDriverVersion": lambda: "580.1",
+            "nvmlDeviceGetName": lambda handle: "NVIDIA A100" if handle == "whole" else "NVIDIA A100 MIG 3g.20gb",
+            "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: "whole",
+        }[name]
+
+    def nvmlDeviceGetUUID(self, handle):
+        return "GPU-1" if handle == "whole" else handle
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if uuid != "MIG-7":
+            raise self.NVMLError
+        return uuid
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        if handle != "whole":
+            raise self.NVMLError
+        return type("Info", (), {"total": 80})
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle):
+        if handle != "whole":
+            raise self.NVMLError
+        return 8, 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"),
+    [
+        ("MIG-7", [Gpu("NVIDIA A100 MIG 3g.20gb", "MIG-7", None, (8, 0), "580.1")]),
+        ("MIG-8", []),
+        ("0", [Gpu("NVIDIA A100", "GPU-1", 80, (8, 0), "580.1")]),
+    ],
+)
+def test_a_part_of_a_device_is_a_device(monkeypatch, variable, expected):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert gpus.cuda_devices() == expected
+
+
+class LostNvml(Nvml):
+    """Three devices, of which the second one is lost."""
+
+    def __getattr__(self, name):
+        return {"nvmlDeviceGetCount": lambda: 3, "nvmlDeviceGetHandleByIndex": self.by_index}.get(
+            name
+        ) or super().__getattr__(name)
+
+    def by_index(self, index):
+        if index == 1:
+            raise self.NVMLError("GPU is lost")
+        return "whole"
+
+
+def test_a_lost_device_is_named_unless_it_is_left_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", LostNvml())
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    assert len(gpus.cuda_devices()) == 2
+    assert len(gpus.usable(gpus.cuda_devices)[0]) == 2
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    with pytest.raises(UserError, match=r"GPU 1 of this machine does not answer \(GPU is lost\)"):
+        gpus.cuda_devices()
+    found, why = gpus.usable(gpus.cuda_devices)
+    assert (found, "GPU 1 of this machine" in why) == ([], True)
+
+
+def test_a_driver_that_stops_answering_is_no_traceback(monkeypatch):
+    nvml = LostNvml()
+    nvml.nvmlDeviceGetCount = nvml.nvmlShutdown = lambda: nvml.by_index(1)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    with pytest.raises(UserError, match="do not answer"):
+        gpus.cuda_devices()

@@ -1,0 +1,50 @@
+"""Unions, overlaps and windows, against a bitmap of every nanosecond."""
+
+import numpy as np
+import pytest
+
+from scaleproof.measure.trace.time_spans import both, length, union, within, without
+
+LONG = 400
+
+
+def bitmap(spans) -> np.ndarray:
+    found = np.zeros(LONG, bool)
+    for start, end in zip(*spans, strict=True):
+        found[start:end] = True
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sets_of_time_are_what_a_bitmap_says(seed):
+    random = np.random.default_rng(seed)
+
+    def some() -> tuple:
+        starts = random.integers(0, LONG - 30, 12)
+        return starts, starts + random.integers(0, 30, 12)
+
+    first, second = some(), some()
+    a, b = union(*first), union(*second)
+    assert (bitmap(a) == bitmap(first)).all()
+    assert (a[0][1:] > a[1][:-1]).all(), "disjoint, in order"
+    assert (bitmap(both(a, b)) == (bitmap(first) & bitmap(second))).all()
+    assert (bitmap(without(a, b)) == (bitmap(first) & ~bitmap(second))).all()
+    assert length(a) == bitmap(first).sum()
+    starts = np.sort(random.integers(0, LONG, 6))
+    ends = starts + 25
+    assert within(a, starts, ends).tolist() == [bitmap(first)[s:e].sum() for s, e in zip(starts, ends, strict=True)]
+
+
+def test_short_pauses_are_filled_where_asked_for():
+    starts, ends = np.array([0, 12, 30]), np.array([10, 20, 40])
+    assert length(union(starts, ends)) == 28
+    assert length(union(starts, ends, pause=2)) == 30
+    assert length(union(starts, ends, pause=10)) == 40
+
+
+def test_nothing_is_nothing():
+    empty = union(np.array([]), np.array([]))
+    full = union(np.array([0]), np.array([5]))
+    assert length(empty) == length(both(empty, full)) == length(without(empty, full)) == 0
+    assert length(without(full, empty)) == 5
+    assert within(empty, np.array([0]), np.array([9])).tolist() == [0]

@@ -13,34 +13,33 @@ import pytest
 from scaleproof.cli import parser
 from scaleproof.ground.code_dependencies import MEASURING, PACKAGE, _imported, closure
 
-# From top to bottom; a room imports rooms above it. `record` stands above the trainer: it is the contract that
-# trainer and launcher write and everybody below reads.
-ORDER = [
-    "campaign",
-    "reference",
-    "corpus",
-    "model",
-    "strategy",
-    "record",
-    "importers",
-    "machine",
-    "trainer",
-    "launch",
-    "preflight",
-    "trace",
-    "audit",
-    "analysis",
-    "forecast",
-    "report",
-    "verify",
-]
-EVERYWHERE = (
-    "ground/cores.py",
-    "ground/errors.py",
-    "ground/files.py",
-    "ground/progress.py",
-    "ground/snakemake_command.py",
-)
+# House -> the houses that it may import besides itself. Everything else is never.
+HOUSES: dict[str, set[str]] = {
+    "ground": set(),
+    "measure": {"ground"},
+    "verify": {"ground"},
+    "auditor": {"ground"},
+    "conclude": {"ground", "measure", "verify"},
+    "driver": {"ground", "measure", "conclude", "verify"},
+    "cli": {"ground", "measure", "verify", "auditor", "conclude", "driver"},
+}
+# House -> libraries that it never imports, not in a function either.
+NEVER = {
+    "ground": {"torch", "pandas", "matplotlib", "snakemake"},
+    "verify": {"torch", "pandas", "matplotlib", "snakemake"},
+    "auditor": {"torch", "matplotlib", "snakemake"},
+    "measure": {"matplotlib", "snakemake"},
+    "conclude": {"snakemake"},
+    "driver": {"torch", "matplotlib"},
+    "cli": {"torch", "matplotlib", "snakemake"},
+}
+# Within a house a room imports rooms above it.
+ROOMS = {
+    "ground": ["facts", "campaign", "records", "findings"],
+    "measure": ["reference", "corpus", "model", "strategy", "machine", "trainer", "launch", "doctor", "trace"],
+    "conclude": ["checks", "analysis", "forecast", "report", "publication"],
+    "auditor": ["read", "checks"],
+}
 # What a command imports to find its files and to check its input, without effect on what it writes.
 FINDING = {
     "ground/campaign/__init__.py",
@@ -65,16 +64,6 @@ FINDING = {
     "conclude/report/chart_catalog.py",
     "ground/snakemake_command.py",
 }
-
-# Programs that a command starts as processes of their own.
-PROCESSES = (
-    "measure/launch/torchrun.py",
-    "measure/launch/forked.py",
-    "measure/launch/fork_server.py",
-    "driver/stage_server.py",
-    "driver/stage_client.py",
-    "measure/machine/network.py",
-)
 
 
 def rules() -> dict[str, str]:
@@ -118,14 +107,37 @@ def in_repository(monkeypatch, repository):
     monkeypatch.chdir(repository)
 
 
-def test_rooms_import_only_rooms_above_them():
-    assert {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()} == {*ORDER, "cli"}
-    for place, room in enumerate(ORDER):
-        for path in (PACKAGE / room).rglob("*.py"):
-            direct = re.findall(r"^\s*(?:from|import) scaleproof\.(\w+)", path.read_text(), re.MULTILINE)
-            for target in direct:
-                allowed = target in ORDER[: place + 1] or f"{target}.py" in EVERYWHERE
-                assert allowed, f"{path} imports {target}"
+def imports(path: Path) -> Iterator[tuple[str, ...]]:
+    """The modules that a file imports anywhere, also in a function or for types alone, in parts."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (tuple(f"{node.module}.{alias.name}".split(".")) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+
+
+def test_every_house_is_known_here():
+    assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(HOUSES)
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_a_house_imports_only_what_it_may(house):
+    for path in (PACKAGE / house).rglob("*.py"):
+        for parts in imports(path):
+            if parts[0] == PACKAGE.name and parts[1] not in ("__version__",):
+                assert parts[1] in HOUSES[house] | {house}, f"{path} imports {'.'.join(parts)}"
+            assert parts[0] not in NEVER[house], f"{path} imports {'.'.join(parts)}"
+            assert not parts[0].startswith("snakemake") or house == "driver", f"{path} imports {'.'.join(parts)}"
+
+
+@pytest.mark.parametrize("house", ROOMS)
+def test_rooms_import_only_rooms_above_them(house):
+    rooms = ROOMS[house]
+    assert {p.name for p in (PACKAGE / house).iterdir() if (p / "__init__.py").exists()} == set(rooms)
+    for place, room in enumerate(rooms):
+        for path in (PACKAGE / house / room).rglob("*.py"):
+            above = {parts[2] for parts in imports(path) if parts[:2] == (PACKAGE.name, house) and len(parts) > 2}
+            assert not above & set(rooms[place + 1 :]), f"{path} imports {above & set(rooms[place + 1 :])}"
 
 
 RULES = [
@@ -194,8 +206,7 @@ def test_a_rule_lists_no_code_that_its_command_does_not_run(rule):
         "sweep",
         "frontier",
     ):  # ranks are processes of their own
-        rooms = ("trainer", "strategy", "model", "corpus", "record", "trace")
-        unused -= {p for p in unused if p.split("/")[0] in rooms or p in PROCESSES}
+        unused -= {p for p in unused if p.startswith(("measure/", "ground/"))}
     assert not unused, f"an edit of {unused} would re-run rule {rule} for nothing"
 
 
@@ -211,7 +222,7 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 
 def test_a_table_does_not_depend_on_checks():
     """Types that are named in annotations alone are not code of a stage."""
-    assert not {file for file in listed("table") if file.startswith("audit/")}
+    assert not {file for file in listed("table") if file.startswith("conclude/checks/")}
     assert len(listed("table")) < 15
 
 
@@ -238,7 +249,7 @@ def test_the_snakefile_cannot_reach_torch(module):
 
 
 def test_the_launcher_and_the_analysis_need_no_torch():
-    modules = ["launch.run", "audit.campaign.all_checks", "analysis.scaling", "report.page", "report.charts"]
+    modules = ["measure.launch.run", "conclude.checks.all_checks", "conclude.analysis.scaling", "conclude.report.page"]
     lines = "; ".join(f"import scaleproof.{m}" for m in modules)
     code = f"import sys; {lines}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -261,8 +272,10 @@ def test_no_file_does_too_much(pattern, repository):
         "config/**/*.yaml",
         "profiles/**/*.yaml",
         "envs/*.sh",
-        "src/scaleproof/report/templates/*.css",
-        "src/scaleproof/report/templates/*.js",
+        "src/scaleproof/*/templates/*.css",
+        "src/scaleproof/*/templates/*.js",
+        "src/scaleproof/conclude/report/templates/*.css",
+        "src/scaleproof/conclude/report/templates/*.js",
     ],
 )
 def test_lines_end_at_120_characters(pattern, repository):

@@ -74,7 +74,7 @@ from scaleproof.ground.files import write_json
 def test_what_only_type_checkers_read_is_no_code_of_a_stage(tmp_path):
     path = tmp_path / "typed.py"
     path.write_text(TYPED)
-    assert {file.name for file in code_dependencies._imported(path)} == {"ground/errors.py", "ground/files.py"}
+    assert {file.name for file in code_dependencies._imported(path)} == {"errors.py", "files.py"}
 
 
 def test_sources_are_read_where_the_locale_knows_no_utf_8(tmp_path):

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import synthetic
-from report.conftest import Results
+from conclude.report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
 from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs

@@ -30,7 +30,11 @@ rule table:
         runs="results/{campaign}/runs.csv",
         cells="results/{campaign}/cells.csv",
         scaling="results/{campaign}/scaling_report.json",
-        code=sources("conclude/report/tables/cells.py", "conclude/report/tables/scaling.py", "conclude/report/read_results.py"),
+        code=sources(
+            "conclude/report/tables/cells.py",
+            "conclude/report/tables/scaling.py",
+            "conclude/report/read_results.py",
+        ),
     output:
         csv="results/{campaign}/tables/{table}.csv",
         md=report(
@@ -169,7 +173,10 @@ rule pdf:
         ],
         forecast=lambda w: forecast_of(w),
         code=sources(
-            "conclude/report/paper.py", "conclude/report/read_results.py", "conclude/report/templates/paper.typ", "ground/records/unreadable.py"
+            "conclude/report/paper.py",
+            "conclude/report/read_results.py",
+            "conclude/report/templates/paper.typ",
+            "ground/records/unreadable.py",
         ),
     output:
         report(

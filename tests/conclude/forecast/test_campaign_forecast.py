@@ -5,7 +5,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from forecast.weak_campaign import COMMUNICATION, WEAK, evidence, loaded, make_runs
+from conclude.forecast.weak_campaign import COMMUNICATION, WEAK, evidence, loaded, make_runs
 from synthetic import rewrite, write_run
 
 from scaleproof.cli import main

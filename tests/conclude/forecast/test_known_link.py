@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forecast.known_link import BACKWARD_S, BYTES, FORWARD_S, LAYERS
+from conclude.forecast.known_link import BACKWARD_S, BYTES, FORWARD_S, LAYERS
 from patience import HANGS
 
 from scaleproof.conclude.forecast.collective import Group, Network, Table

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from forecast.weak_campaign import WEAK, evidence, loaded, make_runs
+from conclude.forecast.weak_campaign import WEAK, evidence, loaded, make_runs
 from synthetic import write_run
 
 from scaleproof.conclude.analysis.scaling import scaling_report

@@ -4,8 +4,8 @@ import json
 import shutil
 
 import pytest
+from conclude.publication.test_gate import result
 from synthetic import cells, write_failure, write_run
-from verify.test_gate import result
 
 from scaleproof.cli import parser
 from scaleproof.conclude.publication.gate import gate

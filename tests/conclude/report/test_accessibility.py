@@ -3,10 +3,10 @@
 from importlib.resources import files
 
 import pytest
+from conclude.report.conftest import QUIET, Results
+from conclude.report.test_compare_page import page_of
+from conclude.report.test_compare_page import results as result_of
 from playwright.sync_api import sync_playwright
-from report.conftest import QUIET, Results
-from report.test_compare_page import page_of
-from report.test_compare_page import results as result_of
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scaleproof.conclude.report.index_page import write_index

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from report.conftest import Results
-from report.test_forecasts import AHEAD, HELD, REFUSED, WIDE, forecast
+from conclude.report.conftest import Results
+from conclude.report.test_forecasts import AHEAD, HELD, REFUSED, WIDE, forecast
 from synthetic import cells, rewrite, write_failure, write_run
 from synthetic_traces import trace
 

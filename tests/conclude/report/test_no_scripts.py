@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from report.test_audit_page import put
-from report.test_compare_page import page_of
-from report.test_compare_page import results as result_of
+from auditor.test_audit_page import put
+from conclude.report.test_compare_page import page_of
+from conclude.report.test_compare_page import results as result_of
 
 from scaleproof.auditor.audit_page import audit_page
 from scaleproof.auditor.audit_paths import audit_paths

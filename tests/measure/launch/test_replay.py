@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from reference.test_replay import cell
+from measure.reference.test_replay import cell
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.launch import replay

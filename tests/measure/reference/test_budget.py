@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from reference.test_replay import cell
+from measure.reference.test_replay import cell
 
 from scaleproof.measure.reference import memory, network
 from scaleproof.measure.reference.memory import bytes_of_row, free_bytes, is_out_of_memory, rows_that_fit

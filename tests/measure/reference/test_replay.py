@@ -20,7 +20,7 @@ from scaleproof.measure.reference.samples import Samples, checksum, step_ids, va
 from scaleproof.measure.reference.schema import read_reference, reference_of, workload_name
 from scaleproof.measure.strategy.optimizer import learning_rate
 
-PACKAGE = Path(__file__).parents[3] / "src/scaleproof/reference"
+PACKAGE = Path(__file__).parents[3] / "src/scaleproof/measure/reference"
 SHAPE = {"layers": 1, "width": 32, "heads": 2, "context": 64}
 ENCODER = {"d_model": 32, "heads": 2, "layers": 1, "feed_forward": 48, "context": 64}
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from conclude.report.charts.test_charts import faint
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from report.charts.test_charts import faint
 from synthetic_traces import trace
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings

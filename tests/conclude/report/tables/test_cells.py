@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from report.conftest import Results
+from conclude.report.conftest import Results
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.conclude.report.tables.cells import restated, scaling_rows

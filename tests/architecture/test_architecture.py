@@ -35,7 +35,7 @@ NEVER = {
 }
 # Within a house a room imports rooms above it.
 ROOMS = {
-    "ground": ["facts", "campaign", "records", "findings"],
+    "ground": ["campaign", "facts", "records", "findings"],
     "measure": ["reference", "corpus", "model", "strategy", "machine", "trainer", "launch", "doctor", "trace"],
     "conclude": ["checks", "analysis", "forecast", "report", "publication"],
     "auditor": ["read", "checks"],

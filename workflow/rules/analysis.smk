@@ -71,7 +71,11 @@ rule analyse:
         runs="results/{campaign}/runs.csv",  # with the checksum of every run
         findings="results/{campaign}/findings.json",
         code=sources(
-            "conclude/analysis/run_tables.py", "conclude/analysis/scaling.py", "ground/records/series.py", "ground/records/unreadable.py", "ground/cores.py"
+            "conclude/analysis/run_tables.py",
+            "conclude/analysis/scaling.py",
+            "ground/records/series.py",
+            "ground/records/unreadable.py",
+            "ground/cores.py",
         ),
     output:
         cells="results/{campaign}/cells.csv",

@@ -59,7 +59,11 @@ rule comparison:
     input:
         pairs=pairs_files,
         findings="results/{campaign}/findings.json",
-        code=sources("conclude/analysis/ab_comparison.py", "conclude/report/tables/comparison.py", "conclude/report/charts/__init__.py"),
+        code=sources(
+            "conclude/analysis/ab_comparison.py",
+            "conclude/report/tables/comparison.py",
+            "conclude/report/charts/__init__.py",
+        ),
     output:
         json="results/{campaign}/comparison.json",
         csv="results/{campaign}/tables/comparison.csv",

@@ -37,7 +37,12 @@ rule sweep:
     message:
         "Sweep collectives of {wildcards.campaign} in {wildcards.group}"
     input:
-        code=sources("conclude/forecast/sweep.py", "conclude/forecast/sweep_program.py", "conclude/forecast/text.py", "measure/launch/torchrun.py"),
+        code=sources(
+            "conclude/forecast/sweep.py",
+            "conclude/forecast/sweep_program.py",
+            "conclude/forecast/text.py",
+            "measure/launch/torchrun.py",
+        ),
     output:
         "results/{campaign}/sweep/{group}/sweep.json",
     log:

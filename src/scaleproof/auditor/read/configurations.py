@@ -12,18 +12,16 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logs.base import LAUNCH, NODES, PROCESSES
+from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import ContextFact, ReportedRun
 from scaleproof.auditor.read.walk import SCRIPTS
 from scaleproof.auditor.read.words import described
-
-if TYPE_CHECKING:
-    from scaleproof.auditor.read.discover import Reading
 
 FIELDS = {
     "micro_batch": "micro_batch",
@@ -73,7 +71,7 @@ class Configuration:
             self.facts.append(ContextFact(field_name, value, self.name, line))
 
 
-def attach_configurations(reading: "Reading") -> None:
+def attach_configurations(reading: Reading) -> None:
     """Give every run what the configurations say that are certainly its own: the only ones beside it, or those
     that name its folder.
     """

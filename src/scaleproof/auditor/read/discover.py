@@ -7,15 +7,14 @@ import csv
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from scaleproof.auditor.read import (
     archives,
+    csv_layout,
+    csv_logs,
     csv_rows,
-    csv_tables,
     event_files,
     logs,
     monitor_logs,
@@ -36,6 +35,7 @@ from scaleproof.auditor.read.read_tables import (
     read_plain_text,
     read_spreadsheet,
 )
+from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.text_files import Unreadable, printable
 from scaleproof.ground.records.run import METRICS
@@ -57,43 +57,14 @@ BREAKS: tuple[type[Exception], ...] = (
     AssertionError,
 )
 SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
-NO_NUMBERS = ("failed", "not_applicable")
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
 LFS = b"version https://git-lfs.github.com/spec/"
-GENERIC = {
-    "training_metrics.json",
-    "metrics.csv",
-    "metrics.json",
-    "step_log.csv",
-    "gpu_log.csv",
-    "trainer_state.json",
-    "train.log",
-    "scaling_report.json",
-    "results.json",
-    "output.log",
-    "log.txt",
-    "stdout.txt",
-    "summary.json",
-    "wandb-summary.json",
-    "results.csv",
-}
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
     r"latency|batch|rank|mib|DLLL|MLLOG"
 )
-
-
-@dataclass
-class Reading:
-    """What one call of `gather` collects along the way."""
-
-    evidence: Evidence
-    scopes: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)  # of claims files: folder, facts
-    launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
-    paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
-    configurations: list[tuple[Path, str, str]] = field(default_factory=list)  # file, name, text
 
 
 def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Evidence:
@@ -341,7 +312,7 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
 def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, place: int) -> bool:
     """A log in CSV, of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0."""
     evidence = reading.evidence
-    if not any(d in header for d in csv_tables.DELIMITERS) and not header.startswith("#"):
+    if not any(d in header for d in csv_layout.DELIMITERS) and not header.startswith("#"):
         return False
 
     def rest() -> Iterator[str]:
@@ -356,13 +327,13 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
         evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, rest()))
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
-    elif layout := csv_tables.layout_of(header):
-        first = list(islice(csv_tables.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
+    elif layout := csv_layout.layout_of(header):
+        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
         csv_rows.settle_keys(layout, first)
         one_each = len(first) > 1 and not csv_rows.goes_on(layout, first)  # one row for each configuration
         if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
             return True
-        runs = csv_tables.read_log(name, layout, rest(), place + 2)
+        runs = csv_logs.read_log(name, layout, rest(), place + 2)
         timed = [run for run in runs if run.timed_spans or run.logged_steps]
         if not timed and runs:
             add_run(reading, runs[0], path)
@@ -371,18 +342,3 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     else:
         return False
     return True
-
-
-def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
-    """Add a run of a file. Raises Unreadable where it has neither a time nor a loss."""
-    if not (run.timed_spans or run.logged_steps or run.rank_losses or run.details.get("status") in NO_NUMBERS):
-        problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
-        raise Unreadable(f"it is a {run.format} without a single timed step or epoch{problems}")
-    file, _, part = run.name.partition("#")
-    run.files = [file]
-    run.details["folder"] = str(path.parent)
-    generic = path.name in GENERIC or event_files.PREFIX in path.name
-    if generic and Path(file).parent != Path("."):
-        run.name = str(Path(file).parent) + (f"#{part}" if part else "")
-    reading.paths[file] = path
-    reading.evidence.runs.append(run)

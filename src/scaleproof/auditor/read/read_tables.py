@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from scaleproof.auditor.read import text_files
-from scaleproof.auditor.read.csv_tables import DELIMITERS
+from scaleproof.auditor.read.csv_layout import DELIMITERS
 from scaleproof.auditor.read.documents import Document, read_document
 from scaleproof.auditor.read.grids import MOST_ROWS, Grid, Line
 from scaleproof.auditor.read.notebooks import read_notebook, read_workbook

@@ -28,16 +28,16 @@ from scaleproof.auditor.read.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_
 from scaleproof.auditor.read.documents import quoted_blocks
 from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.json_files import read_json
-from scaleproof.auditor.read.read_tables import (
+from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
+from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
+from scaleproof.auditor.read.table_files import (
     read_csv_table,
     read_document_file,
     read_notebook_file,
     read_plain_text,
     read_spreadsheet,
 )
-from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
-from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
-from scaleproof.auditor.read.text_files import Unreadable, printable
+from scaleproof.auditor.read.text_files import UnreadableFile, printable
 from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -98,7 +98,7 @@ def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
         return False
     try:
         own = bool(re.search(rb'"schema_version": *"3\.', text_files.head(folder / METRICS)))
-    except Unreadable:
+    except UnreadableFile:
         return False
     if own:
         evidence.own_runs.append(str(folder))
@@ -126,7 +126,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
             _take_archive(reading, path, name, unpacked)
         else:
             _read(reading, path, name)
-    except Unreadable as reason:
+    except UnreadableFile as reason:
         evidence.unread.append(Unread(name, str(reason), reason.kind))
     except PermissionError as error:
         evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
@@ -157,10 +157,10 @@ def _read(reading: Reading, path: Path, name: str) -> None:
     named = path.name in GENERIC or path in evidence.named_files
     if not start.strip(b"\0 \t\r\n"):
         if named:
-            raise Unreadable("it is empty")
+            raise UnreadableFile("it is empty")
         evidence.ignored.append(name)
     elif start.startswith(LFS):
-        raise Unreadable("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
+        raise UnreadableFile("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
     elif event_files.is_event_file(path, start):
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):
@@ -171,18 +171,18 @@ def _read(reading: Reading, path: Path, name: str) -> None:
             evidence.ignored.append(name)
     elif (encoding := text_files.encoding(start)) is None:
         if named:
-            raise Unreadable("it is binary", "binary")
+            raise UnreadableFile("it is binary", "binary")
         evidence.ignored.append(name)
     else:
         opening = text_files.decoded(start, encoding)
         own_series = bool(SERIES) and opening.startswith(SERIES)
         if own_series and not (path.parent / METRICS).is_file():
-            raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
+            raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
         if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
-                raise Unreadable("it is not a metrics file of any known schema")
+                raise UnreadableFile("it is not a metrics file of any known schema")
             if own_series and path in evidence.named_files:
-                raise Unreadable(f"the series of a run; name the run's folder, {path.parent}", "not a result")
+                raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
             evidence.ignored.append(name)
 
 

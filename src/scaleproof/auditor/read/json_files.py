@@ -11,7 +11,7 @@ from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reading import Reading, add_run
 from scaleproof.auditor.read.reported import ReportedRun, ScalingReport
-from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
 
 # Of JSON that is ours to read, cut off or not.
@@ -39,11 +39,11 @@ def read_json(
         data, problem = text_files.parse_json(text)
     except ValueError as error:
         if named or MARKS.search(opening):
-            raise Unreadable(f"it is cut off or no JSON: {str(error)[:100]}") from None
+            raise UnreadableFile(f"it is cut off or no JSON: {str(error)[:100]}") from None
         return False
     if problem and not MARKS.search(opening):
         if named:
-            raise Unreadable(problem.replace("; what stands before was read", ""))
+            raise UnreadableFile(problem.replace("; what stands before was read", ""))
         return False
     if isinstance(data, dict) and _known(reading, path, name, data, problem):
         return True
@@ -74,7 +74,7 @@ def _known(reading: Reading, path: Path, name: str, data: dict[str, Any], proble
     run: ReportedRun | None = None
     if metrics_json.is_metrics(data):
         if problem:
-            raise Unreadable(problem.replace("; what stands before was read", ""))
+            raise UnreadableFile(problem.replace("; what stands before was read", ""))
         run = metrics_json.read_metrics(name, data)
     elif metrics_json.is_legacy(data):
         run = metrics_json.read_legacy(name, data)

@@ -6,7 +6,7 @@ from typing import Any
 
 from scaleproof.auditor.read.event_files import PREFIX
 from scaleproof.auditor.read.reported import Evidence, ReportedRun
-from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.auditor.read.text_files import UnreadableFile
 
 # Names that say nothing about a run: it goes by its folder.
 GENERIC = {
@@ -41,10 +41,10 @@ class Reading:
 
 
 def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
-    """Add a run of a file. Raises Unreadable where it has neither a time nor a loss."""
+    """Add a run of a file. Raises UnreadableFile where it has neither a time nor a loss."""
     if not (run.timed_spans or run.logged_steps or run.rank_losses or run.details.get("status") in NO_NUMBERS):
         problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
-        raise Unreadable(f"it is a {run.format} without a single timed step or epoch{problems}")
+        raise UnreadableFile(f"it is a {run.format} without a single timed step or epoch{problems}")
     file, _, part = run.name.partition("#")
     run.files = [file]
     run.details["folder"] = str(path.parent)

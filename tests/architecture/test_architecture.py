@@ -177,8 +177,6 @@ RULES = [
     "pdf",
     "pairs",
     "comparison",
-    "write_case_studies",
-    "audit_case_studies",
     "trace_capture",
     "trace_summary",
     "trace_report",
@@ -296,9 +294,9 @@ def test_no_file_does_too_much(pattern, repository):
     ],
 )
 def test_lines_end_at_120_characters(pattern, repository):
-    """ruff looks at Python; this looks at the rest that people edit. Rows of figures and patterns of data excepted."""
+    """ruff looks at Python; this looks at the rest that people edit."""
     for path in repository.glob(pattern):
-        if path.is_file() and "case_studies" not in path.parts:
+        if path.is_file():
             long = [i for i, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
             assert not long, f"{path}: {long}"
 

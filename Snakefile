@@ -115,7 +115,6 @@ include: "workflow/rules/shared_job.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
-include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
 include: "workflow/rules/forecast.smk"
 

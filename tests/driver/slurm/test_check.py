@@ -84,7 +84,7 @@ def test_jobs_that_a_dead_snakemake_has_left_are_ended_first(checkout):
     finally:
         checkout.cluster.run("scancel", job)
     assert done.returncode == 1
-    assert f"nothing was submitted: jobs of an earlier snakemake" in done.stderr
+    assert "nothing was submitted: jobs of an earlier snakemake" in done.stderr
     assert f"`scancel {job}`" in done.stderr
     assert "Traceback" not in done.stderr
 

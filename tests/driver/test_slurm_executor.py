@@ -13,7 +13,8 @@ echo "$@" >> "$STUB/calls"
 [ -e "$STUB/refusal" ] && { cat "$STUB/refusal" >&2; exit 1; }
 script=$(cat) number=$((40 + $(wc -l < "$STUB/calls")))
 export SLURM_JOB_ID=$number SLURM_NTASKS=3
-case "$*" in *--array=1-*) last=${*##*--array=1-}; tasks=$(seq "${last%% *}") ;; *) tasks= ;; esac
+words="$* " last=${words##*--array=1-}
+tasks=; [ "$last" = "$words" ] || tasks=$(seq "${last%% *}")
 for task in ${tasks:-alone}; do
     SLURM_ARRAY_TASK_ID=$task bash -c "$script" >> "$STUB/log" 2>&1 && state=COMPLETED || state=FAILED
     [ -e "$STUB/held" ] && state=PENDING
@@ -43,26 +44,22 @@ rule make:
     shell: "{command}"
 """
 
+RECORD = "env | grep ^SLURM_NTASKS > {output} || echo $SLURM_JOB_ID > {output}"
+
 
 @pytest.fixture
 def stub(tmp_path):
     folder = tmp_path / "stub"
     folder.mkdir()
-    commands = {
-        "sbatch": SBATCH,
-        "squeue": SQUEUE,
-        "scontrol": SCONTROL,
-        "scancel": "#!/bin/sh\n",
-        "sacct": "#!/bin/sh\n",
-    }
-    for name, text in commands.items():
+    commands = {"sbatch": SBATCH, "squeue": SQUEUE, "scontrol": SCONTROL}
+    for name, text in (commands | dict.fromkeys(("scancel", "sacct"), "#!/bin/sh\n")).items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     (folder / "calls").touch()
     return folder
 
 
-def snakemake(stub: Path, *options: str, command: str = "echo $SLURM_JOB_ID $SLURM_NTASKS > {output}"):
+def snakemake(stub: Path, *options: str, command: str = RECORD):
     """A workflow of two jobs; what Snakemake says."""
     folder = stub.parent
     (folder / "Snakefile").write_text(WORKFLOW.format(command=command))
@@ -77,10 +74,10 @@ def test_each_job_is_an_sbatch(stub):
     assert done.returncode == 0, done.stderr
     calls = (stub / "calls").read_text().splitlines()
     log = f"{stub.parent}/results/slurm-logs/scaleproof-make-1-%j.log"
-    options = (
-        "--parsable --partition=gpu --nodes=2 --ntasks=2 --cpus-per-task=1 --mem=100 --time=5 --gres=gpu:1 --exclusive"
+    options = "--parsable --partition=gpu --nodes=2 --ntasks=2 --cpus-per-task=1 --mem=100 --time=5 --gres=gpu:1"
+    options += (
+        f" --exclusive --job-name=scaleproof-make-1 --output={log} --chdir={stub.parent} --no-requeue --export=ALL"
     )
-    options += f" --job-name=scaleproof-make-1 --output={log} --chdir={stub.parent} --no-requeue --export=ALL"
     assert f"{options} --exclude=n3,n7" in calls
     assert len(calls) == 2
     assert {(stub.parent / f"out/{k}").read_text() for k in (1, 2)} == {"41\n", "42\n"}, "without SLURM_NTASKS"
@@ -98,17 +95,15 @@ def test_an_array_is_one_sbatch(stub):
 @pytest.mark.fault("sbatch refuses a job", "the console has all of Slurm's words; other jobs go on")
 def test_a_refusal_is_told_in_slurm_s_words(stub):
     (stub / "refusal").write_text("sbatch: error: ask hpc@site\nsbatch: error: Batch job submission failed: no\n")
-    done = snakemake(stub)
+    done = snakemake(stub, "out/1")
     assert done.returncode == 1
     assert "Slurm refuses it: ask hpc@site; Batch job submission failed: no." in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.fault(
-    "a job fails before its run", "the console has Slurm's state, node and exit code, and the log's path"
-)
+@pytest.mark.fault("a job fails before its run", "the console has Slurm's own words, and the path of the log")
 def test_a_failed_job_is_told_in_slurm_s_words(stub):
-    done = snakemake(stub, command="exit 1")
+    done = snakemake(stub, "out/1", command="exit 1")
     assert done.returncode == 1
     assert "Slurm says of job 41: FAILED on n1, NonZeroExitCode, exit code 1" in done.stderr
     assert "results/slurm-logs/scaleproof-make-1-4" in done.stderr
@@ -117,7 +112,7 @@ def test_a_failed_job_is_told_in_slurm_s_words(stub):
 @pytest.mark.fault("a job waits for a reason that may never end", "the console says which")
 def test_a_held_job_is_told(stub):
     (stub / "held").write_text("JobHeldUser")
-    done = snakemake(stub)
+    done = snakemake(stub, "out/1")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Slurm does not start job 4") == 1
     assert ": JobHeldUser" in done.stderr
@@ -126,10 +121,12 @@ def test_a_held_job_is_told(stub):
 @pytest.mark.fault("jobs of an earlier snakemake here are in the queue", "nothing is submitted; says which to end")
 def test_jobs_of_an_earlier_snakemake_here_are_ended_first(stub):
     """They would start, or publish, behind the back of this one's."""
-    here = stub.parent
-    (stub / "left").write_text(
-        f"12|{here}|scaleproof-train-x\n13|/elsewhere|scaleproof-train\n14|{here}|the user's own\n"
+    rows = (
+        f"12|{stub.parent}|scaleproof-train-x",
+        "13|/elsewhere|scaleproof-train",
+        f"14|{stub.parent}|the user's own",
     )
+    (stub / "left").write_text("\n".join(rows))
     done = snakemake(stub)
     assert done.returncode == 1
     assert "end them with `scancel 12`" in done.stderr

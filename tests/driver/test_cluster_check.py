@@ -22,9 +22,13 @@ COMPARE = [{"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optim
 
 def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool = False, limits: str = "", age=300):
     """A check on a cluster whose commands answer so; the checks as text."""
-    answers = {"sinfo": sinfo, "scontrol": CONFIG.format(age=age), "sacctmgr": limits}
+    answers = {
+        "sinfo": sinfo,
+        "scontrol": CONFIG.format(age=age),
+        "sacctmgr": limits,
+        "sacct": "JobID" if sacct else "",
+    }
     monkeypatch.setattr(slurm, "run_command", lambda *command: answers.get(command[0], ""))
-    monkeypatch.setattr(cluster_check, "accounting", lambda: sacct)
     monkeypatch.setattr(slurm_test_only, "why_refused", lambda line: None)
     monkeypatch.setattr(cluster_check, "_nodes", lambda *arguments: [])
     (tmp_path / "profile.v9+.yaml").write_text(profile)

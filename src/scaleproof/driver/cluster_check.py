@@ -165,8 +165,8 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
 def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Check]:
     """Does Snakemake hear of the end of jobs, and is the account one that counts?"""
     interval = int(profile.get("seconds-between-status-checks", 10))
-    accounts, remembered = accounting(), re.match(r"\d+", config.get("MinJobAge", ""))
-    age = int(remembered[0]) if remembered else 0
+    accounts = bool(slurm.run_command("sacct", "--allocations", "--jobs=1"))  # a heading at least
+    age = int((re.match(r"\d+", config.get("MinJobAge", "")) or "0")[0])
     # A job that ended right after a look must still be there at the next one, which may be late.
     heard = accounts or age >= 2 * interval
     text = "sacct answers" if accounts else "no accounting (sacct does not answer)"
@@ -179,14 +179,6 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     if account and not accounts:
         checks.append(Check(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
     return checks
-
-
-def accounting() -> bool:
-    """Whether sacct answers."""
-    try:
-        return subprocess.run(["sacct", "-n", "-X", "-j", "1"], capture_output=True, timeout=60).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
 
 
 def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Check]:

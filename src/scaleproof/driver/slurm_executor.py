@@ -107,7 +107,7 @@ class Executor(RemoteExecutor):
         failures = {job: self._failure(job, state) for job, state in ends.items() if state.name in FAILED}
         # Before Snakemake sends a failed job once more, perhaps to the same node.
         self._bad_nodes.judge()
-        self._warn_of_waiting(states or {})
+        self._say_why(states or {})
         for info in active_jobs:
             log = info.aux["log"]
             if info.external_jobid in failures:
@@ -126,8 +126,8 @@ class Executor(RemoteExecutor):
         advice = MEMORY if state.name == "OUT_OF_MEMORY" else ""
         return f"Slurm says of job {job}: {in_words(facts)}. {advice}"
 
-    def _warn_of_waiting(self, states: dict[str, JobState]) -> None:
-        """Say once why jobs wait, where that may never end."""
+    def _say_why(self, states: dict[str, JobState]) -> None:
+        """Say each reason for which jobs wait once, where it may never end."""
         for job, state in states.items():
             if state.waits_for and state.waits_for not in self._reasons:
                 self._reasons.add(state.waits_for)

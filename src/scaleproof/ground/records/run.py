@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
+from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
 from scaleproof.ground.snakemake_command import snakemake_command
 
@@ -113,6 +114,13 @@ class MeasuredRun(Run):
     def n_devices(self) -> int:
         """Devices that came up, over all ranks."""
         return self.metrics.n_devices
+
+    @cached_property
+    def recomputed(self) -> dict[str, float | None]:
+        """Figures of the window, computed again from the raw series. Raises as `steps`."""
+        rows = self.steps[self.steps["phase"] == "window"]
+        merged = merged_steps((row[1], *row[3:]) for row in rows.tolist())
+        return window_figures(merged, self.metrics.window.wall_time_s)
 
 
 def measured(runs: Iterable[Run]) -> list[MeasuredRun]:

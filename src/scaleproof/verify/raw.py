@@ -189,7 +189,7 @@ def _inside(run: RawRun) -> list[Difference]:
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
     window = run.metrics["window"]
     updates = len(run.window) - window["skipped_optimizer_steps"]
-    figures = {"optimizer_steps": updates, **window_figures(run.window, window["wall_time_sec"])}
+    figures = {"optimizer_steps": updates, **vars(window_figures(run.window, window["wall_time_sec"]))}
     problems = []
     for field, computed in figures.items():
         name = Window.model_fields[field].alias or field  # as it stands in the file

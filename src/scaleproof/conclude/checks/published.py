@@ -105,10 +105,10 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
 
 def _of_window(run: MeasuredRun) -> Figures:
     window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
-    for name, computed in run.recomputed.items():
+    for name, computed in vars(run.recomputed).items():
         yield f"window.{name}", getattr(window, name), computed
-    n, tokens = run.recomputed["step_time_n"], run.recomputed["tokens"]
-    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, tokens / window.wall_time_s / run.n_devices
+    n, per_device = run.recomputed.step_time_n, run.recomputed.tokens_per_s / run.n_devices
+    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, per_device
     yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, n
     yield "window.micro_steps", window.micro_steps, n * accumulation
 

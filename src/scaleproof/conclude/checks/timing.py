@@ -77,9 +77,9 @@ def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     """Step statistics and rate of the summary, computed again from the raw series."""
     window = run.metrics.window
     wrong = [
-        f"{name} is {getattr(window, name):.6g}, the series gives {run.recomputed[name]:.6g}"
+        f"{name} is {getattr(window, name):.6g}, the series gives {getattr(run.recomputed, name):.6g}"
         for name in SUMMARISED
-        if not near(getattr(window, name), run.recomputed[name])
+        if not near(getattr(window, name), getattr(run.recomputed, name))
     ]
     total = run.metrics.total_wall_time_s
     if total is not None and not total >= window.wall_time_s:

@@ -34,26 +34,45 @@ def _merged(ranks: list[Row]) -> Step:
     return Step(max(seconds), max(waits), loss, total, sum(tokens))
 
 
-def window_figures(steps: Sequence[Step], wall_s: float) -> dict[str, float | None]:
-    """Fields of a `Window` (records/metrics.py) that its steps and its time give."""
+@dataclass(frozen=True)
+class WindowFigures:
+    """What the steps and the time of a window give, under the names that it has in a record (records/metrics.py)."""
+
+    step_time_mean_s: float
+    step_time_min_s: float
+    step_time_max_s: float
+    step_time_p50_s: float
+    step_time_p95_s: float | None
+    step_time_p99_s: float | None
+    data_wait_mean_s: float
+    train_loss_mean: float
+    train_loss_first: float
+    train_loss_last: float
+    step_time_n: int
+    tokens: int
+    tokens_per_s: float
+
+
+def window_figures(steps: Sequence[Step], wall_s: float) -> WindowFigures:
+    """The figures of the window in which `steps` were made in `wall_s` seconds."""
     n = len(steps)
     times = sorted(step.seconds for step in steps)
     tokens = sum(step.tokens for step in steps)
-    return {
-        "step_time_mean_s": math.fsum(times) / n,
-        "step_time_min_s": times[0],
-        "step_time_max_s": times[-1],
-        "step_time_p50_s": quantile(times, 0.50),
-        "step_time_p95_s": quantile(times, 0.95) if n >= 20 else None,
-        "step_time_p99_s": quantile(times, 0.99) if n >= 100 else None,
-        "data_wait_mean_s": math.fsum(step.data_wait_s for step in steps) / n,
-        "train_loss_mean": math.fsum(step.loss for step in steps) / n,
-        "train_loss_first": steps[0].loss,
-        "train_loss_last": steps[-1].loss,
-        "step_time_n": n,
-        "tokens": tokens,
-        "tokens_per_s": tokens / wall_s,
-    }
+    return WindowFigures(
+        step_time_mean_s=math.fsum(times) / n,
+        step_time_min_s=times[0],
+        step_time_max_s=times[-1],
+        step_time_p50_s=quantile(times, 0.50),
+        step_time_p95_s=quantile(times, 0.95) if n >= 20 else None,
+        step_time_p99_s=quantile(times, 0.99) if n >= 100 else None,
+        data_wait_mean_s=math.fsum(step.data_wait_s for step in steps) / n,
+        train_loss_mean=math.fsum(step.loss for step in steps) / n,
+        train_loss_first=steps[0].loss,
+        train_loss_last=steps[-1].loss,
+        step_time_n=n,
+        tokens=tokens,
+        tokens_per_s=tokens / wall_s,
+    )
 
 
 def quantile(values: Sequence[float], part: float) -> float:

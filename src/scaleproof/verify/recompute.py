@@ -8,7 +8,8 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from scaleproof.verify.raw import RawRun, quantile
+from scaleproof.ground.records.recomputed_window import quantile
+from scaleproof.verify.raw import RawRun
 
 CONFIDENCE = 0.95
 

@@ -92,7 +92,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     tables = _tables(inputs)
     footnotes = [finding for finding in findings if finding.severity != "note"]
     drawings = _charts(inputs)
-    facts = inputs.facts()  # last: another process may be at them
+    facts = inputs.facts
     trust = trust_in(inputs.findings, report, len(facts.lost), comparisons)
     return {
         "report": report,

@@ -143,8 +143,6 @@ PATHS = [
     (["trace", "diff", "nothing.txt", "nothing.txt"], "nothing.txt: the file is empty"),
     (["trace", "diff", "loop", "loop"], "loop is a link that leads back to itself; allowed: .sqlite"),
     (["trace", "summary", "notes.txt", "--out", "loop"], '"loop" is a link that leads back to itself; give a folder'),
-    (["stage", "write_case_studies", "nothing.txt", "x"], "no key title, claims"),
-    (["stage", "write_case_studies", "pipe", "x"], "pipe is a pipe, not a regular file"),
     (["audit", STEPS], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
     (["compare", STEPS, "results/demo"], "the series of a run; name the run's folder, results/demo/runs/ddp-n1x1/rep1"),
     (["audit", "config/corpora.yaml"], "no benchmark result among 1 file"),

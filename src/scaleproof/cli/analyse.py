@@ -3,25 +3,24 @@
 import argparse
 import gc
 import sys
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option
 from scaleproof.cli.values import count, file_to_read, file_to_write, folder, path
-from scaleproof.ground.cores import MANY_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from scaleproof.conclude.report.page_facts import RunFacts
     from scaleproof.conclude.report.page_inputs import PageInputs
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.findings.finding import Findings
     from scaleproof.ground.records.run import Run
+
+MANY_RUNS = 1000  # from as many on the garbage collector is kept from their records
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -56,41 +55,25 @@ def findings(args: argparse.Namespace) -> None:
 
 def analyse(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.scaling import scaling_report
-    from scaleproof.ground.cores import beside, halves
     from scaleproof.ground.files import write_json
     from scaleproof.ground.records.run import measured
-    from scaleproof.ground.records.series import read_curves
+    from scaleproof.ground.records.series import read_series
     from scaleproof.ground.snakemake_command import options_for
 
-    loaded, planned = _planned(args)
+    loaded, runs = _runs(args)
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
-    first, second = halves(planned)
-    runs: list[Run] = []
-
-    def curves_of_second() -> list[dict[str, Any]]:
-        """Where another process reads them, it has no run yet, so that it begins when this one does."""
-        return read_curves(measured(runs[len(first) :] or _read(loaded, second)))
-
-    def write_report() -> None:
-        report = scaling_report(
-            *(loaded.name, campaign.title, runs, all_findings),
-            margin=campaign.margin,
-            question=loaded.question,
-            repeat_until=campaign.repeat_until,
-            snakemake=options_for(folder),
-        )
-        write_json(folder / "scaling_report.json", report)
-
-    with beside(curves_of_second, len(planned)) as curves:
-        runs += _read(loaded, planned)
-        with beside(write_report, len(runs)) as scaling:
-            read_curves(measured(runs[: len(first)]))
-            for run, series in zip(measured(runs[len(first) :]), curves(), strict=True):
-                run.take_series(series)
-            _write_tables(folder, runs, all_findings, campaign.target_loss)
-            scaling()
+    read_series(measured(runs))
+    report = scaling_report(
+        *(loaded.name, campaign.title, runs, all_findings),
+        margin=campaign.margin,
+        question=loaded.question,
+        repeat_until=campaign.repeat_until,
+        snakemake=options_for(folder),
+    )
+    write_json(folder / "scaling_report.json", report)
+    _write_tables(folder, runs, all_findings, campaign.target_loss)
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
@@ -194,18 +177,15 @@ def loss_chart(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.page import write_page
     from scaleproof.conclude.report.sentences.answer import conclude
-    from scaleproof.ground.cores import beside
     from scaleproof.ground.files import sha256_of
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
-    n = len(planned)
-    with beside(lambda: _facts(args, loaded, planned), n) as facts, beside(lambda: hashes_of(folder), n) as hashes:
-        inputs = _page_inputs(args, loaded, facts)
-        write_page(inputs, page)
-        write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
+    inputs = _page_inputs(args, loaded, planned)
+    write_page(inputs, page)
+    write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
     print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
 
 
@@ -213,29 +193,25 @@ def pdf(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.paper import write_paper
 
     loaded, planned = _planned(args)
-    inputs = _page_inputs(args, loaded, lambda: _facts(args, loaded, planned))
+    inputs = _page_inputs(args, loaded, planned)
     write_paper(inputs, args.results / loaded.name / "report.pdf")
 
 
-def _facts(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "RunFacts":
-    from scaleproof.conclude.report.page_facts import facts_of
-    from scaleproof.measure.doctor.doctor import DOCTOR, read_report
-
-    return facts_of(_read(loaded, planned), read_report(args.results / DOCTOR))
-
-
-def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", facts: "Callable[[], RunFacts]") -> "PageInputs":
-    """`facts`: asked for once."""
+def _page_inputs(
+    args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]"
+) -> "PageInputs":
     from scaleproof.conclude.report.chart_catalog import charts_of
+    from scaleproof.conclude.report.page_facts import facts_of
     from scaleproof.conclude.report.page_inputs import PageInputs
     from scaleproof.conclude.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+    from scaleproof.measure.doctor.doctor import DOCTOR, read_report
 
     folder = args.results / loaded.name
     runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
     return PageInputs(
-        facts=cache(facts),
+        facts=facts_of(_read(loaded, planned), read_report(args.results / DOCTOR)),
         runs_table=runs_table,
         cells=cells,
         report=scaling,

@@ -81,7 +81,7 @@ class Results:
         left_out = {"batch_size", "seq_len", "forecast", *CHARTS} - ({*names} - {"batch_size", "seq_len"})
         drawn = [name for name in CATALOG if name not in left_out]
         return PageInputs(
-            facts=lambda: facts_of(self.runs),
+            facts=facts_of(self.runs),
             runs_table=runs_table,
             cells=cells,
             report=self.report,

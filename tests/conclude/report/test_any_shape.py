@@ -147,7 +147,7 @@ def inputs(have: SimpleNamespace, folder: Path) -> PageInputs:
     draw_waterfall(lost, folder / "charts")
     results.charts()
     return PageInputs(
-        facts=lambda: facts_of([run for run in have.runs if run.metrics.timestamp_utc != "unknown"]),
+        facts=facts_of([run for run in have.runs if run.metrics.timestamp_utc != "unknown"]),
         runs_table=runs_table,
         cells=cell_rows,
         report=results.report,

@@ -9,7 +9,6 @@ from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
 from scaleproof.conclude.checks.arms import Arms
 from scaleproof.conclude.checks.traces import traced_cells
-from scaleproof.ground.cores import beside
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
@@ -25,12 +24,11 @@ def campaign_findings(
     excluded: Sequence[ExcludedNode] = (),
 ) -> Findings:
     """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
-    with beside(lambda: scaling_series(measured_cells(runs)), len(runs)) as series:
-        pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
-        traced = traced_cells(profiles, measured(runs))
-        arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
-        own = audit(campaign, runs)
-        return audit_campaign(own, series(), traced, pairs, arms, excluded)
+    series = scaling_series(measured_cells(runs))
+    pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
+    traced = traced_cells(profiles, measured(runs))
+    arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
+    return audit_campaign(audit(campaign, runs), series, traced, pairs, arms, excluded)
 
 
 def _arms(name: str, pairs: list[Pair]) -> Arms:

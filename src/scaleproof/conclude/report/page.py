@@ -27,11 +27,11 @@ from scaleproof.conclude.report.sentences.trace import sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
 from scaleproof.conclude.report.sentences.waterfall import loss_sentence
 from scaleproof.conclude.report.tables.cells import restated
-from scaleproof.conclude.report.tables.columns import DEFINITIONS
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.conclude.report.tables.traces import trace_rows
+from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
@@ -92,7 +92,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     tables = _tables(inputs)
     footnotes = [finding for finding in findings if finding.severity != "note"]
     drawings = _charts(inputs)
-    facts = inputs.facts()  # last: another process may be at them
+    facts = inputs.facts
     trust = trust_in(inputs.findings, report, len(facts.lost), comparisons)
     return {
         "report": report,
@@ -110,7 +110,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "restated": restated(inputs.cells).strip(),
         "whole_jobs": _whole_jobs(report),
         "singles": _single_devices(report),
-        "definition_of": DEFINITIONS.get,
+        "definition_of": lambda name: COLUMNS[name].definition,
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
         "without_baseline": _without_baseline(report),

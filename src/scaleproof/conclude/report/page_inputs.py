@@ -1,6 +1,6 @@
 """What a report is made from: read once, for the page and for the paper."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from scaleproof.ground.records.profile_schema import Profile
 class PageInputs:
     """Everything that the report of a campaign is made from."""
 
-    facts: Callable[[], RunFacts]
+    facts: RunFacts
     runs_table: pd.DataFrame  # runs.csv
     cells: pd.DataFrame  # cells.csv
     report: dict[str, Any]  # scaling_report.json
@@ -36,7 +36,7 @@ class PageInputs:
         """The text as it is published: without names of hosts where the report is anonymous."""
         if not self.anonymous:
             return text
-        hosts = self.facts().hosts | set(hosts_left_out(finding.model_dump() for finding in self.findings.findings))
+        hosts = self.facts.hosts | set(hosts_left_out(finding.model_dump() for finding in self.findings.findings))
         if self.forecast:
             hosts |= set(hosts_of_node_pairs(self.forecast))
         return Pseudonyms(hosts).in_text(text)

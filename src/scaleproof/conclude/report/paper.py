@@ -49,7 +49,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
 def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """All text of the paper; the template has none of a campaign's."""
     conclusion = conclude(inputs.report, list(inputs.comparisons), inputs.forecast)
-    facts = inputs.facts()
+    facts = inputs.facts
     findings = sorted(inputs.findings.findings, key=lambda f: SEVERITIES.index(f.severity))
     table = cells_view(inputs.cells, inputs.report)
     columns = [i for i, column in enumerate(table.columns) if column.first]

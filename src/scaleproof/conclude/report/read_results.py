@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.report.tables.columns import HUMAN, RATIOS
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing
 from scaleproof.ground.files import read_record
 
 OURS = "where that changes nothing, it is a defect of scaleproof: report it, with the file"
 # Columns of cells.csv that tables print; the others of a table come from the report.
-PRINTED = tuple(name for name in HUMAN if name not in ("letters", "kind", "relative_to_fastest", *RATIOS))
+PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
@@ -36,6 +36,9 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any
         raise damaged(folder / "cells.csv", "it ends too early")
     if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
         raise damaged(folder / "runs.csv", "it ends too early")
+    for file, table in (("runs.csv", runs), ("cells.csv", cells)):
+        if faults := [why for name in table if (why := COLUMNS[name].fault(table[name]) if name in COLUMNS else "")]:
+            raise damaged(folder / file, faults[0])
     return runs, cells, report
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.report.tables.latex import latex
-from scaleproof.ground.files import write_atomic
+from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.number_format import number
 
 NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
@@ -66,7 +65,5 @@ def write_comparison(report: dict[str, Any], folder: Path) -> None:
         for c in report["comparisons"]
     ]
     human = comparison_rows(report)
-    caption = f"A/B comparisons of {report['campaign']}."
-    write_atomic(folder / "comparison.csv", pd.DataFrame(plain).to_csv(index=False))
-    write_atomic(folder / "comparison.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
-    write_atomic(folder / "comparison.tex", latex(human, caption, f"{report['campaign']}-comparison", NOTES, NUMERIC))
+    caption, label = f"A/B comparisons of {report['campaign']}.", f"{report['campaign']}-comparison"
+    Table("comparison", pd.DataFrame(plain), human, caption, label, NUMERIC, notes=NOTES).write(folder)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.report.tables.latex import latex
-from scaleproof.ground.files import write_atomic
+from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.number_format import number
 
 COLUMNS = (
@@ -37,16 +36,7 @@ def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def write_forecast(rows: list[dict[str, Any]], folder: Path) -> None:
     """Write forecast.csv, .md and .tex from the entries `forecasts` of forecast.json."""
-    write_atomic(folder / "forecast.csv", pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(index=False))
-    if not rows:
-        none = "No forecast was made.\n"
-        write_atomic(folder / "forecast.md", none)
-        write_atomic(folder / "forecast.tex", f"% {none}")
-        return
-    human = forecast_human(rows)
-    numeric = tuple(c for c in human.columns if c.endswith("(ms)"))
-    tex = latex(
-        human, "Step times as they were forecast, and as they were measured afterwards.", "forecast", "", numeric
-    )
-    write_atomic(folder / "forecast.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
-    write_atomic(folder / "forecast.tex", tex)
+    plain, human = pd.DataFrame(rows, columns=list(COLUMNS)), forecast_human(rows)
+    numeric = [heading for heading in human.columns if heading.endswith("(ms)")]
+    caption = "Step times as they were forecast, and as they were measured afterwards."
+    Table("forecast", plain, human, caption, "forecast", numeric, none="No forecast was made.").write(folder)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.report.tables.latex import latex
-from scaleproof.ground.files import write_atomic
+from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.number_format import number
 
 
@@ -38,14 +37,7 @@ def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
 
 def write_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:
     """Write waterfall.csv, .md and .tex from the entries of waterfall.json."""
-    write_atomic(folder / "waterfall.csv", waterfall_rows(entries).to_csv(index=False))
     human = waterfall_human(entries)
-    if human.empty:
-        none = "No cell beside a baseline.\n"
-        write_atomic(folder / "waterfall.md", none)
-        write_atomic(folder / "waterfall.tex", f"% {none}")
-        return
-    numeric = tuple(c for c in human.columns if c not in ("cell", "scaling"))
-    tex = latex(human, "Where the time of a step is lost (ms).", "waterfall", "", numeric)
-    write_atomic(folder / "waterfall.md", human.to_markdown(index=False, disable_numparse=True) + "\n")
-    write_atomic(folder / "waterfall.tex", tex)
+    numeric = [heading for heading in human.columns if heading not in ("cell", "scaling")]
+    caption, none = "Where the time of a step is lost (ms).", "No cell beside a baseline."
+    Table("waterfall", waterfall_rows(entries), human, caption, "waterfall", numeric, none=none).write(folder)

@@ -91,3 +91,10 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
     return summarise_files(places, ranks, steps)
+
+
+def workflow_file() -> str:
+    """The Snakefile of this version: `snakefile: workflow_file()` under `module scaleproof:` of another workflow."""
+    from pathlib import Path
+
+    return str(Path(__file__).with_name("workflow_files").joinpath("workflow", "Snakefile").resolve())

@@ -68,7 +68,9 @@ def test_a_version_that_is_not_exact_is_refused(generate):
 def test_sources_that_disagree_are_named(generate, repository, tmp_path):
     (tmp_path / "envs").mkdir()
     (tmp_path / "envs/requirements.lock").write_text("torch==2.12.0\n")
-    project = '[project]\nname = "x"\ndependencies = []\noptional-dependencies = {all = ["x[a]"], a = ["torch>=2.13"]}\n'
+    project = (
+        '[project]\nname = "x"\ndependencies = []\noptional-dependencies = {all = ["x[a]"], a = ["torch>=2.13"]}\n'
+    )
     (tmp_path / "pyproject.toml").write_text(project)
     with pytest.raises(SystemExit, match=r"torch>=2\.13, the lock has torch==2\.12\.0; run: make lock"):
         generate.files(tmp_path)

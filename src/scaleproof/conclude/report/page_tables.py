@@ -11,6 +11,7 @@ from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, sp
 from scaleproof.conclude.report.tables.columns import CONFIGURED, DEFINITIONS, HUMAN, MAIN, PLAIN, TEXT
 from scaleproof.conclude.report.tables.scaling import QUANTITIES, series_human
 from scaleproof.ground.number_format import estimate, is_useless
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 
 # Columns of the file alone.
 FILES_ONLY = ("kind", "perplexity", "startup_s")
@@ -68,7 +69,7 @@ class Table:
         return sum(not column.first for column in self.columns)
 
 
-def cells_view(cells: pd.DataFrame, report: dict[str, Any], marked: Collection[str] = ()) -> Table:
+def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> Table:
     """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
@@ -110,7 +111,7 @@ def _order(value: Any) -> float | None:
     return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
 
 
-def series_view(report: dict[str, Any], kind: str) -> Table:
+def series_view(report: ScalingReport, kind: str) -> Table:
     """Strong or weak scaling: one row per size of a series."""
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
@@ -123,14 +124,14 @@ def series_view(report: dict[str, Any], kind: str) -> Table:
     return Table(kind, columns, rows, [])
 
 
-def _series_figure(point: dict[str, Any], column: str, text: str) -> Figure:
+def _series_figure(point: ScalingPoint, column: str, text: str) -> Figure:
     quantity = QUANTITIES.get(column)
     if not quantity or not point[quantity]:
         return Figure(text, order=float(text) if text.isdigit() else None)
     return series_figure(point, quantity, text)
 
 
-def series_figure(point: dict[str, Any], quantity: str, text: str = "") -> Figure:
+def series_figure(point: ScalingPoint, quantity: str, text: str = "") -> Figure:
     """A quantity of a point of scaling_report.json that has it; `text`: how it is printed, if not as ratios are."""
     interval = point[quantity]
     name = "tokens_per_s" if quantity == "tokens_per_sec_global" else quantity

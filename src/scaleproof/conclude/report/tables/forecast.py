@@ -1,13 +1,14 @@
 """Forecasts beside what was measured, as a table."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.tables.latex import latex
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.forecast_report import ForecastRow
 
 COLUMNS = (
     *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
@@ -15,7 +16,7 @@ COLUMNS = (
 )
 
 
-def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     """One row per cell in milliseconds; a cell without a forecast has its reason, a wide one no value."""
     table = []
     for row in rows:
@@ -35,9 +36,10 @@ def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def write_forecast(rows: list[dict[str, Any]], folder: Path) -> None:
+def write_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write forecast.csv, .md and .tex from the entries `forecasts` of forecast.json."""
-    write_atomic(folder / "forecast.csv", pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(index=False))
+    plain = pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS))
+    write_atomic(folder / "forecast.csv", plain.to_csv(index=False))
     if not rows:
         none = "No forecast was made.\n"
         write_atomic(folder / "forecast.md", none)

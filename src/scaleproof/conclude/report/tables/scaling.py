@@ -1,7 +1,6 @@
 """Strong and weak scaling as tables of their own: one row per size of a series."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -9,6 +8,7 @@ from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
 from scaleproof.conclude.report.tables.latex import latex
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.number_format import estimate
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 KINDS = ("strong", "weak")
 RATIOS = ("tokens_per_sec_global", "speedup", "scaling_efficiency", "speedup_by_job_wall_time", "karp_flatt")
@@ -27,7 +27,7 @@ NOTES = (
 )
 
 
-def series_rows(report: dict[str, Any], kind: str) -> pd.DataFrame:
+def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
     """Plain numbers: value, low and high in columns of their own; one row per size."""
     rows = []
     for series in _of_kind(report, kind):
@@ -42,14 +42,14 @@ def series_rows(report: dict[str, Any], kind: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def series_human(report: dict[str, Any], kind: str) -> pd.DataFrame:
+def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
     """The table as people read it; columns without any entry are left out."""
     rows = [_human(series, point) for series in _of_kind(report, kind) for point in series["runs"].values()]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[c for c in frame.columns if set(frame[c]) <= {"", "–"} and c != "findings"])
 
 
-def _human(series: dict[str, Any], point: dict[str, Any]) -> dict[str, str]:
+def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     other, baseline = ", ".join(point["incomparable"]), point["cell"] == series["baseline"]
 
     def ratio(name: str) -> str:
@@ -71,7 +71,7 @@ def _human(series: dict[str, Any], point: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def write_series(report: dict[str, Any], kind: str, folder: Path) -> None:
+def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write strong or weak .csv, .md and .tex; a table without rows says so."""
     rows = series_rows(report, kind)
     if rows.empty:
@@ -91,5 +91,5 @@ def write_series(report: dict[str, Any], kind: str, folder: Path) -> None:
     write_atomic(folder / f"{kind}.tex", tex)
 
 
-def _of_kind(report: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def _of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
     return [s for s in report["series"] if s["kind"] == kind]

@@ -1,16 +1,17 @@
 """Where scaling is lost, as a table."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.tables.latex import latex
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 
-def waterfall_rows(entries: list[dict[str, Any]]) -> pd.DataFrame:
+def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """Plain numbers: one row per part of each cell, with what measured it or what would."""
     rows = []
     for cell in entries:
@@ -24,7 +25,7 @@ def waterfall_rows(entries: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
 
 
-def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
+def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """One row per cell, one column per part; what is unknown is a dash."""
     rows = []
     for cell in entries:
@@ -36,7 +37,7 @@ def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("–")
 
 
-def write_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:
+def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write waterfall.csv, .md and .tex from the entries of waterfall.json."""
     write_atomic(folder / "waterfall.csv", waterfall_rows(entries).to_csv(index=False))
     human = waterfall_human(entries)

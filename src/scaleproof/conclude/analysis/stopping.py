@@ -9,7 +9,6 @@ prints the intervals of the look at which it ended.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
 
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
 from scaleproof.conclude.analysis.run_tables import configuration
@@ -19,15 +18,6 @@ from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, WhyEnded
 
 
-class Bounds(Protocol):
-    """Of a ratio."""
-
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
 def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none)."""
     looks = [0, *rule.looks()]
@@ -35,11 +25,11 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     return 1 - (1 - CONFIDENCE) * (after - before) / looks[-1]
 
 
-def resolved(ratio: Bounds | None, resolve: float) -> bool:
-    """Whether its interval tells it from 1, or shows that it differs by less than `resolve`."""
-    if not ratio or ratio.low is None or ratio.high is None:
+def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
+    """Whether the interval of a ratio tells it from 1, or shows that it differs by less than `resolve`."""
+    if ratio is None:
         return False
-    low, high = ratio.low, ratio.high
+    low, high = ratio
     return bool(low > 1 or high < 1 or (low > 1 / (1 + resolve) and high < 1 + resolve))
 
 
@@ -96,4 +86,4 @@ def _decided(report: ScalingReport, resolve: float) -> bool | None:
     else:
         largest = [series.points[-1] for series in report.series if len(series.runs) > 1]
         ratios = [point.speedup for point in largest if point.speedup]
-    return all(resolved(ratio, resolve) for ratio in ratios) if ratios else None
+    return all(resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios) if ratios else None

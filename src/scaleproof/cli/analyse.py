@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.findings.finding import Findings
+    from scaleproof.ground.records.forecast_report import ForecastReport
     from scaleproof.ground.records.run import Run
 
 MANY_RUNS = 1000  # from as many on the garbage collector is kept from their records
@@ -103,8 +104,8 @@ def look(args: argparse.Namespace) -> None:
     report = scaling_report(
         *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
     )
-    write_json(args.out, report["repeats"])
-    what = "goes on" if report["repeats"]["goes_on"] else f"ends: {report['repeats']['why']}"
+    write_json(args.out, report.repeats)
+    what = "goes on" if report.repeats and report.repeats.goes_on else f"ends: {report.repeats and report.repeats.why}"
     print(f"{loaded.name}: {args.repeats} repeats; {what}")
 
 
@@ -122,7 +123,7 @@ def comparison(args: argparse.Namespace) -> None:
     report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
     write_json(folder / "comparison.json", report)
     write_comparison(report, folder / "tables")
-    draw_comparison(report["comparisons"], folder / "charts")
+    draw_comparison(report.comparisons, folder / "charts")
 
 
 def waterfall(args: argparse.Namespace) -> None:
@@ -138,8 +139,8 @@ def waterfall(args: argparse.Namespace) -> None:
     _, cells, scaling = read_inputs(folder)
     report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
     write_json(folder / "waterfall.json", report)
-    write_waterfall(report["cells"], folder / "tables")
-    draw_waterfall(report["cells"], folder / "charts")
+    write_waterfall(report.cells, folder / "tables")
+    draw_waterfall(report.cells, folder / "charts")
 
 
 def table(args: argparse.Namespace) -> None:
@@ -163,7 +164,7 @@ def chart(args: argparse.Namespace) -> None:
         from scaleproof.conclude.report.chart_catalog import unknown_chart  # and with it the schema of campaigns
 
         raise unknown_chart(args.chart, CHARTS)
-    forecasts = _forecast(args.forecast)["forecasts"] if args.forecast else []
+    forecasts = _forecast(args.forecast).forecasts if args.forecast else []
     draw(args.chart, *read_inputs(args.folder), args.folder / "charts", forecasts)
 
 
@@ -186,7 +187,7 @@ def report(args: argparse.Namespace) -> None:
     inputs = _page_inputs(args, loaded, planned)
     write_page(inputs, page)
     write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
-    print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
+    print(conclude(inputs.report, inputs.comparisons, inputs.forecast).text)
 
 
 def pdf(args: argparse.Namespace) -> None:
@@ -203,8 +204,10 @@ def _page_inputs(
     from scaleproof.conclude.report.chart_catalog import charts_of
     from scaleproof.conclude.report.page_facts import facts_of
     from scaleproof.conclude.report.page_inputs import PageInputs
-    from scaleproof.conclude.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
+    from scaleproof.conclude.report.read_results import read_inputs, read_traces
+    from scaleproof.ground.records.comparison_report import read_comparison
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+    from scaleproof.ground.records.waterfall_report import read_waterfall
     from scaleproof.measure.doctor.doctor import DOCTOR, read_report
 
     folder = args.results / loaded.name
@@ -219,10 +222,10 @@ def _page_inputs(
         charts=folder / "charts",
         drawn=drawn,
         campaign_file=str(args.campaign),
-        comparisons=read_comparisons(folder) if loaded.comparisons else [],
+        comparisons=read_comparison(folder / "comparison.json").comparisons if loaded.comparisons else [],
         traces=read_traces(folder)[0] if loaded.traced else None,
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
-        waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
+        waterfall=read_waterfall(folder / "waterfall.json").cells if "waterfall" in drawn else [],
         forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
         anonymous=args.anonymous,
     )
@@ -310,17 +313,16 @@ def _read(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]")
     return runs
 
 
-def _forecast(path: Path) -> dict[str, Any]:
-    from scaleproof.conclude.report.read_results import read_json
+def _forecast(path: Path) -> "ForecastReport":
+    from scaleproof.ground.records.forecast_report import read_forecast
 
-    return read_json(path, "forecasts", "what_if", "checks", "findings", "coverage")
+    return read_forecast(path)
 
 
 def _findings(folder: Path) -> "Findings":
-    from scaleproof.ground.files import read_record
-    from scaleproof.ground.findings.finding import Findings
+    from scaleproof.ground.findings.finding import read_findings
 
-    return read_record(folder / "findings.json", Findings.model_validate_json)
+    return read_findings(folder / "findings.json")
 
 
 def add(commands: Group) -> None:

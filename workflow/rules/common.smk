@@ -218,7 +218,9 @@ def machine_check(wildcards):
 
 
 def resources_of(job_of):
-    """What `job_of(wildcards)` requests of a cluster, as the resources of rules."""
+    """What `job_of(wildcards)` requests of a cluster, as resources of a rule; none on one machine, which uses none."""
+    if workflow.is_main_process and workflow.resource_settings.nodes is None:  # without --jobs, nothing is sent
+        return {}
 
     def part(name):
         return lambda wildcards: resources_of_job(job_of(wildcards))[name]

@@ -174,16 +174,23 @@ def test_a_lost_file_is_rebuilt_alone(built):
         path.write_bytes(content)
 
 
-@pytest.mark.fault("steps.csv of a finished run is deleted", "that run is measured again, and no other")
-def test_what_was_deleted_behind_a_report_is_made_again(built):
-    """A run's numbers are recomputed from its raw series: without it, the run is measured again, and only that one."""
+@pytest.mark.fault(
+    "steps.csv of a finished run is deleted",
+    "`scaleproof stale` names the run, and the command that measures it again, and no other",
+)
+def test_what_was_deleted_behind_a_report_is_named_and_made_again(built):
+    """Snakemake looks no further than the files that a report is made from. The command in the message does."""
     lost = [built.root / "results/tiny" / name for name in ("runs/ddp-n1x2/rep1/steps.csv", "tables/weak.md")]
     contents = [(path, path.read_bytes()) for path in lost if path.is_file()]
     for path, _ in contents:
         path.unlink()
     try:
-        said = built.dry(REPORT)
-        assert "results/tiny/runs/ddp-n1x2/rep1 is no longer complete and will be measured again" in said
+        assert built.planned(REPORT) == Counter()
+        stale = built.command("scaleproof", "stale", "config/campaigns/tiny.yaml")
+        assert stale.returncode == 1
+        assert "results/tiny/runs/ddp-n1x2/rep1 is no longer complete; results/tiny/tables/weak.md" in stale.stdout
+        command = re.search(r"to make what is missing again: snakemake --cores 2 (.+)", stale.stdout)[1]
+        said = built.dry(*command.split())
         assert "Train tiny ddp-n1x2, repeat 1" in said
         assert "Train tiny ddp-n1x1" not in said
         assert "Write the report of tiny" in said

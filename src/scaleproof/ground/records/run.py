@@ -21,6 +21,7 @@ STEPS = "steps.csv"
 LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
+BENCHMARK = "benchmark.tsv"  # of Snakemake: the seconds of the run's job
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
 # What is asked of the raw series of many runs at once, small parts of them: by checks, and by tables.
 COMPARED = ("step_times", "median_step_s", "losses", "waits")

@@ -21,7 +21,7 @@ HEADER = "# Every package of the environment, exactly, with the checksums of its
 OF_BUILDS = ("triton", "nvidia-*", "cuda-*")  # what torch brings along for GPUs
 OURS = ("nvidia-ml-py",)
 EVERYWHERE = " ; python_full_version < '3.13' and (sys_platform == 'darwin' or sys_platform == 'linux')"
-# Without what pip is set up with: a mirror may have the files of one platform alone, whose checksums would suit no other.
+# Without what pip is set up with: a mirror may have the files of one platform alone, and checksums that suit no other.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")} | {
     "PIP_CONFIG_FILE": os.devnull
 }

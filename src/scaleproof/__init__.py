@@ -1,7 +1,7 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md). Each imports what it needs when it
-is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md); `workflow_file` is for
+Snakefiles. Each imports what it needs when it is called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.records.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["audit", "columns", "compare", "load_runs", "read_trace"]
+__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "workflow_file"]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:

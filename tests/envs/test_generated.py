@@ -89,9 +89,10 @@ def test_neither_the_lock_nor_the_installation_names_an_index(repository):
 
 
 def test_an_entry_of_one_build_of_torch_is_no_part_of_the_lock(lock):
-    text = "nvidia-cublas==13.1 ; sys_platform == 'linux' \\\n    --hash=sha256:1\nnvidia-ml-py==13.6 \\\n    --hash=sha256:2\n"
-    builds = "torch==2.13.0 ; python_version >= '3.12' \\\n    --hash=sha256:3\ntorch==2.13.0+cpu\ntriton==3.7\n"
-    assert lock.of_any_build(text + builds) == "nvidia-ml-py==13.6 \\\n    --hash=sha256:2\ntorch==2.13.0\n"
+    of_builds = "nvidia-cublas==13.1 ; sys_platform == 'linux' \\\n    --hash=sha256:1\ntriton==3.7\n"
+    torch = "torch==2.13.0 ; python_version >= '3.12' \\\n    --hash=sha256:3\ntorch==2.13.0+cpu\n"
+    ours = "nvidia-ml-py==13.6 \\\n    --hash=sha256:2\n"
+    assert lock.of_any_build(of_builds + ours + torch) == f"{ours}torch==2.13.0\n"
 
 
 SETTINGS = """

@@ -19,7 +19,7 @@ COPIED = (
     "profiles/slurm/README.md",
 )
 SNAKEFILE = '''\
-"""What is measured is in config/. How, is the workflow of the scaleproof that is installed: an upgrade brings its own."""
+"""What is measured is in config/. How: the workflow of the installed scaleproof, of whatever version."""
 
 from scaleproof import workflow_file
 

@@ -140,15 +140,15 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
 
 def heading_remarks(heading: str) -> set[Remark]:
     """ "Expected speedup", "Throughput (projected)": what a heading says of its figures."""
-    return remarks_of(plain_text(heading)) - {"failed", "not run", "out of memory"}
+    return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
     """ "4 GPUs", "DDP (2 GPUs)", "8xA100": the number of devices and the words before it. Nodes are no devices."""
-    m = DEVICES_HEADING.fullmatch(text := plain_text(heading))
+    m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
         return None
-    if any(a < m.end("count") <= b for a, b in spans_of_names(text)):
+    if any(a < m.end("count") <= b for a, b in spans_of_names(heading)):
         return None  # "RTX 3090 GPU"
     return int(m["count"]), (m["strategy"] or "").strip()
 

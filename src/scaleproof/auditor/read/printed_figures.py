@@ -173,13 +173,11 @@ _CELL = re.compile(
 )
 
 
-def figures_of(cell: str, european: bool = False) -> list[PrintedFigure]:
-    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it
-    is not understood.
+def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
+    """The figures of a cell without markup: usually one; a second one in brackets only where it has a unit of its own.
 
-    A range ("1.4-1.5x"), two values with a slash or a sentence is not understood.
+    [] where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence.
     """
-    text = plain_text(cell)
     if not text or len(text) > 120 or is_nothing(text):
         return []
     if european:

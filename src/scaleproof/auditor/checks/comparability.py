@@ -33,8 +33,7 @@ NO_NUMBERS = ("failed", "not_applicable")
         seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
         "both.",
         repair="Run the same program at every number of devices; show the best single-device program in a column of "
-        "its "
-        "own.",
+        "its own.",
     )
 )
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:

@@ -55,9 +55,7 @@ class ConfigurationFile:
 
 
 def attach_configurations(reading: Reading) -> None:
-    """Give every run what the configurations say that are certainly its own: the only ones beside it, or those
-    that name its folder.
-    """
+    """Give every run the configurations that are its own: the only ones beside it, or those that name it."""
     if not reading.evidence.runs:
         return
     configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]

@@ -20,9 +20,7 @@ STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
-    """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of
-    different runs.
-    """
+    """The runs of a log, in the order of the file: one for each value of the columns that tell runs apart."""
     if not layout.keys and layout.group is None:
         reader = _LoggedRun(name, layout)
         records = records_of(lines, layout.delimiter)

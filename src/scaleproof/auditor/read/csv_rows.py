@@ -1,6 +1,4 @@
-"""What the rows of a CSV file say about its form: a log, in which steps or epochs go on, or a row for each
-configuration.
-"""
+"""What the rows of a CSV file say about its form: a log that goes on, or a row for each configuration."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -154,9 +154,7 @@ def devices_heading(heading: str) -> tuple[int, str] | None:
 
 
 def _without_remark(phrase: str) -> str | None:
-    """ "expected speedup", "projected throughput", "measured ...": what is said about the figure is not part of its
-    name.
-    """
+    """The kind of a phrase such as "expected speedup": what is said about a figure is not part of its name."""
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|"
         r"achieved|approx|approximate|predicted|"
@@ -179,9 +177,7 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """A heading without the unit in brackets, after a comma, at the end of a name with underscores, or the whole of
-    it.
-    """
+    """A heading and its unit: in brackets, after a comma, at the end of a name with underscores, or all of it."""
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -350,9 +346,7 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
-    """The kind that a unit makes of a kind ("throughput" in tokens/s is `tokens_per_s`); None where the two
-    contradict each other.
-    """
+    """The kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
     if kind not in DIMENSIONS.get(unit.dimension, ()):
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":

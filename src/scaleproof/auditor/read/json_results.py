@@ -1,6 +1,4 @@
-"""JSON of results that no schema is known for: one record, a list of records, records by name, columns of values,
-nested or flat.
-"""
+"""JSON of results of no known schema: one record, lists, records by name, columns of values, nested or flat."""
 
 import re
 from dataclasses import dataclass, field
@@ -143,9 +141,7 @@ def _has_digit(value: Any) -> bool:
 
 
 def _columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """{"gpus": [1, 2, 4], "throughput": [...]}: columns of equal length, with at least one that says which row is
-    which.
-    """
+    """Columns of equal length, one of which says which row is which: {"gpus": [1, 2], "throughput": [...]}."""
     lists = {
         str(k): v
         for k, v in data.items()

@@ -1,6 +1,4 @@
-"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of
-themselves.
-"""
+"""Figures in cells and sentences: digits of several locales, magnitudes, units, spreads, remarks."""
 
 import re
 from collections.abc import Iterable

@@ -104,9 +104,7 @@ class Quantity:
 
 @dataclass(slots=True)
 class ReportedRow:
-    """One configuration of a table. In a table with a column per number of devices each row becomes several of
-    these.
-    """
+    """One configuration of a table; with a column per number of devices, one for each of them."""
 
     file: str
     line: int  # 1-based; in a notebook or spreadsheet the cell's row
@@ -221,9 +219,7 @@ class ReportedTable:
 
 
 def resolution_of(number: str) -> float:
-    """What one unit of the last digit of a printed decimal number is worth: 0.01 of "2.97", 1 of "300", 1e3 of
-    "1.2e4".
-    """
+    """What one unit of the last printed digit is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
     mantissa, _, exponent = number.lower().replace(",", "").partition("e")
     decimals = len(mantissa.partition(".")[2])
     try:

@@ -229,9 +229,7 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 
 def _notes(columns: list[TableColumn]) -> list[str]:
-    """Notes that tell columns of one kind apart: "MFU (A100)" and "MFU (H100)" are of two configurations. [] where
-    none are needed.
-    """
+    """Notes that tell columns of one kind apart, such as "MFU (A100)" and "MFU (H100)"; [] where none need to."""
     by_kind: dict[tuple[object, ...], set[str]] = {}
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:

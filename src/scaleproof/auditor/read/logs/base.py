@@ -41,9 +41,7 @@ def seconds_of(milliseconds: str | None) -> float | None:
 
 
 class LogReader:
-    """Reads one program's lines. Subclasses say how their lines look (`mark`), which lines matter, and what they
-    mean.
-    """
+    """Reads one program's lines. Subclasses say how they look (`mark`), which of them matter, what they mean."""
 
     mark: ClassVar[str]  # a pattern that only this program's logs have
     looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given

@@ -207,9 +207,7 @@ class HuggingFaceConsole(LogReader):
 
 
 def _literal(text: str) -> Any:
-    """The value of a Python literal; None where it is none. Most dictionaries are JSON but for their quotes, which is
-    read faster.
-    """
+    """The value of a Python literal, None where it is none. JSON but for its quotes is read as that: it is faster."""
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))

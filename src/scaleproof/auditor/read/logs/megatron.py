@@ -109,9 +109,7 @@ class Megatron(LogReader):
 
 
 class GptNeoX(Megatron):
-    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU: 5.7TFLOPS` and
-    `lm_loss`.
-    """
+    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU` and `lm_loss`."""
 
     mark = r"samples/sec: [0-9.]+ \| iteration +\d+/"
     format = "GPT-NeoX log"

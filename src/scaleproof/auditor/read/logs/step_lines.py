@@ -14,8 +14,7 @@ A100_BF16 = 312e12
 
 
 class NanoGPT(Dialect):
-    """karpathy/nanoGPT: the iteration's time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the
-    device.
+    """karpathy/nanoGPT: a time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the device.
 
     Every eval_interval iterations the evaluation and the checkpoint are inside the time of the iteration that is
     printed next.
@@ -44,9 +43,7 @@ class NanoGPT(Dialect):
 
 
 class ModdedNanoGPT(LogReader):
-    """KellerJordan/modded-nanogpt: a clock since the start (stopped during validation) and its average; a step's
-    time is the difference.
-    """
+    """KellerJordan/modded-nanogpt: a clock that stops during validation; a step's time is the difference."""
 
     mark = r"step:\d+/\d+ (?:val_loss:\S+ )?train_time:[\d.]+m?s step_avg:"
     looked_at = r"step:\d|nproc"
@@ -96,9 +93,7 @@ class ModdedNanoGPT(LogReader):
 
 
 class NanoChat(Dialect):
-    """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.44ms | tok/sec: 529,882 | mfu:
-    74.13 | ...`.
-    """
+    """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.4ms | tok/sec: 529,882 | ...`."""
 
     mark = r"step \d+/\d+ \([0-9.]+%\) \| loss: \S+ \|.* dt: [0-9.]+ms"
     looked_at = r"step |Step |Number of parameters|world|nproc|Validation|batch size"
@@ -139,9 +134,7 @@ class LlmC(Dialect):
 
 
 class TorchTitan(Dialect):
-    """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that the program divided
-    by.
-    """
+    """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that it divided by."""
 
     mark = r"step: +\d+ +loss: +(?:[0-9.]+|nan|inf).*?(?:tps|wps): "
     looked_at = r"step: |Peak FLOPS|Peak flops|capacity: |batch size|mesh|Dumping|checkpoint|nproc|ompiling"
@@ -170,9 +163,7 @@ class TorchTitan(Dialect):
 
 
 class MaxText(Dialect):
-    """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later versions say
-    "/device".
-    """
+    """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later "TFLOP/s/device"."""
 
     mark = r"completed step: \d+, seconds: "
     looked_at = r"completed step|eval|checkpoint|number parameters"

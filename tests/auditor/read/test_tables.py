@@ -6,7 +6,9 @@ import pytest
 
 from scaleproof.auditor.read import printed_figures, typed_tables
 from scaleproof.auditor.read.discover import gather
-from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.heading_words import PHRASES
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
+from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, plain_text
 
 ONE = '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120, "images_per_sec": 1000.5, "speedup": 1, "efficiency": 1'
@@ -293,3 +295,7 @@ def test_each_cell_is_cleaned_once(tmp_path, monkeypatch):
     (table,) = gather([tmp_path]).tables
     assert [row.value("speedup") for row in table.rows] == [1, 3.91]
     assert sorted(text for text in cleaned if text) == sorted(["GPUs", "**Speedup**", "1", "`1.00x`", "4", "_3.91x_"])
+
+
+def test_every_kind_of_a_heading_is_a_figure_or_a_word():
+    assert set(PHRASES) <= {*KINDS, *NOT_FIGURES}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from scaleproof.auditor.read.heading_words import PHRASES
+from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.other_languages import in_english
 from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
 from scaleproof.auditor.read.reported_tables import Remark, TableColumn
@@ -278,40 +279,6 @@ RATE_KINDS = {
     "sequences": "samples_per_s",
     "steps": "steps_per_s",
 }
-DIMENSIONS = {
-    "time": (
-        "step_time_s",
-        "epoch_time_s",
-        "total_time_s",
-        "time_s",
-        "communication_time_s",
-        "compute_time_s",
-        "data_time_s",
-        "latency_s",
-    ),
-    "rate": ("rate", "tokens_per_s", "samples_per_s", "steps_per_s"),
-    "memory": ("memory_bytes",),
-    "flops": ("flops_per_s", "rate"),
-    "bandwidth": ("bandwidth_bytes_per_s",),
-    "power": ("power_w",),
-    "energy": ("energy_j",),
-    "cost": ("cost",),
-    "percent": (
-        "efficiency",
-        "change",
-        "mfu",
-        "hfu",
-        "accuracy",
-        "utilization",
-        "communication_share",
-        "memory_bytes",
-        "speedup",
-        "communication_time_s",
-        "compute_time_s",
-        "data_time_s",
-    ),
-    "times": ("speedup", "efficiency", "change", "rate"),
-}
 
 
 def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableColumn:
@@ -347,7 +314,7 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
     """The kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
-    if kind not in DIMENSIONS.get(unit.dimension, ()):
+    if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":
         return RATE_KINDS.get(unit.item or "", "rate")

@@ -7,8 +7,9 @@ from typing import Any
 from scaleproof.auditor.read.fields import LARGEST
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
+from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.row_figures import RESULTS, Place
+from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.typed_tables import read_table
 
 DEEPEST, MOST_RECORDS = 8, 5_000

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, devices_heading, heading_remarks
+from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.prose_units import batch_columns
@@ -12,8 +13,6 @@ from scaleproof.auditor.read.ratio_columns import mark_ratios_of_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import (
     DATA,
-    RESULTS,
-    SHARES,
     Place,
     columns_by_units,
     counts_devices,

@@ -33,8 +33,6 @@ from bad_configs import CAMPAIGN, campaign, corpus, profile, text_of_corpus, tex
 from bad_records import foreign, record  # noqa: E402
 from command_line import Done, scaleproof  # noqa: E402
 
-from scaleproof.ground.errors import UserError  # noqa: E402
-
 INPUTS = 3000
 LONGEST_S = 5.0  # of CPU time, of one command
 ALARM_S = 20  # a command that takes longer is stopped

@@ -4,7 +4,6 @@ No input may end in a traceback, take long, or write outside the folder that it 
 session (`derandomize`); to try others: SCALEPROOF_FUZZ=10000 pytest tests/cli/test_fuzz.py
 """
 
-import contextlib
 import copy
 import json
 import os

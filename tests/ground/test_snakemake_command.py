@@ -10,9 +10,7 @@ from scaleproof.cli import main
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.report.sentences.answer import conclude
-from scaleproof.driver.site import Site
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.errors import UserError, damaged, missing
 from scaleproof.ground.html import linked
 from scaleproof.ground.records.failed_runs import failed_runs_text
 from scaleproof.ground.snakemake_command import NOTE, note, snakemake_command

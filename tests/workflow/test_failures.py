@@ -124,7 +124,9 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],
 )
-@pytest.mark.fault("a wrong target on snakemake's command line", "what the campaign has instead; else Snakemake's own words")
+@pytest.mark.fault(
+    "a wrong target on snakemake's command line", "what the campaign has instead; else Snakemake's own words"
+)
 def test_a_target_that_is_not_made(built, target, meant):
     done = built.snakemake(target)
     assert done.returncode == (1 if meant == "MissingRuleException" else 2)

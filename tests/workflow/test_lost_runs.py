@@ -8,7 +8,9 @@ import pytest
 REPORT = "results/tiny/report.html"
 
 
-@pytest.mark.fault("runs/ is deleted and the job of the report fails", "`scaleproof stale` says how they are made again")
+@pytest.mark.fault(
+    "runs/ is deleted and the job of the report fails", "`scaleproof stale` says how they are made again"
+)
 def test_runs_are_made_again_after_a_report_that_failed(built):
     """Snakemake removes the outputs of a job before it runs it: the list of what the report was made from is gone."""
     results = built.root / "results/tiny"

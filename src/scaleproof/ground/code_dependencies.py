@@ -7,7 +7,6 @@ import ast
 import contextlib
 import hashlib
 import json
-import os
 import re
 import sys
 from functools import cache, lru_cache

@@ -54,7 +54,8 @@ def test_nothing_is_lost(reported):
     ["runs/ddp-n1x1/rep2/steps.csv", "runs/ddp-n1x2/rep1/launcher_metadata.json", "runs.csv", "charts/speedup.svg"],
 )
 @pytest.mark.fault(
-    "a raw result or a chart behind a report is deleted", "`scaleproof stale` says so, with the command that makes it again"
+    "a raw result or a chart behind a report is deleted",
+    "`scaleproof stale` says so, with the command that makes it again",
 )
 def test_a_lost_file_is_named(reported, name):
     (Path("results/mine") / name).unlink()
@@ -78,9 +79,7 @@ def test_without_a_sound_manifest_nothing_is_known(reported, text):
 
 def test_it_says_what_follows():
     run = Path("results/mine/runs/a/rep1")
-    assert lost_text([run / "steps.csv", run / "training_metrics.json"]) == (
-        f"{run} is no longer complete"
-    )
+    assert lost_text([run / "steps.csv", run / "training_metrics.json"]) == (f"{run} is no longer complete")
     assert lost_text([Path("results/mine/runs.csv")]) == "results/mine/runs.csv is missing"
 
 

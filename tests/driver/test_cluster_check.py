@@ -41,7 +41,7 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
         traced=own,
         shared_jobs={},
     )
-    return [str(check) for check in cluster_check.check(tmp_path, tmp_path / "results", loaded)]
+    return [cluster_check.line(verdict) for verdict in cluster_check.check(tmp_path, tmp_path / "results", loaded)]
 
 
 def failed(checks: list[str]) -> list[str]:

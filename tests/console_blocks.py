@@ -1,8 +1,9 @@
 """Console blocks of documents: what is typed behind `$`, and what is shown below it.
 
-`...` on a line of its own stands for any lines, within a line for any text. `$ cat NAME` of a file that is not there makes
-it: the lines below are its contents; so does a block of another language below `<!-- file: NAME -->`. A command without output below it must only end well. A block that costs too much to
-run has its reason in a comment right above it, which no reader sees: `<!-- not run: measures for three minutes -->`.
+`...` on a line of its own stands for any lines, within a line for any text. `$ cat NAME` of a file that is not there
+makes it: the lines below are its contents; so does a block of another language below `<!-- file: NAME -->`. A command
+without output below it must only end well. A block that costs too much to run has its reason in a comment right above
+it, which no reader sees: `<!-- not run: measures for three minutes -->`.
 """
 
 import re
@@ -13,10 +14,9 @@ from pathlib import Path
 
 from command_line import scaleproof
 
-BLOCK = re.compile(
-    r"(?:^<!-- file: (?P<file>\S+) -->\n```\w+|(?:^<!-- not run: (?P<reason>.+) -->\n)?^```console)\n(?P<text>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
+FILE = r"^<!-- file: (?P<file>\S+) -->\n```\w+"
+CONSOLE = r"(?:^<!-- not run: (?P<reason>.+) -->\n)?^```console"
+BLOCK = re.compile(rf"(?:{FILE}|{CONSOLE})\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = "$ "
 COMMENT = re.compile(r"\s+#\s.*$")  # behind a command, for the reader
 LINKED = ("Snakefile", "docs", "profiles", "src", "workflow")

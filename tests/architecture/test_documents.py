@@ -87,7 +87,8 @@ PACKAGE = REPOSITORY / "src/scaleproof"
 def missing(name: str, strict: bool) -> bool:
     """Whether a path leads nowhere from the top of the repository, the package or a room of it.
 
-    Not `strict`: one that begins in a folder of none of them is of results, or of other people's. `<name>` stands for any.
+    Not `strict`: one that begins in a folder of none of them is of results, or of other people's.
+    `<name>` stands for any name.
     """
     rooms = [path.parent for path in PACKAGE.glob("*/__init__.py")]
     roots = [REPOSITORY, PACKAGE, *(rooms if strict else ())]

@@ -1,5 +1,6 @@
 """What documents name exists."""
 
+import importlib
 import re
 
 import pytest
@@ -51,6 +52,16 @@ def test_commands_in_documents_exist(repository):
 )
 def test_commands_that_do_not_exist_are_named(repository, command, why):
     assert why in (fault(command, repository) or "")
+
+
+def test_names_of_the_python_interface_exist(repository):
+    names = re.findall(r"\bscaleproof((?:\.\w+)+)", (repository / "docs/python.md").read_text())
+    assert len(names) > 8
+    for name in names:
+        parts = name.split(".")[1:]
+        module = parts[:-1] if parts[-1][0].isupper() else []
+        thing = importlib.import_module(".".join(["scaleproof", *module]))
+        assert hasattr(thing, parts[-1] if module else parts[0]), name
 
 
 def test_documents_state_the_schemas_that_the_code_writes(repository):

@@ -19,6 +19,7 @@ from snakemake.utils import min_version
 from scaleproof.driver.as_sent import VARIABLE, CampaignsAsSent
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import corpus_in, frontier_file, goes_on, tokens_dir
+from scaleproof.driver.job_environment import withhold_secrets
 from scaleproof.driver.site import Site
 from scaleproof.driver.slurm_request import job, job_of_replay, job_together
 from scaleproof.ground.code_dependencies import MEASURING, sources
@@ -29,8 +30,6 @@ from scaleproof.ground.files import disk_is_full, full_disk_text, write_json
 from scaleproof.driver import stage_server
 from scaleproof.driver.job_minutes import too_short
 from scaleproof.driver.keep import unrecorded_text
-from scaleproof.driver.slurm_arrays import become_task
-from scaleproof.driver.slurm_plugin_guard import guard
 from scaleproof.measure.reference.schema import FOLDER, workload_name
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 from scaleproof.ground.records.failed_runs import failed_runs_text
@@ -39,7 +38,6 @@ from scaleproof.conclude.report.chart_catalog import CATALOG, charts_of, tables_
 from scaleproof.ground.snakemake_command import NOTE, STARTED_AS, started_as
 
 min_version("9.27")
-become_task(sys.argv, os.environ)  # in a task of a Slurm job array, this does not return
 
 RESULTS = Path("results")
 # What a job in a queue was planned for, whatever becomes of the campaign's file meanwhile.
@@ -115,13 +113,12 @@ include: "workflow/rules/shared_job.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/compare.smk"
-include: "workflow/rules/case_studies.smk"
 include: "workflow/rules/trace.smk"
 include: "workflow/rules/forecast.smk"
 
 
 onstart:
-    or_exit(guard, workflow.executor_settings)
+    withhold_secrets(workflow.executor_settings)
     or_exit(refuse_short_jobs)
     if command_line().executor:
         or_exit(CAMPAIGNS_AS_SENT.send)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
-    from dataclasses import asdict
 
     from scaleproof.conclude.forecast import sweep as making
     from scaleproof.conclude.forecast.collective import Group as Ranks
@@ -47,7 +46,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
         with stoppable("the sweep will be made again"):
             made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
         _publish_sweep(made, folder / str(ranks))
-        draw_node_pairs([asdict(row) for row in pair_rows(made)], folder / str(ranks))
+        draw_node_pairs(pair_rows(made), folder / str(ranks))
 
 
 def sweep(args: argparse.Namespace) -> None:
@@ -98,10 +97,10 @@ def forecast_report(args: argparse.Namespace) -> None:
     folder = args.results / evidence.loaded.name
     report = report_of(evidence, folder / "forecasts")
     write_json(folder / "forecast.json", report)
-    write_forecast(report["forecasts"], folder / "tables")
-    draw_forecast(report["forecasts"], folder / "charts")
-    for sweep in report["sweeps"]:
-        draw_node_pairs(sweep["node_pairs"], folder / "sweep" / sweep["group"])
+    write_forecast(report.forecasts, folder / "tables")
+    draw_forecast(report.forecasts, folder / "charts")
+    for sweep in report.sweeps:
+        draw_node_pairs(sweep.node_pairs, folder / "sweep" / sweep.group)
 
 
 def plan(args: argparse.Namespace) -> None:

@@ -158,13 +158,13 @@ def retry(args: argparse.Namespace) -> None:
 
 
 def cluster_check(args: argparse.Namespace) -> None:
-    from scaleproof.driver.cluster_check import check
+    from scaleproof.driver.cluster_check import check, line
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    checks = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
-    for one in checks:
-        print(one)
-    wrong = sum(not one.ok for one in checks)
+    verdicts = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
+    for verdict in verdicts:
+        print(line(verdict))
+    wrong = sum(not verdict.ok for verdict in verdicts)
     if wrong:
         print(f"\n{plural(wrong, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
         raise SystemExit(1)

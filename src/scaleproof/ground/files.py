@@ -85,9 +85,15 @@ def write_atomic(path: Path, text: str) -> None:
         part.write_bytes(data)
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Write `data` as JSON; NaN and infinity are refused with ValueError."""
-    write_atomic(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+def write_json(path: Path, data: object) -> None:
+    """Write `data`, models among it, as JSON; NaN and infinity are refused with ValueError."""
+    write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=_fields) + "\n")
+
+
+def _fields(model: Any) -> dict[str, object]:
+    """Of a model of pydantic."""
+    fields: dict[str, object] = model.model_dump(mode="json")
+    return fields
 
 
 def read_regular(path: Path) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.records.scaling_report import ScalingReport
 
 
 def always(*_: Any) -> bool:
@@ -19,7 +20,7 @@ class Chart:
     title: str
     caption: str
     planned: Callable[[LoadedCampaign], bool] = always  # known before anything ran: the workflow draws it
-    has_content: Callable[[Any, dict[str, Any]], bool] = always  # from cells.csv and scaling_report.json
+    has_content: Callable[[Any, ScalingReport], bool] = always  # from cells.csv and scaling_report.json
 
 
 def _values(loaded: LoadedCampaign, *keys: str) -> int:
@@ -40,24 +41,24 @@ def _batches(loaded: LoadedCampaign) -> bool:
     return any(_values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro"))
 
 
-def _scaled(_: Any, report: dict[str, Any]) -> bool:
+def _scaled(_: Any, report: ScalingReport) -> bool:
     return any(s["kind"] for s in report["series"])
 
 
-def _curved(_: Any, report: dict[str, Any]) -> bool:
+def _curved(_: Any, report: ScalingReport) -> bool:
     """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
     return any(s["kind"] and len(s["runs"]) > 2 for s in report["series"])
 
 
-def _measured(cells: Any, _: dict[str, Any]) -> bool:
+def _measured(cells: Any, _: ScalingReport) -> bool:
     return bool(cells["n"].any())
 
 
-def _several(cells: Any, _: dict[str, Any]) -> bool:
+def _several(cells: Any, _: ScalingReport) -> bool:
     return bool((cells["n"] > 0).sum() > 1)
 
 
-def _has(column: str) -> Callable[[Any, dict[str, Any]], bool]:
+def _has(column: str) -> Callable[[Any, ScalingReport], bool]:
     return lambda cells, _: bool(cells[column].notna().any())
 
 

@@ -75,10 +75,8 @@ def rules() -> dict[str, str]:
 
 
 def listed(rule: str) -> set[str]:
-    """The package's files behind `code=sources(...)` of a rule; those of charts are asked of `drawn_by`."""
-    text = "".join(p.read_text() for p in Path("workflow/rules").glob("*.smk")) if rule == "chart" else rules()[rule]
-    pattern = r"return sources\((.*?)\)" if rule == "chart" else r"code=sources\((.*?)\)"
-    entries = re.search(pattern, text, re.DOTALL)[1]
+    """The package's files behind `code=code_sha256(...)` of a rule."""
+    entries = re.search(r"code=code_sha256\((.*?)\)", rules()[rule], re.DOTALL)[1]
     named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
     found = closure(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
@@ -170,9 +168,9 @@ RULES = [
     "look",
     "analyse",
     "waterfall",
-    "table",
-    "chart",
-    "loss_chart",
+    "tables",
+    "charts",
+    "loss_charts",
     "report",
     "pdf",
     "pairs",
@@ -180,7 +178,7 @@ RULES = [
     "trace_capture",
     "trace_summary",
     "trace_report",
-    "trace_chart",
+    "trace_charts",
     "sweep",
     "frontier",
     "forecast",
@@ -237,8 +235,8 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 
 def test_a_table_does_not_depend_on_checks():
     """Types that are named in annotations alone are not code of a stage."""
-    assert not {file for file in listed("table") if file.startswith("conclude/checks/")}
-    assert len(listed("table")) < 15
+    assert not {file for file in listed("tables") if file.startswith("conclude/checks/")}
+    assert len(listed("tables")) < 15
 
 
 def test_imports_are_read_as_python_reads_them():

@@ -143,36 +143,35 @@ def waterfall(args: argparse.Namespace) -> None:
     draw_waterfall(report.cells, folder / "charts")
 
 
-def table(args: argparse.Namespace) -> None:
+def tables(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.read_results import read_inputs, reading
     from scaleproof.conclude.report.tables.cells import write_tables
     from scaleproof.conclude.report.tables.scaling import write_series
 
     _, cells, report = read_inputs(args.folder)
     with reading(args.folder / "scaling_report.json"):
-        if args.table == "scaling":
-            write_tables(cells, report, args.folder / "tables")
-        else:
-            write_series(report, args.table, args.folder / "tables")
+        write_tables(cells, report, args.folder / "tables")
+        for kind in ("strong", "weak"):
+            write_series(report, kind, args.folder / "tables")
 
 
-def chart(args: argparse.Namespace) -> None:
+def charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts import CHARTS, draw
     from scaleproof.conclude.report.read_results import read_inputs
 
-    if args.chart not in CHARTS:
-        from scaleproof.conclude.report.chart_catalog import unknown_chart  # and with it the schema of campaigns
-
-        raise unknown_chart(args.chart, CHARTS)
+    inputs = read_inputs(args.folder)
     forecasts = _forecast(args.forecast).forecasts if args.forecast else []
-    draw(args.chart, *read_inputs(args.folder), args.folder / "charts", forecasts)
+    for name in CHARTS:
+        draw(name, *inputs, args.folder / "charts", forecasts)
 
 
-def loss_chart(args: argparse.Namespace) -> None:
+def loss_charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts import draw_losses
     from scaleproof.conclude.report.read_results import read_losses
 
-    draw_losses(args.against, *read_losses(args.folder), args.folder / "charts")
+    inputs = read_losses(args.folder)
+    for against in ("step", "seconds"):
+        draw_losses(against, *inputs, args.folder / "charts")
 
 
 def report(args: argparse.Namespace) -> None:
@@ -217,7 +216,9 @@ def _page_inputs(
         facts=facts_of(_read(loaded, planned), read_report(args.results / DOCTOR)),
         runs_table=runs_table,
         cells=cells,
-        report=scaling,
+        report=scaling.model_copy(
+            update={"title": loaded.campaign.title}
+        ),  # of today: another title re-draws the page alone
         findings=_findings(folder),
         charts=folder / "charts",
         drawn=drawn,
@@ -364,15 +365,13 @@ def add_stages(stages: Group) -> None:
     results_option(looks)
     looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
     looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
-    tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
-    tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
-    tables.add_argument("folder", type=folder, help="results/<campaign>")
-    charts = command(stages, "chart", chart, "one chart as SVG and PNG")
-    charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
-    charts.add_argument("folder", type=folder, help="results/<campaign>")
-    charts.add_argument(
-        "--forecast", type=file_to_read, metavar="FILE", help="forecast.json: its forecasts are drawn as bands"
-    )
-    losses = command(stages, "loss_chart", loss_chart, "the training loss of all cells as SVG and PNG")
-    losses.add_argument("against", choices=("step", "seconds"), help="the horizontal axis")
-    losses.add_argument("folder", type=folder, help="results/<campaign>")
+    for name, stage, doc in (
+        ("tables", tables, "the tables of all cells and of scaling as CSV, Markdown and LaTeX"),
+        ("charts", charts, "the charts of all cells and of scaling as SVG and PNG"),
+        ("loss_charts", loss_charts, "the training loss of all cells as SVG and PNG"),
+    ):
+        sub = command(stages, name, stage, doc)
+        sub.add_argument("folder", type=folder, help="results/<campaign>")
+        if name == "charts":
+            text = "forecast.json: its forecasts are drawn as bands"
+            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help=text)

@@ -53,7 +53,7 @@ def sweep(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast import sweep as making
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     group, cell = making.group_called(loaded, args.group)
     with stoppable("the sweep will be made again"):
         made = making.measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
@@ -152,7 +152,7 @@ def frontier(args: argparse.Namespace) -> None:
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine.gpus import cuda_devices
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     limit_of(cell, cuda_devices(), _limit(loaded))
     try:
@@ -295,12 +295,14 @@ def add_stages(stages: Group) -> None:
     one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
     one.add_argument("group", help="the group, as a cell's geometry is written")
     one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
+    results_option(one)
 
     batch = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
     batch.add_argument("cell", help="slug of the cell")
     fingerprints_option(batch)
     batch.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
     batch.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
+    results_option(batch)
 
     held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
     held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")

@@ -15,7 +15,7 @@ from scaleproof.ground.snakemake_command import snakemake_command
 SCHEDULERS = ("slurm", "cluster-generic", "lsf")
 REPORT = "results/NAME/report.html"
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
-OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
+OTHER_KEYS = ("container", "anonymous", "profile")  # of Snakemake's config, which the Snakefile reads itself
 ELSEWHERE = " It goes under default-resources of the profile, as {}."
 TARGET = " The campaign is chosen by the target: {command}."
 # What people look for in Snakemake's config -> where it goes.

@@ -161,12 +161,12 @@ REMEDY = (
 )
 
 
-def full_disk_text(path: Path, remedy: str = REMEDY) -> str:
-    """What to say of a write to `path` that found the disk full: the target, and what to free (`remedy`)."""
+def full_disk_text(path: Path) -> str:
+    """What to say of a write to `path` that found the disk full: the target, and what to free."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return (
         f"{path}: the disk is full ({shutil.disk_usage(place).free:,} bytes are free). Make room, then run the same "
-        f"command again. What may be deleted: {remedy}"
+        f"command again. What may be deleted: {REMEDY}"
     )
 
 

@@ -98,14 +98,14 @@ def missing(name: str, strict: bool) -> bool:
     """Whether a path leads nowhere from the top of the repository, the package or a room of it.
 
     Not `strict`: one that begins in a folder of none of them is of results, or of other people's.
-    `<name>` stands for any name.
+    `<name>` and `NAME` stand for any.
     """
     rooms = [path.parent for path in PACKAGE.glob("*/__init__.py")]
     roots = [REPOSITORY, PACKAGE, *(rooms if strict else ())]
     first = name.partition("/")[0]
     if not strict and (first in ("results", "envs") or not any((root / first).is_dir() for root in roots)):
         return False
-    pattern = re.sub(r"<\w+>", "*", name)
+    pattern = re.sub(r"<\w+>|\bNAME\b", "*", name)
     return not any(any(root.glob(pattern)) for root in roots)
 
 

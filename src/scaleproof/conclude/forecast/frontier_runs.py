@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from scaleproof.conclude.forecast.frontier import Frontier, Trial, fastest, search
+from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, fastest, search
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
 from scaleproof.conclude.forecast.settings import held_of
 from scaleproof.ground.campaign.batch import candidates
@@ -97,7 +97,7 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
 
 def find_frontier(
     cell: Cell, campaign: str, tokens: Path, out: Path, limit: float | None, time_limit: float, compare_speed: bool
-) -> Frontier:
+) -> FrontierResult:
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
     Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here, TrialFailed where a trial

@@ -20,7 +20,7 @@ UNKNOWN_CONTENTION = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """Mean seconds of a step in `group`. `variance`: of the logarithm of that mean, by repeats; None with one."""
 
     group: Group
@@ -65,7 +65,7 @@ class StepModel:
 
     strategy: str
     layers: Layers
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredStep, ...]
     network: Network | None = None
     bucket_bytes: float = 25 * 2**20
     reduce_bytes: int = 4
@@ -83,7 +83,7 @@ class StepModel:
         return Compute(own or self.borrowed)
 
     @cached_property
-    def shared(self) -> tuple[Measured, ...]:
+    def shared(self) -> tuple[MeasuredStep, ...]:
         """Measurements on several devices, from small to large groups."""
         return tuple(sorted((m for m in self.measured if m.group.size > 1), key=lambda m: m.group.size))
 
@@ -227,7 +227,7 @@ class StepModel:
         return alone + (self.shared[-1].variance or 0.0 if self.shared else 0.0)
 
 
-def _same(measured: Measured, target: Target) -> bool:
+def _same(measured: MeasuredStep, target: Target) -> bool:
     own = (measured.group, measured.micro_batch, measured.accumulation)
     return own == (target.group, target.micro_batch, target.accumulation)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Hardware = dict[str, Any]
     Data = dict[str, Any]
     Rank = dict[str, Any]
-    Configuration = dict[str, Any]
+    RecordedConfiguration = dict[str, Any]
 else:
     OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
     Positive = Annotated[int, Field(gt=0)]
@@ -92,7 +92,7 @@ else:
         layers: Positive
         heads: Positive
 
-    class Optimizer(TypedDict):
+    class RecordedOptimizer(TypedDict):
         """What updates the weights."""
 
         __pydantic_config__ = OPEN
@@ -101,14 +101,14 @@ else:
         learning_rate: float
         max_grad_norm: float | None
 
-    class Schedule(TypedDict):
+    class RecordedSchedule(TypedDict):
         """How its learning rate changes."""
 
         __pydantic_config__ = OPEN
 
         name: str
 
-    class Workload(TypedDict):
+    class RecordedWorkload(TypedDict):
         """What is trained on what."""
 
         __pydantic_config__ = OPEN
@@ -120,7 +120,7 @@ else:
         tokenizer: str
         seq_len: Positive
 
-    class Work(TypedDict):
+    class RecordedWork(TypedDict):
         """How much of it."""
 
         __pydantic_config__ = OPEN
@@ -130,11 +130,11 @@ else:
         accumulation: Positive
         steps: Positive
         warmup_steps: Annotated[int, Field(ge=0)]
-        optimizer: Optimizer
-        schedule: Schedule
+        optimizer: RecordedOptimizer
+        schedule: RecordedSchedule
         seed: int
 
-    class Execution(TypedDict):
+    class RecordedExecution(TypedDict):
         """In which way."""
 
         __pydantic_config__ = OPEN
@@ -149,11 +149,11 @@ else:
         fused_optimizer: bool
         bucket_elements: int | str
 
-    class Configuration(TypedDict):
+    class RecordedConfiguration(TypedDict):
         """The sections of a cell."""
 
         __pydantic_config__ = OPEN
 
-        workload: Workload
-        work: Work
-        execution: Execution
+        workload: RecordedWorkload
+        work: RecordedWork
+        execution: RecordedExecution

@@ -13,7 +13,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
 from scaleproof.measure.launch import local, slurm_command
 from scaleproof.measure.launch.heartbeat import Heartbeat
-from scaleproof.measure.launch.supervise import Outcome, Remote, run_watched
+from scaleproof.measure.launch.supervise import Outcome, Reach, run_watched
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.slurm import Allocation, signal_steps
 from scaleproof.measure.trainer.request import Request
@@ -92,7 +92,7 @@ def run_ranks(
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
             env = slurm_command.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
-            remote = Remote(partial(signal_steps, nodes.job))
+            remote = Reach(partial(signal_steps, nodes.job))
         else:
             start = local.forked_command if forked else local.command
             command = [*under, *start(cell, path, program)]

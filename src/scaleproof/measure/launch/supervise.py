@@ -47,7 +47,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Remote:
+class Reach:
     """How to reach the processes of a command that are not its children: on other nodes, or under another parent."""
 
     signal: Callable[[str], None]  # send all of them a signal, by its name without SIG
@@ -59,7 +59,7 @@ def run_watched(
     log: Path,
     limit: float,
     heartbeat: Heartbeat | None = None,
-    remote: Remote | None = None,
+    remote: Reach | None = None,
 ) -> Outcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
@@ -149,7 +149,7 @@ def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: t
                 print(clean, flush=True)
 
 
-def _ask_for_stacks(process: subprocess.Popen, remote: Remote | None) -> None:
+def _ask_for_stacks(process: subprocess.Popen, remote: Reach | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
     if remote:
         remote.signal("USR1")

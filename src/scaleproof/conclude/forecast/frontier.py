@@ -72,8 +72,8 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
 def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
     """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
 
-    The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough
-    to time.
+    The largest is often not the fastest: a nearly full allocator
+    retries. `run` makes a trial that is long enough to time.
     """
     if answer.largest is None:
         return answer

@@ -74,8 +74,8 @@ def room_for(target: Path, total: int | None, have: int) -> None:
 
 def disk_full(part: Path) -> UserError:
     return UserError(
-        f"the disk of {part.parent} is full; {part.stat().st_size:,} bytes are kept, and the next run goes on "
-        "from there"
+        f"the disk of {part.parent} is full; {part.stat().st_size:,} "
+        "bytes are kept, and the next run goes on from there"
     )
 
 

@@ -20,9 +20,9 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
     """The reference of the workload of `cell`; waits while a run uses the same devices of this machine.
 
-    It takes at most as long as a run may, `time_limit` in seconds. Where the replay is killed or hangs, the reference
-    has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
-    describes.
+    It takes at most as long as a run may, `time_limit` in seconds. Where the replay
+    is killed or hangs, the reference has no losses and says so. Raises UserError
+    where a token file is missing or not the one that its tokens.json describes.
     """
     with device_lock(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began, plan = time.perf_counter(), PlannedSteps(cell.config, tokens)

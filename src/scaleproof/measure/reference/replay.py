@@ -1,8 +1,8 @@
 """The replay: the first steps of a workload in one plain process, in strict fp32.
 
-It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot be wrong here as well. The same
-steps are made again with the rows of each in other orders: how far apart they come to be is how much training itself
-amplifies rounding.
+It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot
+be wrong here as well. The same steps are made again with the rows of each in other
+orders: how far apart they come to be is how much training itself amplifies rounding.
 """
 
 import time

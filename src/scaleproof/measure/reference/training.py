@@ -1,8 +1,8 @@
 """The training steps of the replay, in strict fp32 on one device: losses, norms, and the loss on validation samples.
 
-The update is AdamW of `torch.optim` with decoupled weight decay on tensors of two or more dimensions and none on the
-others, after the gradients' total 2-norm has been clipped; the loss of a step is the mean over the samples of the
-global batch.
+The update is AdamW of `torch.optim` with decoupled weight decay on tensors of two
+or more dimensions and none on the others, after the gradients' total 2-norm has
+been clipped; the loss of a step is the mean over the samples of the global batch.
 """
 
 import math

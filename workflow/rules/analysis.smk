@@ -75,7 +75,6 @@ rule analyse:
             "conclude/analysis/scaling.py",
             "ground/records/series.py",
             "ground/records/unreadable.py",
-            "ground/cores.py",
         ),
     output:
         cells="results/{campaign}/cells.csv",

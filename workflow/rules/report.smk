@@ -135,7 +135,6 @@ rule report:
             "conclude/report/templates/report.js",
             "verify/manifest.py",
             "ground/records/unreadable.py",
-            "ground/cores.py",
         ),
     output:
         page=report(

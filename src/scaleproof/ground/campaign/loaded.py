@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
 from scaleproof.ground.campaign.question import Question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
-from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.campaign.validation_messages import valid_name
 from scaleproof.ground.campaign.yaml_loader import (
     CAMPAIGNS,
     CORPORA,

@@ -1,7 +1,7 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace` (docs/python.md). Each imports what it needs when it
-is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md). Each imports what it
+needs when it is called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scaleproof.auditor.audit_paths import Audit
+    from scaleproof.ground.columns import Column
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.records.profile_schema import Profile
     from scaleproof.ground.records.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["audit", "compare", "load_runs", "read_trace"]
+__all__ = ["audit", "columns", "compare", "load_runs", "read_trace"]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
@@ -33,6 +34,13 @@ def audit(*paths: str | Path, world_size: int | None = None, global_batch: int |
     facts = {"world_size": world_size, "global_batch": global_batch}
     given = {key: value for key, value in facts.items() if value is not None}
     return audit_paths([Path(path) for path in paths], {"": given} if given else {})
+
+
+def columns() -> dict[str, Column]:
+    """The columns of runs.csv, cells.csv and the tables: name -> heading, unit, definition, how it is printed."""
+    from scaleproof.ground.columns import COLUMNS
+
+    return dict(COLUMNS)
 
 
 def load_runs(folder: str | Path) -> list[Run]:

@@ -1,4 +1,4 @@
-"""`import scaleproof`: four functions, and nothing heavy until one is called."""
+"""`import scaleproof`: five functions, and nothing heavy until one is called."""
 
 import subprocess
 import sys

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scaleproof.driver import slurm_plugin_guard
 from scaleproof.driver.site import Site
 from scaleproof.driver.slurm_test_only import QueueRequest, describe_request, in_its_words, queue_requests, refusal
 from scaleproof.driver.snakemake_profile import SnakemakeProfile
@@ -158,14 +157,18 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
 
 def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
     """Does Snakemake hear of the end of jobs, and is the account one that counts?"""
-    interval = int(profile.get("slurm-init-seconds-before-status-checks", 40))
-    command = profile.get("slurm-status-command")
-    accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
-    reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
-    accounting = "sacct answers" if accounts else "no accounting (sacct does not answer)"
-    checked_by = command or "the plugin’s choice"
-    output = f"{accounting}; looks every {interval} s by {checked_by}; MinJobAge {config.get('MinJobAge')}"
-    checks = [judged(reason is None, output, reason or "")]
+    interval = int(profile.get("seconds-between-status-checks", 10))
+    accounts = bool(slurm.run_command("sacct", "--allocations", "--jobs=1"))  # a heading at least
+    age = int((re.match(r"\d+", config.get("MinJobAge", "")) or "0")[0])
+    # A job that ended right after a look must still be there at the next one, which may be late.
+    heard = accounts or age >= 2 * interval
+    text = "sacct answers" if accounts else "no accounting (sacct does not answer)"
+    text += f"; Snakemake looks every {interval} s; MinJobAge {config.get('MinJobAge')}"
+    fix = (
+        "the cluster may forget how a job ended before Snakemake looks: set seconds-between-status-checks to "
+        f"{max(1, age // 2)} or less in profiles/slurm/profile.v9+.yaml"
+    )
+    checks = [judged(heard, text, fix)]
     if account and not accounts:
         checks.append(judged(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
     return checks

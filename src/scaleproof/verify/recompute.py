@@ -86,15 +86,20 @@ def _cell(runs: list[RawRun]) -> Quantities:
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),
         "n": quantity(n, "runs with status ok"),
+        "loss_last": quantity(windows[0]["train_loss_last"], "loss of the last timed step of the first run"),
+        "startup_s": quantity(
+            statistics.median(s["launch_sec"] + s["setup_sec"] for s in (run.metrics["startup"] for run in runs)),
+            "median over runs of launch and set-up",
+        ),
     }
     for percent in (5, 25, 50, 75, 95):
         if percent != 95 or len(times) >= 20:
             formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
             figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
-    for name, (formula, combine, read) in FROM_METRICS.items():
-        values = [value for run in runs if (value := read(run.metrics)) is not None]
+    for name, (how, path) in FROM_METRICS.items():
+        values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
         if len(values) == n:
-            figures[name] = quantity(combine(values), formula)
+            figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
     return figures
 
 
@@ -103,44 +108,31 @@ def devices(run: RawRun) -> int:
     return int(nodes) * int(per_node)
 
 
-def _validation(name: str) -> Callable[[dict[str, Any]], float | None]:
-    return lambda m: (m["validation"] or {}).get(name)
+def _at(metrics: dict[str, Any], path: str) -> float | None:
+    """What stands in a section of the metrics. None: unknown, or of a validation that was not made."""
+    section, _, key = path.rpartition(".")
+    place = metrics[section] if section else metrics
+    value: float | None = (place or {}).get(key) if section == "validation" else place[key]
+    return value
 
 
-# Column -> formula, how values of runs are combined, where the value of a run stands.
-FROM_METRICS: dict[str, tuple[str, Callable[[list[float]], float], Callable[[dict[str, Any]], float | None]]] = {
-    "loss_last": (
-        "loss of the last timed step of the first run",
-        lambda v: v[0],
-        lambda m: m["window"]["train_loss_last"],
-    ),
-    "validation_loss": ("mean of validation.loss over runs", statistics.fmean, _validation("loss")),
-    "perplexity": ("mean of validation.perplexity over runs", statistics.fmean, _validation("perplexity")),
-    "accuracy": ("mean of validation.accuracy over runs", statistics.fmean, _validation("accuracy")),
-    "state_bytes": ("largest memory.state_bytes over runs", max, lambda m: m["memory"]["state_bytes"]),
-    "state_bytes_predicted": (
-        "largest memory.state_bytes_predicted over runs",
-        max,
-        lambda m: m["memory"]["state_bytes_predicted"],
-    ),
-    "max_rss_bytes": ("largest memory.max_rss_bytes over runs", max, lambda m: m["memory"]["max_rss_bytes"]),
-    "max_cuda_mem_allocated_bytes": (
-        "largest memory.max_cuda_mem_allocated_bytes_global over runs",
-        max,
-        lambda m: m["memory"]["max_cuda_mem_allocated_bytes_global"],
-    ),
-    "startup_s": (
-        "median over runs of launch and set-up",
-        statistics.median,
-        lambda m: m["startup"]["launch_sec"] + m["startup"]["setup_sec"],
-    ),
-    "warmup_s": ("median of startup.warmup_sec over runs", statistics.median, lambda m: m["startup"]["warmup_sec"]),
-    "window_s": ("median of window.wall_time_sec over runs", statistics.median, lambda m: m["window"]["wall_time_sec"]),
-    "total_wall_time_s": (
-        "median of total_wall_time_sec over runs",
-        statistics.median,
-        lambda m: m["total_wall_time_sec"],
-    ),
+COMBINED: dict[str, Callable[[list[float]], float]] = {
+    "mean of": statistics.fmean,
+    "largest": max,
+    "median of": statistics.median,
+}
+# Column -> how values of runs are combined, where the value of a run stands.
+FROM_METRICS = {
+    "validation_loss": ("mean of", "validation.loss"),
+    "perplexity": ("mean of", "validation.perplexity"),
+    "accuracy": ("mean of", "validation.accuracy"),
+    "state_bytes": ("largest", "memory.state_bytes"),
+    "state_bytes_predicted": ("largest", "memory.state_bytes_predicted"),
+    "max_rss_bytes": ("largest", "memory.max_rss_bytes"),
+    "max_cuda_mem_allocated_bytes": ("largest", "memory.max_cuda_mem_allocated_bytes_global"),
+    "warmup_s": ("median of", "startup.warmup_sec"),
+    "window_s": ("median of", "window.wall_time_sec"),
+    "total_wall_time_s": ("median of", "total_wall_time_sec"),
 }
 
 

@@ -13,21 +13,14 @@ from typing import Any
 
 from scipy import stats
 
+from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
 from scaleproof.verify.contents import json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close, read_runs
 from scaleproof.verify.recompute import Quantities
-from scaleproof.verify.tables import HEADINGS
 
-POINT = {
-    "tokens_per_sec_global": "tokens_per_s",
-    "speedup": "speedup",
-    "scaling_efficiency": "scaling_efficiency",
-    "speedup_by_job_wall_time": "speedup_by_job_wall_time",
-    "speedup_vs_best_single": "speedup_vs_best_single",
-    "karp_flatt": "karp_flatt",
-}
-FACTORS = dict(HEADINGS.values())
+# The figures of a size in scaling_report.json.
+POINT = (*SERIES_FIGURES, "speedup_vs_best_single")
 UNKNOWN = "cannot be recomputed from the raw files"
 TIP = re.compile(r"<title>([^<]*)</title>")
 # "(95 % CI 14,130-17,397, n=3)"; in charts of earlier versions ", 95 % CI 14,130 to 17,397, n=3".
@@ -51,10 +44,9 @@ def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[
     file = "scaling_report.json"
     for series in report["series"]:
         for point in series["runs"].values():
-            for key, name in POINT.items():
-                yield from _interval(
-                    file, f"{point['cell']}, {key}", point[key], quantities.get(f"cells/{point['cell']}/{name}")
-                )
+            for name in POINT:
+                quantity = quantities.get(f"cells/{point['cell']}/{COLUMNS[name].figure or name}")
+                yield from _interval(file, f"{point['cell']}, {name}", point[name], quantity)
     for group in report["ranking"]:
         rates = [entry["tokens_per_sec_global"]["value"] for entry in group["cells"]]
         if rates != sorted(rates, reverse=True):
@@ -242,7 +234,8 @@ def check_page(
         quantity = quantities.get(identity)
         if quantity is None:
             continue
-        factor = FACTORS.get(identity.rsplit("/", 1)[1], 1.0)
+        name = identity.rsplit("/", 1)[1]
+        factor = COLUMNS[name].factor if name in COLUMNS else 1.0
         for printed in (numbers(title)[:1], numbers(text)[:1]):
             if printed and not stands_for(printed[0], quantity.value * factor):
                 yield Difference(file, identity, f"is {printed[0]}, the raw files give {quantity.value * factor:.7g}")

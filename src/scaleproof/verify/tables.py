@@ -5,34 +5,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.columns import COLUMNS, INTERVAL
 from scaleproof.verify.contents import csv_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell
 
-# Heading of the tables for people -> column, and the factor between them.
-HEADINGS = {
-    "tokens/s": ("tokens_per_s", 1.0),
-    "samples/s": ("samples_per_s", 1.0),
-    "vs fastest": ("relative_to_fastest", 1.0),
-    "speed-up": ("speedup", 1.0),
-    "speed-up by tokens/s": ("speedup", 1.0),
-    "efficiency": ("scaling_efficiency", 1.0),
-    "vs fastest 1-device": ("speedup_vs_best_single", 1.0),
-    "speed-up by wall time of the job": ("speedup_by_job_wall_time", 1.0),
-    "Karp-Flatt": ("karp_flatt", 1.0),
-    "tokens/s/device": ("tokens_per_s_per_device", 1.0),
-    "val. loss": ("validation_loss", 1.0),
-    "perplexity": ("perplexity", 1.0),
-    "accuracy": ("accuracy", 1.0),
-    "step p50 (ms)": ("step_time_p50_s", 1e3),
-    "step p95 (ms)": ("step_time_p95_s", 1e3),
-    "state (MB)": ("state_bytes", 1e-6),
-    "ZeRO model (MB)": ("state_bytes_predicted", 1e-6),
-    "peak allocated (MB)": ("max_cuda_mem_allocated_bytes", 1e-6),
-    "start-up (s)": ("startup_s", 1.0),
-}
-SERIES = {"tokens_per_sec_global": "tokens_per_s"}
+# Heading of the tables for people -> column.
+HEADINGS = {heading: column for column in COLUMNS.values() for heading in (column.heading, column.in_series) if heading}
 
 
 def check_runs_table(
@@ -68,7 +48,8 @@ def check_cells_table(
     for row in rows:
         for column, text in row.items():
             base = re.sub(r"_(?:low|high)$", "", column)
-            quantity = quantities.get(f"cells/{row['cell']}/{SERIES.get(base, base)}")
+            figure = COLUMNS[base].figure if base in COLUMNS else ""
+            quantity = quantities.get(f"cells/{row['cell']}/{figure or base}")
             if quantity is None:
                 continue
             bound = column.removeprefix(base)
@@ -91,12 +72,13 @@ def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quanti
 
 def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
     """One printed figure under its heading."""
-    column, factor = HEADINGS.get(heading.removesuffix("[95 %]").strip(), ("", 1.0))
-    quantity = quantities.get(f"cells/{cell}/{column}")
+    column = HEADINGS.get(heading.removesuffix(INTERVAL))
+    quantity = quantities.get(f"cells/{cell}/{column.figure or column.name}") if column else None
     printed = numbers(text)
     words = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed
-    if quantity is None or words:
+    if column is None or quantity is None or words:
         return
+    factor = column.factor
     values = [quantity.value * factor]
     if "[" in text and quantity.low is not None and quantity.high is not None:
         values += [quantity.low * factor, quantity.high * factor]

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from scaleproof.conclude.report.tables.columns import HUMAN
+from scaleproof.ground.columns import COLUMNS
 
 
 def test_the_picture_shows_the_page_as_it_is(repository):
@@ -12,7 +12,7 @@ def test_the_picture_shows_the_page_as_it_is(repository):
     assert hashlib.sha256(picture).hexdigest() == facts["picture_sha256"], "make picture writes both"
     templates = repository / "src/scaleproof/report/templates"
     page = (templates / "report.html.j2").read_text() + (templates / "macros.html.j2").read_text()
-    columns = {name.replace("\u00a0", " ") for name in HUMAN.values()}
+    columns = {column.label.replace("\u00a0", " ") for column in COLUMNS.values()}
     stale = [
         word
         for word in facts["words"]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
+from scaleproof.ground.columns import COLUMNS, combined
 from scaleproof.ground.confidence import Estimate, rate
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
@@ -15,27 +16,7 @@ from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS, MeasuredRun, Run, measured
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
-CONFIGURATION = {
-    "task": ("workload", "task"),
-    "strategy": ("execution", "strategy"),
-    "precision": ("execution", "precision"),
-    "geometry": ("execution", "geometry"),
-    "threads_per_device": ("execution", "threads_per_device"),
-    "attention": ("execution", "attention"),
-    "compile": ("execution", "compile"),
-    "activation_checkpointing": ("execution", "activation_checkpointing"),
-    "fused_optimizer": ("execution", "fused_optimizer"),
-    "bucket_elements": ("execution", "bucket_elements"),
-    "model": ("workload", "model"),
-    "vocab_size": ("workload", "vocab_size"),
-    "corpus": ("workload", "corpus"),
-    "tokenizer": ("workload", "tokenizer"),
-    "seq_len": ("workload", "seq_len"),
-    "micro_batch": ("work", "micro_batch"),
-    "accumulation": ("work", "accumulation"),
-    "global_batch": ("work", "global_batch"),
-    "seed": ("work", "seed"),
-}
+CONFIGURATION = {name: column.setting.split(".") for name, column in COLUMNS.items() if column.setting}
 
 
 # What a measured run adds: column -> how it is read from the metrics.
@@ -68,10 +49,6 @@ MEASURED: dict[str, Callable[[Measured], Any]] = {
     "warmup_s": lambda m: m.startup.warmup_s,
     "first_step_s": lambda m: m.startup.first_step_s,
 }
-
-
-# What is the largest of a cell's runs.
-LARGEST = ("state_bytes", "state_bytes_predicted", "max_rss_bytes", "max_cuda_mem_allocated_bytes")
 
 
 def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
@@ -158,14 +135,14 @@ def _cell_row(
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
         **_step_quantiles(repeats),
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
-        **{name: _mean(repeats, name) for name in ("validation_loss", "perplexity", "accuracy")},
+        **{name: _mean(repeats, name) for name in combined("mean")},
         "target_loss": reached.target,
         "time_to_loss_s": reached.seconds and reached.seconds.value,
         "time_to_loss_s_low": reached.seconds and reached.seconds.low,
         "time_to_loss_s_high": reached.seconds and reached.seconds.high,
         "time_to_loss_why": reached.why,
         "steps_to_loss": reached.steps,
-        **{name: _largest(repeats, name) for name in LARGEST},
+        **{name: _largest(repeats, name) for name in combined("largest")},
         "mfu": _scaled_mfu(repeats, rate),
         "joules_per_token": _joules_per_token(repeats),
         "startup_s": _median(repeats, "startup_s"),

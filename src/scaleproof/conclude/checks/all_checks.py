@@ -26,7 +26,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
 from scaleproof.conclude.checks.arms import Arms, of_arms
 from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.nodes import of_excluded_node
-from scaleproof.conclude.checks.scaling import Series, of_series
+from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.findings.finding import Finding, Findings
@@ -170,7 +170,7 @@ def _unusable(run: Run, problem: str) -> Finding:
 
 def audit_campaign(
     own: Findings,
-    series: Sequence[Series] = (),
+    series: Sequence[ScalingSeries] = (),
     traces: Sequence[TracedCell] = (),
     pairs: dict[str, list[Run]] | None = None,
     arms: Sequence[Arms] = (),

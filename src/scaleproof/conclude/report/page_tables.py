@@ -8,9 +8,10 @@ import pandas as pd
 
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, split_constant
-from scaleproof.conclude.report.tables.columns import CONFIGURED, DEFINITIONS, HUMAN, MAIN, PLAIN, TEXT
-from scaleproof.conclude.report.tables.scaling import QUANTITIES, series_human
+from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
 from scaleproof.ground.number_format import estimate, is_useless
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 
 # Columns of the file alone.
 FILES_ONLY = ("kind", "perplexity", "startup_s")
@@ -27,7 +28,7 @@ class Column:
 
     @property
     def definition(self) -> str:
-        return DEFINITIONS.get(self.key, "")
+        return COLUMNS[self.key].definition
 
 
 @dataclass(frozen=True)
@@ -68,31 +69,32 @@ class Table:
         return sum(not column.first for column in self.columns)
 
 
-def cells_view(cells: pd.DataFrame, report: dict[str, Any], marked: Collection[str] = ()) -> Table:
+def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> Table:
     """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
-    keys = [key for key in (*MAIN, *HUMAN) if HUMAN[key] in human.columns and key not in ("findings", *FILES_ONLY)]
-    keys = list(dict.fromkeys(keys))
-    columns = [Column(key, HUMAN[key], key not in TEXT, key in MAIN) for key in keys]
+    shown = [COLUMNS[key] for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
+    shown = [column for column in shown if column.label in human.columns]
+    columns = [Column(c.name, c.label, not c.is_text, c.name in MAIN) for c in shown]
     rows = []
     for row, text in zip(records(plain), human.to_dict("records"), strict=True):
-        figures = [_figure(row, key, text[HUMAN[key]]) for key in keys]
+        figures = [_figure(row, column.key, text[column.label]) for column in columns]
         rows.append(Row(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
     return Table("cells", columns, rows, constant)
 
 
 def _figure(row: dict[str, Any], key: str, text: str) -> Figure:
     value = row.get(key)
-    if key in TEXT or key in CONFIGURED or key == "n" or not isinstance(value, float | int) or text == "–":
+    column = COLUMNS[key]
+    words = column.is_text or key in CONFIGURED or key == "n"
+    if words or not isinstance(value, float | int) or text == "–":
         return Figure(text, order=_order(value))
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
-    ratio = key in ("relative_to_fastest", "speedup", "speedup_vs_best_single")
+    ratio = column.group == "ratio" and key != "scaling_efficiency"
     undecided = bool(ratio and low is not None and high is not None and low <= 1 <= high)
-    factor = PLAIN.get(key, 1)
     identity = f"cells/{row['cell']}/{key}"
-    tip = interval_tip(value, low, high, n, factor)
+    tip = interval_tip(value, low, high, n, column.factor)
     return Figure(text, identity, value, tip, row["cell"], undecided)
 
 
@@ -110,30 +112,30 @@ def _order(value: Any) -> float | None:
     return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
 
 
-def series_view(report: dict[str, Any], kind: str) -> Table:
+def series_view(report: ScalingReport, kind: str) -> Table:
     """Strong or weak scaling: one row per size of a series."""
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
-    columns = [Column(QUANTITIES.get(c, c), c, c != "rating", QUANTITIES.get(c) != "karp_flatt") for c in labels]
+    keys = [HEADINGS[label] for label in labels]
+    columns = [Column(k, COLUMNS[k].series_label, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
     points = [point for s in report["series"] if s["kind"] == kind for point in s["runs"].values()]
     rows = []
     for point, text in zip(points, human.to_dict("records"), strict=True):
-        figures = [_series_figure(point, c, text[c]) for c in labels]
+        figures = [_series_figure(point, HEADINGS[label], text[label]) for label in labels]
         rows.append(Row(point["cell"], list(dict.fromkeys(point["findings"])), figures))
     return Table(kind, columns, rows, [])
 
 
-def _series_figure(point: dict[str, Any], column: str, text: str) -> Figure:
-    quantity = QUANTITIES.get(column)
-    if not quantity or not point[quantity]:
+def _series_figure(point: ScalingPoint, quantity: str, text: str) -> Figure:
+    if quantity not in SERIES_FIGURES or not point[quantity]:
         return Figure(text, order=float(text) if text.isdigit() else None)
     return series_figure(point, quantity, text)
 
 
-def series_figure(point: dict[str, Any], quantity: str, text: str = "") -> Figure:
+def series_figure(point: ScalingPoint, quantity: str, text: str = "") -> Figure:
     """A quantity of a point of scaling_report.json that has it; `text`: how it is printed, if not as ratios are."""
     interval = point[quantity]
-    name = "tokens_per_s" if quantity == "tokens_per_sec_global" else quantity
+    name = COLUMNS[quantity].figure or quantity
     low, high = interval["low"], interval["high"]
     undecided = bool(quantity.startswith("speedup") and low is not None and high is not None and low <= 1 <= high)
     tip = interval_tip(interval["value"], low, high, interval["n"])

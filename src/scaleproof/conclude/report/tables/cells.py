@@ -6,13 +6,16 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.report.read_results import records
-from scaleproof.conclude.report.tables.columns import CONFIGURED, HUMAN, LEARNT, MAIN, PLAIN, RATIOS
-from scaleproof.conclude.report.tables.latex import latex
-from scaleproof.ground.files import write_atomic
-from scaleproof.ground.number_format import estimate, number
+from scaleproof.conclude.report.tables.table import Table
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, in_group
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import ScalingReport
+
+RATIOS = in_group("ratio")
+UNKNOWN = "–"
 
 
-def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
+def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     """One row per cell: by the number of devices; of one size the fastest first, and those without numbers last.
 
     Plain numbers; value, low and high in separate columns.
@@ -29,7 +32,7 @@ def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
             "best_single": run.get("best_single"),
         }
         entry = entries.get(row["cell"], {})
-        for name in ("relative_to_fastest", *RATIOS):
+        for name in (column.name for column in RATIOS):
             ratio = (entry if name == "relative_to_fastest" else run).get(name) or {}
             row |= {name: ratio.get("value"), f"{name}_low": ratio.get("low"), f"{name}_high": ratio.get("high")}
             row[f"{name}_n"] = ratio.get("n")
@@ -48,29 +51,30 @@ def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it; a cell without numbers says why, and one with a finding names it."""
     texts = [_human(row) for row in records(rows)]
-    return pd.DataFrame([{HUMAN[name]: text[name] for name in HUMAN} for text in texts])
+    return pd.DataFrame([{COLUMNS[name].label: text[name] for name in CELLS_TABLE} for text in texts])
 
 
 def _human(row: dict[str, Any]) -> dict[str, str]:
     """Column -> text of one cell."""
     n = row["n"]
-    text = {name: _word(row[name]) for name in HUMAN}
-    text |= {name: number(_times(row[name], factor)) if n else "–" for name, factor in PLAIN.items()}
+    text = {name: _word(row[name]) for name in CELLS_TABLE}
+    text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in in_group("figure")}
     text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
-    text["letters"] = text["letters"] or "–"
+    text["letters"] = text["letters"] or UNKNOWN
     text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
     if n:
         return text | _measured(row)
     text["tokens_per_s"] = row["failures"].replace("|", "/")
-    return text | dict.fromkeys(("relative_to_fastest", *RATIOS, *LEARNT), "–")
+    return text | dict.fromkeys((column.name for column in (*RATIOS, *in_group("learnt"))), UNKNOWN)
 
 
 def _measured(row: dict[str, Any]) -> dict[str, str]:
     """Rates, ratios and losses of a cell with numbers."""
-    text = {"tokens_per_s": estimate(interval_of(row, "tokens_per_s"), digits=4)}
-    relative = estimate(interval_of(row, "relative_to_fastest"))
-    text["relative_to_fastest"] = "1 (highest)" if row["is_fastest"] else relative
-    for name in RATIOS:
+    columns = (*in_group("rate"), *RATIOS, *in_group("learnt"))
+    text = {c.name: c.estimate(interval_of(row, c.name)) if c.interval else c.text(row[c.name]) for c in columns}
+    if row["is_fastest"]:
+        text["relative_to_fastest"] = "1 (highest)"
+    for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
         single = name == "speedup_vs_best_single"
         other = row["best_single_incomparable" if single else "incomparable"]
         itself = row["cell"] == row["best_single" if single else "baseline"]
@@ -78,46 +82,47 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
             text[name] = f"incomparable: {other}"
         elif itself and name != "scaling_efficiency":
             text[name] = "1 (baseline)"
-        else:
-            text[name] = estimate(interval_of(row, name))
-    text |= {name: number(row[name], 5) for name in ("validation_loss", "target_loss")}
-    why = row["time_to_loss_why"] or ""
-    unreached = "in the warm-up" if why.startswith("reached in the warm-up") else "not reached"
-    text["time_to_loss_s"] = unreached if why else estimate(interval_of(row, "time_to_loss_s"))
+    if why := row["time_to_loss_why"]:
+        text["time_to_loss_s"] = "in the warm-up" if why.startswith("reached in the warm-up") else "not reached"
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
-        text["samples_per_s"] = "–"
+        text["samples_per_s"] = UNKNOWN
     return text
 
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """The table without columns that are empty or never change, and the configured ones of these with their value."""
-    candidates = [HUMAN[name] for name in (*CONFIGURED, "kind", "target_loss")]
-    constant = [name for name in candidates if len(set(human[name]) - {"", "–"}) == 1]
-    empty = [c for c in human.columns if c != HUMAN["findings"] and set(human[c]) <= {"–", ""}]
-    everywhere = [(c, next(v for v in human[c] if v not in ("", "–"))) for c in constant if c not in empty]
+    candidates = [*CONFIGURED, "kind", "target_loss"]
+    candidates = [COLUMNS[name].label for name in CELLS_TABLE if name in candidates]
+    values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
+    constant = [label for label in candidates if len(set(values[label])) == 1]
+    empty = [label for label in human.columns if label != COLUMNS["findings"].label and not values[label]]
+    everywhere = [(label, values[label][0]) for label in constant]
     return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), everywhere
 
 
-def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
-    """Write scaling.csv, scaling.md and scaling.tex."""
+def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
+    """Write scaling.csv, scaling.md and scaling.tex.
+
+    What fits a page of a paper: what the cells differ in, the main figures, the findings; scaling.csv has the rest.
+    """
     rows = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(rows))
-    everywhere = f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}."
-    markdown = human.to_markdown(index=False, disable_numparse=True)
-    write_atomic(folder / "scaling.csv", rows.to_csv(index=False))
-    write_atomic(folder / "scaling.md", f"{markdown}\n\n{everywhere}\n\n{_note(report)}{restated(cells)}\n")
-    few = human[[c for c in human.columns if c in _narrow(human)]]
-    numeric = tuple(HUMAN[name] for name in MAIN)
-    notes = f"{everywhere} {_note(report)}{restated(cells)}"
-    write_atomic(folder / "scaling.tex", latex(few, report["title"], f"{report['campaign']}-cells", notes, numeric))
-
-
-def _narrow(human: pd.DataFrame) -> set[str]:
-    """What fits a page of a paper: what the cells differ in, the main figures, the findings.
-
-    scaling.csv has the rest.
-    """
-    return {HUMAN[name] for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")} & set(human.columns)
+    narrow = {COLUMNS[name].label for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
+    below = [
+        f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
+        _note(report) + restated(cells),
+    ]
+    Table(
+        name="scaling",
+        plain=rows,
+        human=human,
+        caption=report["title"],
+        label=f"{report['campaign']}-cells",
+        numeric=[COLUMNS[name].label for name in MAIN],
+        narrow=[label for label in human.columns if label in narrow],
+        below=below,
+        notes=" ".join(below),
+    ).write(folder)
 
 
 def restated(cells: pd.DataFrame) -> str:
@@ -137,16 +142,12 @@ def restated(cells: pd.DataFrame) -> str:
     )
 
 
-def interval_of(row: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """value, low, high and n of one quantity of a row of `scaling_rows`; None where it has none."""
+def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
+    """One quantity of a row of `scaling_rows` with its interval; None where it has none."""
     if row.get(name) is None:
         return None
-    return {
-        "value": row[name],
-        "low": row[f"{name}_low"],
-        "high": row[f"{name}_high"],
-        "n": row.get(f"{name}_n", row["n"]),
-    }
+    n = row.get(f"{name}_n", row["n"])
+    return Estimated(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"], n=n)
 
 
 def _word(value: Any) -> str:
@@ -155,11 +156,7 @@ def _word(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _note(report: dict[str, Any]) -> str:
+def _note(report: ScalingReport) -> str:
     baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"] if s["kind"]) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "

@@ -1,0 +1,367 @@
+"""Every column of the tables of a campaign, once: its name, heading, unit, definition, and how it is printed.
+
+Tables, page, docs/reference.md, `verify` and `scaleproof.columns()` read it; what computes a figure stands elsewhere.
+"""
+
+import math
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.result_file import Estimated
+
+# configured: says nothing in a table where it never changes; learnt: of losses; note: beside the figures.
+Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
+Combined = Literal["largest", "mean"]
+TEXT = "text"  # the unit of words; all other columns are numbers
+RUNS, CELLS, BOTH = "runs.csv", "cells.csv", "runs.csv and cells.csv"
+SCALING, SERIES = "tables/scaling.csv", "tables/strong.csv and weak.csv"
+INTERVAL = " [95 %]"
+
+
+@dataclass(frozen=True)
+class Column:
+    """`heading`: in tables for people; without one a column is in files alone. `unit`: of the stored figure."""
+
+    name: str
+    heading: str
+    group: Group
+    unit: str
+    definition: str = ""
+    file: str = BOTH
+    factor: float = 1.0  # the printed figure over the stored one
+    digits: int = 3  # significant ones, printed
+    interval: bool = False  # beside it are columns with `_low` and `_high`
+    least: float = 0.0
+    most: float = math.inf
+    over_runs: Combined | None = None  # how a cell's figure comes of those of its runs, where it is so simple
+    setting: str = ""  # where the effective configuration has it
+    in_series: str = ""  # its heading in the tables of strong and weak scaling, where it is another
+    figure: str = ""  # the column of cells.csv with the same figure, where the name is another
+
+    @property
+    def label(self) -> str:
+        """The heading, with the level of the interval."""
+        return self._with_level(self.heading)
+
+    @property
+    def series_label(self) -> str:
+        """The heading in the tables of strong and weak scaling."""
+        return self._with_level(self.in_series or self.heading)
+
+    def _with_level(self, heading: str) -> str:
+        return heading + INTERVAL if heading and self.interval else heading
+
+    @property
+    def is_text(self) -> bool:
+        return self.unit == TEXT
+
+    def text(self, value: float | None) -> str:
+        """A stored figure as it is printed."""
+        return number(None if value is None else value * self.factor, self.digits)
+
+    def estimate(self, interval: Estimated | None) -> str:
+        """A stored figure with its interval as it is printed."""
+        return estimate(interval, self.factor, self.digits)
+
+    def fault(self, values: Iterable[Any]) -> str:
+        """What is wrong with stored values of this column; empty if nothing is. NaN and None are unknown ones."""
+        for value in () if self.is_text else values:
+            if value is not None and not isinstance(value, int | float):
+                return f"{self.name} is {str(value)[:40]!r}, no number"
+            if value is not None and (value < self.least or value > self.most):
+                return f"{self.name} is {value}"
+        return ""
+
+
+def _setting(name: str, heading: str, unit: str, section: str, group: Group = "configured", **more: Any) -> Column:
+    return Column(name, heading, group, unit, setting=f"{section}.{name}", **more)
+
+
+def _figure(name: str, heading: str, unit: str, definition: str, file: str = BOTH, **more: Any) -> Column:
+    return Column(name, heading, "figure", unit, definition, file, **more)
+
+
+def _ratio(name: str, heading: str, definition: str, file: str = SCALING, **more: Any) -> Column:
+    return Column(name, heading, "ratio", "", definition, file, interval=True, **more)
+
+
+def _note(name: str, heading: str, definition: str, file: str) -> Column:
+    return Column(name, heading, "note", TEXT, definition, file)
+
+
+_ENTRIES = (
+    # What was run.
+    Column("cell", "", "cell", TEXT),
+    Column("repeat", "", "cell", "runs", file=RUNS, least=1),
+    _note("status", "", "ok, or failed", RUNS),
+    _note("failure", "", "the class of a failure", RUNS),
+    _note("reason", "", "the reason of a failure", RUNS),
+    _setting("task", "task", TEXT, "workload"),
+    _setting("strategy", "strategy", TEXT, "execution", "cell"),
+    _setting("precision", "precision", TEXT, "execution"),
+    _setting("geometry", "nodes x devices", TEXT, "execution", "cell"),
+    _setting("threads_per_device", "threads/device", "threads", "execution"),
+    _setting("attention", "attention", TEXT, "execution"),
+    _setting("compile", "compile", TEXT, "execution"),
+    _setting("activation_checkpointing", "act. ckpt", TEXT, "execution"),
+    _setting("fused_optimizer", "fused opt.", TEXT, "execution"),
+    _setting("bucket_elements", "bucket", TEXT, "execution"),
+    _setting("model", "model", TEXT, "workload"),
+    _setting("vocab_size", "embedding rows", "rows", "workload"),
+    _setting("corpus", "corpus", TEXT, "workload"),
+    _setting("tokenizer", "tokenizer", TEXT, "workload"),
+    _setting("seq_len", "seq len", "tokens", "workload"),
+    _setting("micro_batch", "micro-batch", "samples", "work"),
+    _setting("accumulation", "accum.", "micro-batches", "work"),
+    _setting(
+        *("global_batch", "global batch", "samples", "work"),
+        definition="samples per optimizer step: micro-batch x accumulation x devices",
+    ),
+    _setting("seed", "seed", "", "work"),
+    Column("nodes", "", "cell", "nodes"),
+    Column("devices", "devices", "cell", "devices"),
+    Column("runs", "", "note", "runs", "all runs, failed ones too", CELLS),
+    Column("n", "n", "note", "runs", "measured runs, each a fresh start", CELLS),
+    # Rates and times of the window.
+    _figure("tokens", "", "tokens", "tokens of the window", RUNS),
+    _figure("wall_time_s", "", "s", "wall time of the window", RUNS),
+    Column(
+        "tokens_per_s",
+        "tokens/s",
+        "rate",
+        "tokens/s",
+        "all tokens over all time of the timed windows of a cell's runs; interval: Student's t over runs, on the "
+        "logarithm of their rates",
+        digits=4,
+        interval=True,
+    ),
+    Column(
+        "tokens_per_sec_global",
+        "tokens/s",
+        "rate",
+        "tokens/s",
+        "all tokens over all time of the timed windows of a cell's runs",
+        SERIES,
+        digits=4,
+        interval=True,
+        figure="tokens_per_s",
+    ),
+    _figure("tokens_per_s_median", "", "tokens/s", "median of the rates of a cell's runs", CELLS),
+    _figure("samples_per_s", "samples/s", "samples/s", "all samples over all time of the timed windows"),
+    _figure("tokens_per_s_per_device", "tokens/s/device", "tokens/s", "tokens/s over the number of devices"),
+    _figure("step_time_mean_s", "", "s", "mean over the steps of the window", RUNS),
+    _figure("step_time_p05_s", "", "s", "5 % quantile over the steps of all runs", CELLS),
+    _figure("step_time_p25_s", "", "s", "25 % quantile over the steps of all runs", CELLS),
+    _figure(
+        "step_time_p50_s",
+        "step p50 (ms)",
+        "s",
+        "median over the steps of all runs, each step that of its slowest rank",
+        factor=1e3,
+    ),
+    _figure("step_time_p75_s", "", "s", "75 % quantile over the steps of all runs", CELLS),
+    _figure(
+        "step_time_p95_s",
+        "step p95 (ms)",
+        "s",
+        "95 % quantile over the steps of all runs; none for fewer than 20 steps",
+        factor=1e3,
+    ),
+    _figure("step_time_max_s", "", "s", "the longest step of all runs", CELLS),
+    _figure("steps", "", "steps", "timed steps; of a cell those of all runs"),
+    _figure("data_wait_share", "", "", "part of a step that waits for its samples"),
+    # Ratios.
+    _ratio(
+        "relative_to_fastest",
+        "vs fastest",
+        "tokens/s over that of the fastest cell of the same size; simultaneous 95 % intervals of all pairs of that "
+        "size",
+    ),
+    _ratio(
+        "speedup",
+        "speed-up",
+        "tokens/s of the timed window over that of the same series at its smallest number of devices; interval "
+        "paired by repeat, Welch's where repeats do not match",
+        in_series="speed-up by tokens/s",
+    ),
+    _ratio("scaling_efficiency", "efficiency", "speed-up over the ratio of the numbers of devices"),
+    _ratio(
+        "speedup_vs_best_single",
+        "vs fastest 1-device",
+        "tokens/s over that of the fastest cell with one device that does the same work (batch, model, data) with the "
+        "same settings, strategy apart; simultaneous 95 % intervals of all cells of one size, none for fewer than 3 "
+        "repeats; of a single cell paired by repeat",
+    ),
+    _ratio(
+        "speedup_by_job_wall_time",
+        "speed-up by wall time of the job",
+        "wall time of the baseline's whole job over that of this one: from the launcher's start to the last result, "
+        "with start-up, warm-up and validation",
+        SERIES,
+    ),
+    _ratio(
+        "karp_flatt",
+        "Karp-Flatt",
+        "serial fraction (1/S - 1/N) / (1 - 1/N) that a speed-up S on N devices stands for",
+        SERIES,
+        least=-math.inf,
+    ),
+    _note(
+        "letters",
+        "group",
+        "of the cells of one size, those that share a letter cannot be told apart, with 95 % for all pairs together; "
+        "none for fewer than 3 repeats",
+        SCALING,
+    ),
+    Column("series", "series", "cell", TEXT, file=SCALING),
+    _note("kind", "scaling", "strong or weak", SCALING),
+    _note("overhead_only", "", "a sharding strategy on one device: there is nothing to shard", SCALING),
+    _note("baseline", "", "the cell that the speed-up is relative to", SCALING),
+    _note("best_single", "", "the fastest cell with one device that does the same work", SCALING),
+    _note("is_fastest", "", "no cell of its size has a higher rate", SCALING),
+    _note("incomparable", "", "what forbids a ratio to the baseline", SCALING),
+    _note("best_single_incomparable", "", "what forbids a ratio to the fastest cell with one device", SCALING),
+    _figure("window_wall_time_sec", "", "s", "wall time of the window, median over runs", SERIES),
+    _note(
+        "verdict",
+        "rating",
+        "in words where the efficiency's whole interval is: low below 0.7, excellent from 0.85",
+        SERIES,
+    ),
+    # Losses.
+    _figure("loss_first", "", "nats", "training loss of the first timed step", RUNS),
+    _figure("loss_last", "", "nats", "training loss of the last timed step; of a cell that of its first run"),
+    Column(
+        "validation_loss",
+        "val. loss",
+        "learnt",
+        "nats",
+        "mean over runs of the loss on the validation samples after the window (nats)",
+        digits=5,
+        over_runs="mean",
+    ),
+    _figure(
+        "perplexity", "perplexity", "", "mean over runs of e to the power of the validation loss", over_runs="mean"
+    ),
+    _figure(
+        "accuracy",
+        "accuracy",
+        "",
+        "mean over runs of the part of the validation samples that is classified correctly",
+        most=1,
+        over_runs="mean",
+    ),
+    Column("target_loss", "target loss", "learnt", "nats", "what the time to loss is the time to", CELLS, digits=5),
+    Column(
+        "time_to_loss_s",
+        "time to loss (s)",
+        "learnt",
+        "s",
+        "seconds in the window until the smoothed training loss falls to the target loss",
+        CELLS,
+        interval=True,
+    ),
+    _note("time_to_loss_why", "", "why there is no time to loss", CELLS),
+    _figure("steps_to_loss", "", "steps", "steps until the smoothed training loss falls to the target loss", CELLS),
+    # Hardware.
+    _figure("mfu", "MFU", "", "model FLOPs per second over the peak of the devices"),
+    _figure("device_load", "", "", "part of the window in which the devices were busy"),
+    _figure("joules_per_token", "mJ/token", "J/token", "energy of the devices in the window over tokens", factor=1e3),
+    _figure("skipped_steps", "", "steps", "steps of the window without an update", RUNS),
+    _figure(
+        "state_bytes",
+        "state (MB)",
+        "bytes",
+        "weights, gradients and optimizer state on the fullest device, largest over runs",
+        factor=1e-6,
+        over_runs="largest",
+    ),
+    _figure(
+        "state_bytes_predicted",
+        "ZeRO model (MB)",
+        "bytes",
+        "the same by the model of the ZeRO paper",
+        factor=1e-6,
+        over_runs="largest",
+    ),
+    _figure("max_rss_bytes", "", "bytes", "peak of a rank's resident memory", over_runs="largest"),
+    _figure(
+        "max_cuda_mem_allocated_bytes",
+        "peak allocated (MB)",
+        "bytes",
+        "peak of the memory allocated on the fullest device, largest over runs",
+        factor=1e-6,
+        over_runs="largest",
+    ),
+    _figure("max_cuda_mem_reserved_bytes", "", "bytes", "peak of the memory that torch's allocator reserved", RUNS),
+    # Times of the whole run.
+    _figure("startup_s", "start-up (s)", "s", "launch and set-up, median over runs"),
+    _figure("warmup_s", "", "s", "warm-up, median over runs"),
+    _figure("first_step_s", "", "s", "first step of the warm-up", RUNS),
+    _figure("window_s", "", "s", "wall time of the window, median over runs", CELLS),
+    _figure("total_wall_time_s", "", "s", "from the launcher's start to the last result, median over runs"),
+    # Where a row comes from, and what to think of it.
+    _note("timestamp_utc", "", "when the run began", RUNS),
+    _note("git_commit", "", "the commit of the code that ran", RUNS),
+    _note("fingerprint", "", "the hash of everything that makes runs comparable", RUNS),
+    _note("metrics", "", "the file that the row was made from", RUNS),
+    _note("sha256", "", "the hash of that file", RUNS),
+    _note("failures", "", "class and reason of the failed runs", CELLS),
+    _note("findings", "findings", "codes of the checks' findings", CELLS),
+)
+COLUMNS = {column.name: column for column in _ENTRIES}
+CONFIGURED = tuple(column.name for column in _ENTRIES if column.group == "configured")
+# The tables, as the names of their columns. First the columns of the public tables that people quote, then what those
+# leave out: interval, baseline, n, findings.
+CELLS_TABLE = (
+    *("task", "strategy", "precision", "model", "vocab_size", "seq_len", "corpus", "tokenizer", "attention", "compile"),
+    *("activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device", "seed", "geometry"),
+    *("micro_batch", "accumulation", "global_batch", "tokens_per_s", "samples_per_s", "n", "letters", "kind"),
+    *("relative_to_fastest", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),
+    *("mfu", "validation_loss", "perplexity", "accuracy", "time_to_loss_s", "target_loss", "step_time_p50_s"),
+    *("step_time_p95_s", "state_bytes", "state_bytes_predicted", "max_cuda_mem_allocated_bytes", "joules_per_token"),
+    *("startup_s", "findings"),
+)
+
+
+def in_group(group: Group, names: Iterable[str] = CELLS_TABLE) -> list[Column]:
+    """The columns of a group among those of a table."""
+    return [COLUMNS[name] for name in names if COLUMNS[name].group == group]
+
+
+# What a narrow table shows: LaTeX columns, and the first view of the page.
+MAIN = ("tokens_per_s", "n", "letters", *(column.name for column in in_group("ratio")))
+# The tables of strong and weak scaling, and what of them scaling_report.json has of each size.
+SERIES_TABLE = (
+    *("series", "devices", "tokens_per_sec_global", "n", "speedup", "scaling_efficiency", "verdict"),
+    *("speedup_by_job_wall_time", "karp_flatt", "findings"),
+)
+SERIES_FIGURES = tuple(name for name in SERIES_TABLE if COLUMNS[name].interval)
+
+
+def combined(by: Combined) -> list[str]:
+    """The columns of cells.csv that are the largest or the mean over the runs of a cell."""
+    return [column.name for column in _ENTRIES if column.over_runs == by]
+
+
+def reference() -> str:
+    """The columns as a list, file by file: a part of docs/reference.md."""
+    parts = []
+    for file in dict.fromkeys(column.file for column in _ENTRIES):
+        lines = [textwrap.fill(_entry(c), 118, subsequent_indent="  ") for c in _ENTRIES if c.file == file]
+        parts.append("\n".join([f"In {file}:", "", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(column: Column) -> str:
+    heading = f"“{column.heading}”" if column.heading else ""
+    facts = ", ".join(fact for fact in (heading, column.unit) if fact)
+    meaning = column.definition or (f"`{column.setting}` of the configuration" if column.setting else "")
+    return f"- `{column.name}`{f' ({facts})' if facts else ''}{': ' if meaning else ''}{meaning}"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

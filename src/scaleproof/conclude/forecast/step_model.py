@@ -233,7 +233,7 @@ def _same(measured: MeasuredStep, target: Target) -> bool:
 
 
 @dataclass(frozen=True)
-class StepForecast:
+class EstimatedStep:
     """Seconds of a step with parts and interval; `interval` is None where nothing says how wrong the model is."""
 
     parts: Parts
@@ -242,7 +242,7 @@ class StepForecast:
 
 def forecast_step(
     model: StepModel, target: Target, residuals: Sequence[float], past: Sequence[float] = (), level: float = 0.95
-) -> StepForecast:
+) -> EstimatedStep:
     """`residuals`: `held_out` of all series of the campaign; `past`: residuals of the ledger, one a campaign.
 
     Conformal where the ledger allows the wanted level, else leave-largest-out. The difference of both laws of the
@@ -259,4 +259,4 @@ def forecast_step(
         interval = Interval(
             interval.value, interval.low / more, interval.high * more, interval.level, interval.construction, interval.n
         )
-    return StepForecast(parts, interval)
+    return EstimatedStep(parts, interval)

@@ -20,7 +20,7 @@ class ProfileSection(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Coverage(ProfileSection):
+class TraceCoverage(ProfileSection):
     """How much of the recorded device time is understood."""
 
     classified_share: float | None = Field(
@@ -132,7 +132,7 @@ class Profile(ProfileSection):
     ranks: list[int] = []
     ranks_from: str = "the trace"
     steps: int | None = Field(None, description="Traced optimizer steps; null where the trace has no `step` ranges.")
-    coverage: Coverage | None = None
+    coverage: TraceCoverage | None = None
     unknown: dict[str, str] = Field({}, description="Figure -> why the trace does not carry it.")
     per_step: list[TracedStep] = []
     classes_ms: dict[str, float] | None = Field(None, description="Union per class, per optimizer step and rank.")

@@ -13,7 +13,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
 from scaleproof.measure.launch import local, slurm_command
 from scaleproof.measure.launch.heartbeat import Heartbeat
-from scaleproof.measure.launch.supervise import Outcome, Reach, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.slurm import Allocation, signal_steps
 from scaleproof.measure.trainer.request import Request
@@ -76,7 +76,7 @@ def run_ranks(
     under: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
-) -> Outcome:
+) -> CommandOutcome:
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
     `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that

@@ -21,7 +21,7 @@ from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_re
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failed, failure
 from scaleproof.measure.launch.slurm_node import NODE
-from scaleproof.measure.launch.supervise import Interrupted, Outcome
+from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
@@ -107,7 +107,7 @@ def _unless_the_job_is_over(nodes: Allocation) -> None:
 
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
-) -> tuple[Measured | Failed, Outcome | None]:
+) -> tuple[Measured | Failed, CommandOutcome | None]:
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
@@ -129,7 +129,9 @@ def _attempt(
     return failed(request, failure(request, attempt, outcome)), outcome
 
 
-def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
+def _publish(
+    request: Request, metrics: Measured | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
+) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     metrics = metrics.model_copy(
@@ -166,7 +168,7 @@ def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
     return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
 
 
-def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Outcome | None, out: Path) -> dict:
+def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()
     return {

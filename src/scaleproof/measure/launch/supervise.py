@@ -31,7 +31,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """How a watched command ended."""
 
     exit_code: int
@@ -60,7 +60,7 @@ def run_watched(
     limit: float,
     heartbeat: Heartbeat | None = None,
     remote: Reach | None = None,
-) -> Outcome:
+) -> CommandOutcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
@@ -125,7 +125,7 @@ def run_watched(
     window_s = heartbeat.window_s if heartbeat else None
     resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
     memory_kills = _memory_kills() - kills
-    return Outcome(
+    return CommandOutcome(
         process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s, resolution_s
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION, MARK, UNCLASSIFIED, classify
-from scaleproof.ground.records.profile_schema import Collective, Coverage, Kernel, Slowest, TracedStep
+from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import tree
 from scaleproof.measure.trace.time_spans import Spans, union, within, without
@@ -104,13 +104,13 @@ class StepBreakdown:
         return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[busy], ends[busy])
 
     @cached_property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TraceCoverage:
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
         unknown = self.is_kind(self.kind, UNCLASSIFIED)
         lost = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
         top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
-        return Coverage(
+        return TraceCoverage(
             classified_share=1 - int(lost["ns"].sum()) / total if total else None,
             mark=MARK,
             unclassified_top=[str(n) for n in top.index],

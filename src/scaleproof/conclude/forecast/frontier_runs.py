@@ -23,6 +23,7 @@ from scaleproof.measure.launch.failure import failure
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
 from scaleproof.measure.machine.slurm import allocation
+from scaleproof.measure.trainer.request import PlannedRun
 
 PROGRAM = "scaleproof.conclude.forecast.frontier_program"
 OUT_OF_MEMORY = ("oom", "host_oom")
@@ -149,13 +150,9 @@ def _trial(
     try:
         write_json(attempt / SETTINGS, settings)
         request = write_request(
-            cell,
-            campaign=campaign,
-            repeat=1,
-            tokens=tokens,
+            PlannedRun(cell, campaign, tokens, time_limit),
             attempt=attempt,
             run_id=run_id,
-            time_limit=time_limit,
             nodes=nodes,
             provenance={},
         )

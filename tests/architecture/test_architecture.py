@@ -59,7 +59,6 @@ FINDING = {
     "driver/slurm_request.py",
     "ground/campaign/unmeasured.py",
     "ground/campaign/validation_messages.py",
-    "ground/campaign/value_hints.py",
     "ground/campaign/yaml_loader.py",
     "ground/errors.py",
     "conclude/report/chart_catalog.py",

@@ -117,9 +117,8 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if _apart_since_boot(first, second):
                 continue
             yield Flag(
-                f"{second.name} began {later - start:.1f} s after {first.name}, which took {end - start:.1f} "
-                "s, on the same "
-                "devices",
+                f"{second.name} began {later - start:.1f} s after {first.name}, "
+                f"which took {end - start:.1f} s, on the same devices",
                 about=[first, second],
             )
 

@@ -36,9 +36,9 @@ def sampling_error(cpu_s: float) -> float:
         "machine-busy",
         "suspect",
         what="Other programs took CPU time during the window, and so from the run.",
-        detected="CPU time of the whole machine during the window, less that of the ranks: more than a quarter; a "
-        "`note` where the ranks are bound to cores that nobody else used. In files without that count: just before "
-        "the run.",
+        detected="CPU time of the whole machine during the window, less that of the "
+        "ranks: more than a quarter; a `note` where the ranks are bound to cores "
+        "that nobody else used. In files without that count: just before the run.",
         seen="Laptops; pollers of earlier runs; two runs at once.",
         repair="Close them and run the cell again: they take time from some runs and not from others.",
     )
@@ -86,8 +86,8 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
         available, lost = _available(rank), _taken(rank)
         if lost - sampling_error(available) > STARVED * available:
             yield Flag(
-                f"others used {lost / available:.0%} of the cores of rank {rank['rank']}: {lost:.2f} s of the window "
-                "lost"
+                f"others used {lost / available:.0%} of the cores of "
+                f"rank {rank['rank']}: {lost:.2f} s of the window lost"
             )
             return
 

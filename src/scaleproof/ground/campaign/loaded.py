@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
 from scaleproof.ground.campaign.question import Question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
-from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.campaign.validation_messages import valid_name
 from scaleproof.ground.campaign.yaml_loader import (
     CAMPAIGNS,
     CORPORA,
@@ -124,8 +124,8 @@ class LoadedCampaign:
             raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
         if held_out and shares_jobs(self.campaign):
             raise UserError(
-                f"forecast.hold_out: with resources.{self._sharing_key} several cells run in one job, none after the "
-                "forecast",
+                f"forecast.hold_out: with resources.{self._sharing_key} "
+                "several cells run in one job, none after the forecast",
                 ("forecast", "hold_out"),
             )
         if held_out and self.campaign.repeat_until:
@@ -207,8 +207,8 @@ class LoadedCampaign:
         )
 
     def priority(self, slug: str, repeat: int) -> int:
-        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in
-        each.
+        """Jobs with a higher number start first: all first repeats
+        before any second one, cells in random order in each.
 
         The order depends on the names alone, so that it is the same in every invocation.
         """
@@ -306,8 +306,7 @@ def _check_labels(cell: Cell) -> None:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
         raise UserError(
             f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
-            "needs. "
-            f"Corpora with labels: {', '.join(labelled) or 'none'}",
+            f"needs. Corpora with labels: {', '.join(labelled) or 'none'}",
             key=("workload", "corpus"),
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from scaleproof.ground.facts.kernel_classes import MARK, class_of
 from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_text
-from scaleproof.ground.records.profile_schema import Coverage, Kernel
+from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
 from scaleproof.measure.trace.top_entries import Entry, entry, likely_bottleneck
 
@@ -48,7 +48,7 @@ def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unkn
     return {
         "device": "gpu",
         "steps": steps,
-        "coverage": Coverage(
+        "coverage": TraceCoverage(
             classified_share=sums.classified_share,
             mark=MARK,
             unclassified_top=sums.unclassified_top,

@@ -1,7 +1,7 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md). Each imports what it needs when it
-is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md). Each imports what it
+needs when it is called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations

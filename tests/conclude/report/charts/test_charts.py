@@ -202,7 +202,8 @@ def test_losses_have_a_line_a_cell(results, against):
 @pytest.mark.parametrize("name", CATALOG)
 def test_an_entry_of_the_catalog_is_complete_and_drawn(name):
     chart = CATALOG[name]
-    assert chart.title and chart.caption.endswith(".")
+    assert chart.title
+    assert chart.caption.endswith(".")
     others = ("waterfall", "forecast", "loss_step", "loss_seconds")  # which have inputs of their own
     assert (name in CHARTS) != (name in others)
     assert name in CHARTS or (chart.row, chart.panels, chart.banded) == (0, 1, False), "nothing reads it"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.value_hints import value_hint
 from scaleproof.ground.errors import nearest_path, path_fault, shortened
+from scaleproof.ground.number_format import integer
 
 RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
@@ -137,9 +138,9 @@ class Number:
         plain = text.casefold().removesuffix("/s").strip(" $€£")
         if gigabits and gigabits[1].count(".") <= 1 and gigabits[1] != ".":
             text_of_bytes = f"{float(gigabits[1]) / 8:g}"
-            raise refused(text, f"{least} to {self.most:,.0f}{unit}", f" Write {text_of_bytes}: 8 Gb are 1 GB.")
+            raise refused(text, f"{least} to {integer(self.most)}{unit}", f" Write {text_of_bytes}: 8 Gb are 1 GB.")
         hint = value_hint(plain, [option | {"maximum": self.most}], [], self.unit.removesuffix("/s"))
-        raise refused(text, f"{least} to {self.most:,.0f}{unit}", hint)
+        raise refused(text, f"{least} to {integer(self.most)}{unit}", hint)
 
 
 count = Number(least=1, most=10**6, whole=True)

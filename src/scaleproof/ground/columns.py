@@ -15,7 +15,8 @@ from scaleproof.ground.number_format import estimate, number
 Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
 Combined = Literal["largest", "mean"]
 TEXT = "text"  # the unit of words; all other columns are numbers
-RUNS, CELLS, BOTH = "runs.csv", "cells.csv", "runs.csv and cells.csv"
+RUNS, CELLS = "runs.csv", "cells.csv"
+BOTH = "runs.csv and cells.csv"
 SCALING, SERIES = "tables/scaling.csv", "tables/strong.csv and weak.csv"
 INTERVAL = " [95 %]"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import percent, seconds
 from scaleproof.ground.records.run import MeasuredRun
 
 # Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
@@ -39,21 +40,25 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     wall = metrics.window.wall_time_s
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
     if around and not abs(max(around) - wall) <= _around_tolerance(run):
-        yield Flag(f"the window took {wall:.3f} s by its step timer and {max(around):.3f} s by the clock around it")
+        yield Flag(
+            f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
+        )
         return
     left = window_of_budget(run)
     tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
     if left is not None and not abs(left - wall) <= tolerance:
         yield Flag(
-            f"start-up, validation and closing leave {left:.3f} s of the total of {metrics.total_wall_time_s:.3f} s "
-            f"for the window, which took {wall:.3f} s by its step timer"
+            f"start-up, validation and closing leave {seconds(left)} of the total of "
+            f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"
         )
         return
     second = metrics.second_clock
     if second and second.window_s is not None:
         tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
         if not abs(second.window_s - wall) <= tolerance:
-            yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its step timer it took {wall:.3f} s")
+            yield Flag(
+                f"the launcher saw a window of {seconds(second.window_s)}; by its step timer it took {seconds(wall)}"
+            )
 
 
 def _slowed(run: MeasuredRun) -> float:
@@ -152,4 +157,6 @@ def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
     for host, times in starts.items():
         spread = max(times) - min(times)
         if spread > APART_SHARE * wall + APART_S:
-            yield Flag(f"on {host} the ranks began the window {spread:.3f} s apart ({spread / wall:.1%} of it)")
+            yield Flag(
+                f"on {host} the ranks began the window {seconds(spread)} apart ({percent(spread / wall, 1)} of it)"
+            )

@@ -10,6 +10,7 @@ from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
+from scaleproof.ground.number_format import integer
 
 ABOVE = 1.02  # caches and clocks give a few parts in a hundred; beyond, an interval above 1 is not noise
 
@@ -45,7 +46,8 @@ def more_devices_are_not_slower(series: Series) -> Iterator[Flag]:
         if larger["devices"] > smaller["devices"] and None not in (a["low"], b["high"]) and b["high"] < a["low"]:
             yield _flag(
                 larger,
-                f"{b['value']:,.0f} tokens/s on {larger['devices']} devices, {a['value']:,.0f} on {smaller['devices']}",
+                f"{integer(b['value'])} tokens/s on {larger['devices']} devices, {integer(a['value'])} on "
+                f"{smaller['devices']}",
                 "Communication or a shared resource is the limit; a trace of this cell shows which.",
             )
 

@@ -12,6 +12,7 @@ from typing import Any
 from scaleproof.conclude.publication.crate import crate_metadata
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
+from scaleproof.ground.number_format import megabytes
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.campaign_file import check_campaign_file
@@ -88,9 +89,7 @@ def _check_copy(part: Path) -> None:
         raise UserError(f"the published copy does not verify: {broken[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
     if size > MOST_BYTES:
-        raise UserError(
-            f"{size / 1e6:.1f} MB to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs"
-        )
+        raise UserError(f"{megabytes(size)} to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs")
 
 
 def _copy(folder: Path, out: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
+from scaleproof.ground.number_format import integer
 
 INCHES_PER_NODE = 0.25
 
@@ -24,7 +25,7 @@ def node_pairs_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
         axes.set_xticks(range(len(nodes)), nodes, rotation=90)
         axes.set_yticks(range(len(nodes)), nodes)
     axes.grid(visible=False)
-    axes.set_title(f"All-reduce of {rows[0]['nbytes']:,} bytes between two nodes")
+    axes.set_title(f"All-reduce of {integer(rows[0]['nbytes'])} bytes between two nodes")
 
 
 def draw_node_pairs(rows: list[dict[str, Any]], folder: Path) -> None:

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scaleproof.ground.files import whole_file, write_atomic
-from scaleproof.ground.number_format import is_useless, number
+from scaleproof.ground.number_format import integer, is_useless, number
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
 # strategy, in every chart the same. The light ones are darker than theirs: a contrast of 3 to white, and to the dark
@@ -75,7 +75,7 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The measured cells that a chart has room for, in their order, and what its title says of n and of the others."""
     measured = cells[cells["n"] > 0]
     drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
-    more = f", the fastest {MOST_ROWS} of {len(measured):,} cells" if len(drawn) < len(measured) else ""
+    more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
     return drawn, count(drawn) + more
 
 
@@ -87,7 +87,7 @@ def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict],
 
     fastest = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
     drawn = [series[i] for i in sorted(fastest)]
-    more = f", the fastest {len(drawn)} of {len(series):,} series" if len(drawn) < len(series) else ""
+    more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
     return drawn, count(cells) + more
 
 

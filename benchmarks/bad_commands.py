@@ -162,31 +162,3 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
 def _without(words: list[str], option: str) -> list[str]:
     """The words without an option and its value."""
     return words[: words.index(option)] + words[words.index(option) + 2 :] if option in words else words
-
-
-TARGETS = [
-    f"results/demo/{rest}"
-    for rest in ("report.html", "report.pdf", "runs.csv", "cells.csv", "tables/scaling.md", "charts/speedup.svg")
-] + ["results/demo/runs/ddp-n1x2/rep1/training_metrics.json", "results/demo/findings.json", "results/demo/losses.csv"]
-
-
-def target(random: Random) -> Case:
-    """A target of Snakemake with a part that is misspelt, missing or too many."""
-    parts = random.choice(TARGETS).split("/")
-    at = random.randrange(len(parts))
-    right = parts[at]
-    stem, dot, end = right.partition(".")
-    kind = random.randrange(4)
-    if kind == 0:
-        parts.insert(at, "x")
-        return Case(["target", "/".join(parts)], [("Did you mean", "Targets are", "no campaign", "no cell")])
-    if kind == 1 and len(parts) > 3:
-        del parts[at]
-        return Case(
-            ["target", "/".join(parts)], [("Did you mean", "Targets are", "no campaign", "Cells:", "Campaigns:")]
-        )
-    if kind == 2 and end:
-        parts[at] = f"{stem}.{random.choice(['htm', 'jpg', 'txt', 'docx', ''])}"
-        return Case(["target", "/".join(parts)], [("Did you mean", "plans repeats")])
-    parts[at] = misspelt(random, stem, []) + dot + end
-    return Case(["target", "/".join(parts)], [("Did you mean", "plans repeats 1 to")])

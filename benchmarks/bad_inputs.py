@@ -28,23 +28,15 @@ sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "benchmarks")]
 
 import snakemake.cli  # noqa: E402, F401  (looks for programs while it is imported)
 from bad_cases import Case, Special  # noqa: E402
-from bad_commands import command_line, target  # noqa: E402
+from bad_commands import command_line  # noqa: E402
 from bad_configs import CAMPAIGN, campaign, corpus, profile, text_of_corpus, text_of_yaml  # noqa: E402
 from bad_records import foreign, record  # noqa: E402
 from command_line import Done, scaleproof  # noqa: E402
-
-from scaleproof.driver.targets import check_targets  # noqa: E402
-from scaleproof.ground.errors import UserError  # noqa: E402
 
 INPUTS = 3000
 LONGEST_S = 5.0  # of CPU time, of one command
 ALARM_S = 20  # a command that takes longer is stopped
 FORBIDDEN = ("Traceback", "Error(", "pydantic", "validation error", "\x1b", "<class ", "object at 0x")
-CHOICES = {
-    "chart": ["ranking", "throughput", "speedup", "efficiency", "memory"],
-    "table": ["scaling", "strong", "weak"],
-    "against": ["step", "seconds"],
-}
 
 # How often each kind is drawn, and what makes one.
 KINDS: dict[str, tuple[int, Callable[[Random], Case]]] = {
@@ -55,7 +47,6 @@ KINDS: dict[str, tuple[int, Callable[[Random], Case]]] = {
     "own files": (2, text_of_corpus),
     "records": (3, record),
     "foreign files": (3, foreign),
-    "targets": (2, target),
     "profile": (1, profile),
 }
 
@@ -146,32 +137,18 @@ class NoProgram(subprocess.Popen):  # type: ignore[type-arg]
         return
 
 
-def answer(case: Case, place: Path, patterns: list[str]) -> tuple[Done, float]:
+def answer(case: Case, place: Path) -> tuple[Done, float]:
     """What the command prints, and its seconds of CPU time; a traceback is printed as a shell would show it."""
     began = time.process_time()
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(ALARM_S)
     try:
-        done = (
-            answer_to_target(case.words[1], place, patterns)
-            if case.words[0] == "target"
-            else scaleproof(*case.words, cwd=place)
-        )
+        done = scaleproof(*case.words, cwd=place)
     except (Exception, Stopped):
         done = Done(99, "", traceback.format_exc()[-3000:])
     finally:
         signal.alarm(0)
     return done, time.process_time() - began
-
-
-def answer_to_target(name: str, place: Path, patterns: list[str]) -> Done:
-    """The answer to a target on Snakemake's command line, without Snakemake."""
-    with contextlib.chdir(place):
-        try:
-            check_targets({name: False}, patterns, CHOICES)
-        except UserError as error:
-            return Done(2, "", f"{error}\n")
-    return Done(0, "", "")
 
 
 def faults(case: Case, done: Done, seconds: float, before: dict, after: dict) -> list[str]:
@@ -200,8 +177,6 @@ def run(inputs: int, seed: int, show: int = 0) -> Counter[str]:
     """Answers to `inputs` cases; prints those with faults, or `show` of them as they are. Returns counts by kind."""
     random = Random(seed)
     counts: Counter[str] = Counter()
-    rules = "".join(path.read_text() for path in (REPOSITORY / "workflow/rules").glob("*.smk"))
-    patterns = [part.split('"')[0] for part in rules.split('"') if part.startswith("results/{campaign}")]
     kinds = [kind for kind, (weight, _) in KINDS.items() for _ in range(weight)]
     popen, subprocess.Popen = subprocess.Popen, NoProgram  # type: ignore[misc]
     try:
@@ -217,7 +192,7 @@ def run(inputs: int, seed: int, show: int = 0) -> Counter[str]:
                     continue
                 with changed(place, case):
                     before = listing(place)
-                    done, seconds = answer(case, place, patterns)
+                    done, seconds = answer(case, place)
                     after = listing(place)
                 wrong = faults(case, done, seconds, before, after)
                 counts[f"{kind}{' BAD' if wrong else ''}"] += 1

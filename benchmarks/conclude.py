@@ -1,8 +1,7 @@
 """Conclusions from 10,000 runs: csv, findings, tables, charts and report, stage by stage as the workflow calls them.
 
-Stages are forked from the workflow's stage server, whose start is in the time. The runs are synthetic (30 timed steps
-on 1 to 8 ranks), 1,000 cells with ten repeats. Wanted: under 30 s in all on two cores; stages that do not depend on
-each other run side by side, as Snakemake runs them.
+The runs are synthetic (30 timed steps on 1 to 8 ranks), 1,000 cells with ten repeats. Wanted: under 30 s in all on two
+cores; stages that do not depend on each other run side by side, as Snakemake runs them.
 
 Virtual machines change their speed, so the time is also given over that in which Python's json and csv parse the same
 files in one process, before and after.
@@ -25,8 +24,6 @@ sys.path.append(str(REPOSITORY / "tests"))
 
 from synthetic import write_run  # noqa: E402  (from tests, whose folder is on the path now)
 
-from scaleproof.conclude.report.chart_catalog import charts_of, tables_of  # noqa: E402
-from scaleproof.driver.stage_server import StageServer  # noqa: E402
 from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir  # noqa: E402
 
 WANTED, CORES = 30.0, 2
@@ -75,32 +72,20 @@ def parse(results: Path) -> float:
 def conclude(loaded: LoadedCampaign, path: Path) -> float:
     """Seconds from the runs to the report."""
     began = time.perf_counter()
-    server = StageServer()
-    program = str(server.folder / "scaleproof")
-    each(program, ["findings", str(path)], ["collect", str(path)])
-    each(program, ["analyse", str(path)])
     folder = f"results/{loaded.name}"
-    tables = [["table", name, folder] for name in tables_of(loaded)]
-    each(program, *tables, *(drawn(name, path, folder) for name in charts_of(loaded)))
-    each(program, ["report", str(path)])
-    server.close()
+    each(["findings", str(path)], ["collect", str(path)])
+    each(["analyse", str(path)])
+    each(["charts", folder], ["waterfall", str(path)], ["loss_charts", folder], ["tables", folder])
+    each(["report", str(path)])
     return time.perf_counter() - began
 
 
-def drawn(chart: str, path: Path, folder: str) -> list[str]:
-    """The command that draws a chart; the waterfall makes its table too, and losses are charts of their own table."""
-    if chart == "waterfall":
-        return ["waterfall", str(path)]
-    kind, _, against = chart.partition("_")
-    return ["loss_chart", against, folder] if kind == "loss" else ["chart", chart, folder]
-
-
-def each(program: str, *commands: list[str]) -> None:
+def each(*commands: list[str]) -> None:
     """Run some stages, two at a time."""
 
     def stage(arguments: list[str]) -> None:
         began = time.perf_counter()
-        quietly([program, "stage", *arguments])
+        quietly(["scaleproof", "stage", *arguments])
         print(f"  {' '.join(arguments[:2]):40} {time.perf_counter() - began:6.1f} s", flush=True)
 
     with ThreadPoolExecutor(CORES) as pool:

@@ -84,9 +84,7 @@ def stopped(
         for n in rule.looks():
             compared = family(logs[:, :n], confidence=CONFIDENCE if naive else confidence_at(rule, n))
             fastest = int(np.argmax(logs[:, :n].mean(axis=1)))
-            ratios = [
-                {"low": compared.low(i, fastest), "high": compared.high(i, fastest)} for i in range(k) if i != fastest
-            ]
+            ratios = [(compared.low(i, fastest), compared.high(i, fastest)) for i in range(k) if i != fastest]
             done = all(resolved(ratio, rule.resolve) for ratio in ratios)
             if done:
                 break
@@ -184,16 +182,16 @@ def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect:
     for _ in range(trials):
         first = sd * random.standard_normal((k, n))
         result = resolution(family(first), effect)
-        needed = result["repeats"] or math.inf
+        needed = result.repeats or math.inf
         numbers.append(needed)
         if needed <= MOST_REPEATS:
             rest = sd * random.standard_normal((k, int(needed) - n))
             settled.append(_first_two_differ(np.hstack([first, rest]), log_effect, ROUND_CONFIDENCE))
         again = sd * random.standard_normal((k, n))
-        by_n.append(_first_two_differ(again, math.log1p(result["detectable"]), CONFIDENCE))
-        rest = sd * random.standard_normal((k, result["further"]["repeats"] - n))
+        by_n.append(_first_two_differ(again, math.log1p(result.detectable), CONFIDENCE))
+        rest = sd * random.standard_normal((k, result.further.repeats - n))
         logs = np.hstack([first, rest])
-        further.append(_first_two_differ(logs, math.log1p(result["further"]["detectable"]), ROUND_CONFIDENCE))
+        further.append(_first_two_differ(logs, math.log1p(result.further.detectable), ROUND_CONFIDENCE))
     enough = 3
     while detectable_effect(enough, k) * math.sqrt(2) * sd > log_effect:
         enough += 1
@@ -225,7 +223,7 @@ def extended(random: Random, draw: Draw, k: int, trials: int, first: int = 3, ti
         for n in rule.looks():
             compared = family(logs[:, :n], confidence=CONFIDENCE if n == first else confidence_at(rule, n))
             place = int(np.argmax(logs[:, :n].mean(axis=1)))
-            ratios = [{"low": compared.low(i, place), "high": compared.high(i, place)} for i in range(k) if i != place]
+            ratios = [(compared.low(i, place), compared.high(i, place)) for i in range(k) if i != place]
             if all(resolved(ratio, rule.resolve) for ratio in ratios):
                 break
         false += bool(compared.differ.any())

@@ -41,49 +41,28 @@ rule train:
 """
 RUN = """mkdir -p "results/large/runs/$1/rep$2"
 for f in training_metrics.json steps.csv launcher_metadata.json; do : > "results/large/runs/$1/rep$2/$f"; done"""
-# One script under all names. sbatch finishes the job on the spot, knowing it by the wildcards in the command.
+# One script under all names. sbatch finishes its jobs on the spot, knowing them by the wildcards in the commands.
 STUB = """#!/bin/bash
 case "${0##*/}" in
 sbatch)
     echo >> "$STUB/calls"
-    [[ "$*" == *" --array="* ]] && exec ARRAY "$@"
-    wrapped="${@: -1}"; exec 9< "$STUB/jobs"; flock 9
-    n=$(wc -l < "$STUB/jobs"); echo "$n|COMPLETED" >> "$STUB/jobs"; flock --unlock 9; echo "$n"
-    [ "$n" = 1 ] && echo "${wrapped#--wrap=}" > "$STUB/first"
-    if [[ "$*" =~ cell=([^,\\'\\ ]+),rep=([0-9]+) ]]; then set -- "${BASH_REMATCH[@]:1}"; RUN
-    elif [[ "$*" =~ ,job=([^,\\'\\ ]+) ]]; then mkdir -p results/large/together
-        echo '{}' > "results/large/together/${BASH_REMATCH[1]}.json"
-    elif [[ "$*" =~ i=([0-9]+) ]]; then mkdir -p out; : > "out/${BASH_REMATCH[1]}.txt"; fi ;;
-squeue) cat "$STUB/jobs" ;;
+    n=$(wc -l < "$STUB/jobs") script=$(cat) task=0
+    [ "$n" = 1 ] && echo "$script" > "$STUB/first"
+    while read -r command; do
+        job=$n; [[ "$*" == *" --array="* ]] && job=${n}_$((++task))
+        if [[ "$command" =~ cell=([^,\\'\\ ]+),rep=([0-9]+) ]]; then set -- "${BASH_REMATCH[@]:1}" "$@"; RUN; shift 2
+        elif [[ "$command" =~ ,job=([^,\\'\\ ]+) ]]; then mkdir -p results/large/together
+            echo '{}' > "results/large/together/${BASH_REMATCH[1]}.json"
+        elif [[ "$command" =~ i=([0-9]+) ]]; then mkdir -p out; : > "out/${BASH_REMATCH[1]}.txt"; fi
+        echo "$job|COMPLETED|None" >> "$STUB/jobs"
+    done < <(grep -- ' -m snakemake ' <<< "$script")
+    echo "$n" ;;
+squeue) [[ "$*" == *%Z* ]] || cat "$STUB/jobs" ;;
 scontrol) echo "MinJobAge = 300 sec" ;;
 srun) while [ "${1#-}" != "$1" ]; do shift; done; exec "$@" ;;
 scaleproof) : > "$STUB/started"; exit 1 ;;
 esac
 """.replace("RUN", RUN)
-# All tasks of an array end on the spot, known by the wildcards in the commands that they are given.
-ARRAY = r"""
-import base64, fcntl, json, os, pathlib, re, sys, zlib
-text = " ".join(sys.argv[1:])
-if sys.argv[-1] == "/dev/stdin":
-    text += sys.stdin.read()
-first, last = map(int, re.search(r"--array=(\d+)-(\d+)", text).groups())
-packed = re.search(r"--slurm-jobstep-array-execs[= ]'?([A-Za-z0-9+/=]+)", text)[1]
-print(len(packed), file=open(os.environ["STUB"] + "/payloads", "a"))
-calls = json.loads(base64.b64decode(packed))
-commands = {first: text} | {int(i): zlib.decompress(bytes.fromhex(c)).decode() for i, c in calls.items()}
-assert set(commands) == set(range(first, last + 1))
-with open(os.environ["STUB"] + "/jobs", "r+") as jobs:
-    fcntl.flock(jobs, fcntl.LOCK_EX)
-    number = len(jobs.readlines())
-    for task, command in commands.items():
-        cell, rep = re.search(r"cell=([^,'\ ]+),rep=([0-9]+)", command).groups()
-        folder = pathlib.Path(f"results/large/runs/{cell}/rep{rep}")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("training_metrics.json", "steps.csv", "launcher_metadata.json"):
-            (folder / name).touch()
-        jobs.write(f"{number}_{task}|COMPLETED\n")
-print(number)
-"""
 NAMES = ("sbatch", "squeue", "sacct", "scontrol", "srun", "scaleproof", "sinfo", "sacctmgr", "sshare", "scancel")
 
 
@@ -98,9 +77,8 @@ class Side:
         self.cpu: list[float] = []  # seconds of the driver and its commands
         self.stub = root / "stub"
         self.stub.mkdir(parents=True)
-        (self.stub / "array.py").write_text(ARRAY)
         for name in NAMES:
-            (self.stub / name).write_text(STUB.replace("ARRAY", f"{sys.executable} {self.stub}/array.py"))
+            (self.stub / name).write_text(STUB)
             (self.stub / name).chmod(0o755)
         self.env = os.environ | {
             "PATH": f"{self.stub}:{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -112,13 +90,11 @@ class Side:
         """Seconds from the start of Snakemake to its end, when all jobs have been submitted and seen to end."""
         for name in ("results/large", "out", ".snakemake"):
             shutil.rmtree(self.root / name, ignore_errors=True)
-        (self.stub / "jobs").write_text("0|COMPLETED\n")
+        (self.stub / "jobs").write_text("JOBID|STATE|REASON\n")
         (self.stub / "calls").write_text("")
         # --cores sizes nothing here; a rule may ask for it.
-        options = "--executor slurm --cores 2 --jobs 100 --slurm-status-command squeue --latency-wait 0"
-        options += (
-            f" --slurm-init-seconds-before-status-checks 1 --default-resources slurm_partition=gpu {self.options}"
-        )
+        options = "--executor scaleproof-slurm --cores 2 --jobs 100 --seconds-between-status-checks 1 --latency-wait 0"
+        options += f" --default-resources slurm_partition=gpu {self.options}"
         began = time.perf_counter()
         code, used = self._run("snakemake", *options.split(), *self.targets)
         seconds = time.perf_counter() - began
@@ -201,7 +177,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         sides = {
             "campaign": campaign(Path(folder) / "ours", arguments.jobs),
-            "arrays": campaign(Path(folder) / "arrays", arguments.jobs, "--slurm-array-jobs train"),
+            "arrays": campaign(Path(folder) / "arrays", arguments.jobs, "--scaleproof-slurm-array-jobs train"),
             "shared": campaign(Path(folder) / "shared", arguments.jobs, resources=SHARED, rule="shared_job"),
             "flat": flat(Path(folder) / "flat", arguments.jobs),
         }

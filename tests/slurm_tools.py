@@ -9,7 +9,7 @@ from pathlib import Path
 from patience import HANGS
 from workflow_texts import TINY
 
-SCRIPT = Path(__file__).parent / "slurm/cluster"
+SCRIPT = Path(__file__).parent / "driver/slurm/cluster"
 NEEDED = ("slurmctld", "slurmd", "sbatch", "munged", "nsenter", "unshare", "ip")
 
 

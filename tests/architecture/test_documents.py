@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from typed_commands import fault
 
-from scaleproof.conclude.analysis import scaling
-from scaleproof.ground.records import metrics, profile_schema
+from scaleproof.ground.records import metrics, profile_schema, scaling_report
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "config/README.md", "profiles/*/README.md")
 TYPED = re.compile(r"^ *((?:scaleproof|snakemake|make) .*)$")
@@ -63,7 +62,7 @@ def test_documents_state_the_schemas_that_the_code_writes(repository):
     versions = {
         "training_metrics.json": metrics.SCHEMA_VERSION,
         "profile_summary.json": profile_schema.SCHEMA_VERSION,
-        "scaling_report.json": scaling.SCHEMA_VERSION,
+        "scaling_report.json": scaling_report.SCHEMA_VERSION,
     }
     texts = "\n".join(path.read_text() for path in pages(repository))
     stated = re.findall(r"`(\w+\.json)`,? \(?schema (\d+\.\d+)", texts)

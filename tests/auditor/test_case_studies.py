@@ -3,29 +3,23 @@
 import re
 
 import pytest
-
-from scaleproof.auditor.case_studies import case_studies_html, case_studies_markdown, read_case_study
-from scaleproof.auditor.read.case_studies import write_case_study
-
-ORDER = ("h100", "agnews", "l4", "v100", "nodes")  # of workflow/rules/case_studies.smk
+from case_study_files import FIGURES, write_case_study
+from five_benchmarks import ORDER, case_study, page
 
 
 @pytest.fixture(scope="module")
-def benchmarks(tmp_path_factory, request):
-    root, config = tmp_path_factory.mktemp("case_studies"), request.config.rootpath / "config/case_studies"
-    for name in ORDER:
-        write_case_study(config / f"{name}.yaml", root / name)
-    return [read_case_study(config / f"{name}.yaml", root / name) for name in ORDER]
+def benchmarks(tmp_path_factory):
+    root = tmp_path_factory.mktemp("case_studies")
+    return {name: case_study(name, root) for name in ORDER}
 
 
-def test_the_document_is_what_the_pipeline_makes(benchmarks, repository):
+def test_the_document_is_what_the_audits_say(benchmarks, repository):
     text = (repository / "docs/five-benchmarks.md").read_text()
-    assert text == case_studies_markdown(benchmarks), "copy results/case-studies/case-studies.md to docs/"
-    assert all(f'"{name}"' in (repository / "workflow/rules/case_studies.smk").read_text() for name in ORDER)
+    assert text == page(list(benchmarks.values())), "run: python tests/five_benchmarks.py"
 
 
 def row(benchmarks, name, claim):
-    (found,) = [r for b in benchmarks if b.name == name for r in b.rows if r.claim == claim]
+    (found,) = [r for r in benchmarks[name].rows if r.claim == claim]
     return found
 
 
@@ -42,18 +36,16 @@ def test_claims_stand_beside_what_the_files_say(benchmarks):
     assert row(benchmarks, "agnews", "speed-up of exp021 over exp020").findings == []
 
 
-def test_every_link_of_the_pages_leads_somewhere(benchmarks, repository):
-    page = case_studies_html(benchmarks)
-    anchors = re.findall(r'id="([^"]+)"', page)
-    assert len(anchors) == len(set(anchors))
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(anchors)
+def test_every_link_of_the_page_leads_somewhere(benchmarks, repository):
     headings = set(re.findall(r"^## (.+)$", (repository / "docs/findings.md").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\(findings\.md#([^)]+)\)", case_studies_markdown(benchmarks))) <= headings
+    links = set(re.findall(r"\(findings\.md#([^)]+)\)", page(list(benchmarks.values()))))
+    assert links
+    assert links <= headings
 
 
-def test_the_same_figures_make_the_same_files(benchmarks, tmp_path, repository):
+def test_the_same_figures_make_the_same_files(tmp_path):
     for n in ("a", "b"):
-        write_case_study(repository / "config/case_studies/agnews.yaml", tmp_path / n)
+        write_case_study(FIGURES / "agnews.yaml", tmp_path / n)
     files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.csv"))
     assert files
     assert all((tmp_path / "a" / p).read_bytes() == (tmp_path / "b" / p).read_bytes() for p in files)

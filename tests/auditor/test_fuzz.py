@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from case_study_files import FIGURES, write_case_study
 from external_files import WRITERS, metrics
 from synthetic import cells, write_run
 
@@ -15,7 +16,6 @@ from scaleproof.auditor.audit_paths import Audit, audit_paths
 from scaleproof.auditor.audit_text import audit_text
 from scaleproof.auditor.checks import all_checks
 from scaleproof.auditor.read import text_files
-from scaleproof.auditor.read.case_studies import write_case_study
 from scaleproof.auditor.read.discover import gather
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import Code, Register
@@ -90,7 +90,7 @@ def originals(tmp_path_factory, request) -> list[bytes]:
     root = tmp_path_factory.mktemp("originals")
     for i, writer in enumerate(WRITERS):
         writer(root / str(i), random.Random(i))
-    for source in (Path(__file__).parents[2] / "config/case_studies").glob("*.yaml"):
+    for source in FIGURES.glob("*.yaml"):
         write_case_study(source, root / source.stem)
     write_run(root / "own", cells()[0])
     return [p.read_bytes()[:20000] for p in sorted(root.rglob("*")) if p.is_file()]

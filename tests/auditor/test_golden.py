@@ -1,21 +1,20 @@
 """The five published benchmarks: every known fault is found, with its figures; what is sound is not accused."""
 
 import re
-from pathlib import Path
 
 import pytest
+from case_study_files import FIGURES, write_case_study
 
 from scaleproof.auditor.audit_paths import Audit, audit_paths
-from scaleproof.auditor.read.case_studies import write_case_study
 
 NAMES = ("agnews", "h100", "l4", "nodes", "v100")
 
 
 @pytest.fixture(scope="module")
 def audits(tmp_path_factory) -> dict[str, Audit]:
-    root, config = tmp_path_factory.mktemp("case_studies"), Path(__file__).parents[2] / "config/case_studies"
+    root = tmp_path_factory.mktemp("case_studies")
     for name in NAMES:
-        write_case_study(config / f"{name}.yaml", root / name)
+        write_case_study(FIGURES / f"{name}.yaml", root / name)
     return {name: audit_paths([root / name]) for name in NAMES}
 
 

@@ -71,7 +71,7 @@ def test_commands_in_messages_exist(repository):
 
 
 def test_commands_in_pages_exist(repository):
-    texts = "\n".join(path.read_text() for path in (repository / "src/scaleproof/report/templates").glob("*.j2"))
+    texts = "\n".join(path.read_text() for path in (repository / "src/scaleproof").glob("**/templates/*.j2"))
     told = [c for c in commands(FILLED.sub(f" {ANY} ", FILLED_PATH.sub(ANY, texts))) if not is_prose(c)]
     assert len(told) > 1
     assert {c: why for c in told if (why := fault(c, repository))} == {}

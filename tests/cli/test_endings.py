@@ -88,17 +88,11 @@ import sys, time
 from pathlib import Path
 from scaleproof import cli
 from scaleproof.cli import commands
-from scaleproof.ground import cores
 from scaleproof.measure.launch.device_lock import device_lock
 
 def busy(*_):
     print("begun", flush=True)
     time.sleep(60)
-
-def beside():
-    cores.available_cores = lambda: 2
-    with cores.beside(busy, cores.MANY_RUNS) as other:
-        other()
 
 def pool():
     from concurrent.futures import ProcessPoolExecutor
@@ -120,13 +114,13 @@ def lock():
     with device_lock(["core-0"], "mine", Path(sys.argv[2])):
         pass
 
-commands.run = {"busy": busy, "beside": beside, "pool": pool, "lock": lock, "callback": callback}[sys.argv[1]]
+commands.run = {"busy": busy, "pool": pool, "lock": lock, "callback": callback}[sys.argv[1]]
 cli.main()
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("work", ["busy", "beside", "pool", "lock"])
+@pytest.mark.parametrize("work", ["busy", "pool", "lock"])
 def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, number):
     """Ctrl-C reaches all processes of a terminal; SIGTERM the command alone."""
     from scaleproof.measure.launch.device_lock import device_lock

@@ -4,7 +4,6 @@ No input may end in a traceback, take long, or write outside the folder that it 
 session (`derandomize`); to try others: SCALEPROOF_FUZZ=10000 pytest tests/cli/test_fuzz.py
 """
 
-import contextlib
 import copy
 import json
 import os
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from synthetic import cells, rewrite, write_failure, write_run
 
 from scaleproof.cli import parser
-from scaleproof.driver.targets import check_targets
 from scaleproof.ground.campaign import loaded
 from scaleproof.ground.campaign.config import SECTIONS
 from scaleproof.ground.errors import UserError
@@ -302,26 +300,6 @@ def test_any_record(records, changes, which):
         answered("compare", records[0].folder, records[1].folder, "--may-differ", "execution", cwd=run.folder)
     finally:
         path.write_text(before)
-
-
-@fuzz(1000)
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(["good", "GOOD", "report.html", "runs", "ddp-n1x1", "rep1", "rep9", "charts", "x.svg"]),
-            st.text(max_size=8),
-        ),
-        max_size=5,
-    )
-)
-def test_any_target(place, parts):
-    before = Path.cwd()
-    os.chdir(place)
-    try:
-        with contextlib.suppress(UserError):
-            check_targets({"/".join(["results", *parts]): False}, ["results/{campaign}/report.html"], {})
-    finally:
-        os.chdir(before)
 
 
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(

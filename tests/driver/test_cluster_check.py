@@ -7,22 +7,28 @@ from types import SimpleNamespace
 import pytest
 from synthetic import campaign, cells
 
-from scaleproof.driver import cluster_check, slurm_plugin_guard, slurm_test_only
+from scaleproof.driver import cluster_check, slurm_test_only
 from scaleproof.ground.campaign.cells import arms
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.machine import slurm
 
 CONFIG = "SLURM_VERSION = 23.11\nClusterName = box\nMinJobAge = {age} sec\nMaxArraySize = 1001"
-PROFILE = "executor: slurm\njobs: 20\nslurm-status-command: squeue\ndefault-resources: {slurm_partition: gpu}\n"
+PROFILE = (
+    "executor: scaleproof-slurm\njobs: 20\nseconds-between-status-checks: 30\n"
+    "default-resources: {slurm_partition: gpu}\n"
+)
 COMPARE = [{"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optimizer": True}, "pairs": 2}]
 
 
 def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool = False, limits: str = "", age=300):
     """A check on a cluster whose commands answer so; the checks as text."""
-    answers = {"sinfo": sinfo, "scontrol": CONFIG.format(age=age), "sacctmgr": limits}
+    answers = {
+        "sinfo": sinfo,
+        "scontrol": CONFIG.format(age=age),
+        "sacctmgr": limits,
+        "sacct": "JobID" if sacct else "",
+    }
     monkeypatch.setattr(slurm, "run_command", lambda *command: answers.get(command[0], ""))
-    monkeypatch.setattr(slurm_plugin_guard, "accounting", lambda: sacct)
-    monkeypatch.setattr(slurm_plugin_guard, "has_sacct", lambda: sacct)
     monkeypatch.setattr(slurm_test_only, "why_refused", lambda line: None)
     monkeypatch.setattr(cluster_check, "_nodes", lambda *arguments: [])
     (tmp_path / "profile.v9+.yaml").write_text(profile)
@@ -35,7 +41,7 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
         traced=own,
         shared_jobs={},
     )
-    return [str(check) for check in cluster_check.check(tmp_path, tmp_path / "results", loaded)]
+    return [cluster_check.line(verdict) for verdict in cluster_check.check(tmp_path, tmp_path / "results", loaded)]
 
 
 def failed(checks: list[str]) -> list[str]:
@@ -51,7 +57,7 @@ def test_a_site_without_sacct(monkeypatch, tmp_path):
 @pytest.mark.fault("MinJobAge is shorter than the interval between looks", "`cluster check` says what to write")
 def test_a_site_that_forgets_its_jobs_too_soon(monkeypatch, tmp_path):
     (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4", age=30))
-    assert "set slurm-init-seconds-before-status-checks to 10 or less" in line
+    assert "set seconds-between-status-checks to 15 or less" in line
 
 
 @pytest.mark.fault("a partition's limit is shorter than a job, and not enforced", "`cluster check` says so")

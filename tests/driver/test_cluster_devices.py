@@ -40,7 +40,7 @@ def node(**fields):
 def test_the_device_of_a_node(tmp_path, fields, ok, text):
     check = cluster_check._of(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
     assert check.ok == ok
-    assert text in str(check)
+    assert text in cluster_check.line(check)
 
 
 def test_without_devices_nothing_is_said_of_them(tmp_path):
@@ -59,7 +59,7 @@ def test_every_node_that_was_asked_must_answer(monkeypatch, tmp_path, asked, ok)
     monkeypatch.setattr(cluster_check.subprocess, "run", run)
     checks = cluster_check._nodes("gpu", "", asked, tmp_path, [])
     assert all(check.ok for check in checks) == ok
-    assert ok or "1 of 2 nodes answered: n2: task 1: Exited with 1" in str(checks[-1])
+    assert ok or "1 of 2 nodes answered: n2: task 1: Exited with 1" in cluster_check.line(checks[-1])
 
 
 @pytest.mark.parametrize("gpu", [["--gres=gpu:h100:1"], ["--gpus-per-node=1"], []])

@@ -64,6 +64,20 @@ def test_an_added_cell_is_not_stale(measured):
     assert stale_runs(path, results).runs == 0
 
 
+def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
+    path, results = measured
+    folder = results / "sizes"
+    rows = [f"ddp-n1x{n},{k}" for n in (1, 2) for k in (1, 2)]
+    (folder / "runs.csv").write_text("\n".join(["cell,repeat", *rows, ""]))
+    for run in LoadedCampaign(path).runs(results):
+        (run / "launcher_metadata.json").write_text("{}")
+    assert stale_runs(path, results).lost == ()
+    (folder / "runs/ddp-n1x2/rep1/steps.csv").unlink()
+    text = stale_text(stale_runs(path, results))
+    assert f"sizes: {folder}/runs/ddp-n1x2/rep1 is no longer complete" in text
+    assert "snakemake --cores 2 --forcerun collect findings -- results/sizes/report.html" in text
+
+
 def viewed(monkeypatch, measured, seen: Seen) -> str:
     """What is said if Snakemake sees all runs like this."""
     path, results = measured

@@ -1,4 +1,4 @@
-"""The code of a stage is one small file, which changes when the code does."""
+"""The code of a stage is one hash, which changes when the code does."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.ground import code_dependencies
-from scaleproof.ground.code_dependencies import closure, code_hash, sources
+from scaleproof.ground.code_dependencies import HASHES, code_hash, code_sha256
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +42,16 @@ def test_templates_count_byte_by_byte(tmp_path):
     assert code_hash(path) != before
 
 
-def test_the_summary_is_written_once_with_the_time_of_the_newest_source():
-    summary = Path(sources("ground/errors.py"))
-    newest = max(os.stat(path).st_mtime for path in closure("ground/errors.py"))
-    assert summary.stat().st_mtime == pytest.approx(newest)
-    before = summary.stat().st_ino
-    assert Path(sources("ground/errors.py")) == summary
-    assert summary.stat().st_ino == before
+def test_hashes_are_kept_for_the_next_process(tmp_path, monkeypatch):
+    """Where Snakemake works; nothing is written where somebody calls one command by hand."""
+    first = code_sha256("ground/errors.py")
+    assert not HASHES.exists()
+    HASHES.parents[1].mkdir()
+    code_dependencies._known_hashes.cache_clear()
+    assert code_sha256("ground/errors.py") == first
+    monkeypatch.setattr(code_dependencies.ast, "parse", None)  # nothing is parsed again
+    code_dependencies._known_hashes.cache_clear()
+    assert code_sha256("ground/errors.py") == first
 
 
 def test_a_damaged_cache_is_only_slower(tmp_path):

@@ -10,12 +10,10 @@ from scaleproof.cli import main
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.report.sentences.answer import conclude
-from scaleproof.driver.site import Site
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.errors import UserError, damaged, missing
 from scaleproof.ground.html import linked
 from scaleproof.ground.records.failed_runs import failed_runs_text
-from scaleproof.ground.snakemake_command import NOTE, STARTED_AS, snakemake_command, started_as
+from scaleproof.ground.snakemake_command import NOTE, note, snakemake_command
 from scaleproof.verify.manifest import check_manifest
 
 ELSEWHERE = "--profile profiles/cluster-generic"
@@ -23,9 +21,8 @@ ELSEWHERE = "--profile profiles/cluster-generic"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """results/demo, and in it what `by_slurm` and `note` write."""
+    """results/demo, and in it what `by_slurm` and `noted` write."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(STARTED_AS, raising=False)
     (tmp_path / "results/demo").mkdir(parents=True)
     return Path("results/demo")
 
@@ -37,7 +34,7 @@ def by_slurm(folder: Path, name: str = "training_metrics.json") -> None:
     path.write_text(json.dumps({"scheduler": {"type": "slurm", "job_id": "25_2"}}))
 
 
-def note(folder: Path, text: str = json.dumps({"options": ELSEWHERE})) -> None:
+def noted(folder: Path, text: str = json.dumps({"options": ELSEWHERE})) -> None:
     (folder / NOTE).parent.mkdir()
     (folder / NOTE).write_text(text)
 
@@ -54,27 +51,15 @@ def test_the_records_of_runs_say_that_slurm_made_them(folder, target):
     assert snakemake_command(f"{folder.resolve() / target}").startswith("snakemake --profile slurm ")
 
 
-def test_the_profile_that_was_used_is_known_by_its_name(folder, monkeypatch):
+def test_the_profile_that_was_used_is_known_by_its_name(folder):
     by_slurm(folder)
-    monkeypatch.setenv(STARTED_AS, "--profile slurm")  # of another Snakemake
-    note(folder)
+    noted(folder)
     assert snakemake_command(folder / "report.html") == f"snakemake {ELSEWHERE} results/demo/report.html"
-
-
-def test_before_the_first_run_it_is_that_of_this_snakemake(folder, monkeypatch):
-    monkeypatch.setenv(STARTED_AS, "--profile slurm")
-    path = Path("results/corpora/prose/bytes/train.bin")
-    assert str(missing(path)).endswith(f"build it with: snakemake --profile slurm {path}")
-    assert str(damaged(path, "x")).endswith(f"rm {path} && snakemake --profile slurm {path}")
-    with pytest.raises(UserError, match=r"snakemake --profile slurm results/NAME/report\.html"):
-        Site.of({"campaign": "demo"})
-    with pytest.raises(UserError, match=r"snakemake --profile slurm results/NAME/report\.html"):
-        Site.of({"title": "demo"})
 
 
 @pytest.mark.parametrize("text", ["{ damaged", "[]", '"x"', "{}"])
 def test_a_damaged_note_or_record_is_passed_over(folder, text):
-    note(folder, text)
+    noted(folder, text)
     by_slurm(folder)
     record = folder / "runs/a-first/rep1/training_metrics.json"
     record.parent.mkdir(parents=True)
@@ -83,18 +68,18 @@ def test_a_damaged_note_or_record_is_passed_over(folder, text):
 
 
 @pytest.mark.parametrize(
-    ("profiles", "executor", "options"),
+    ("profile", "executor", "options"),
     [
-        (["slurm"], "slurm", "--profile slurm"),
-        (["a b", "slurm"], "slurm", "--profile 'a b' --profile slurm"),
-        ([str(Path.home() / "mine")], "lsf", "--profile ~/mine"),
-        ([], "slurm", "--executor slurm --jobs 20"),
-        (["mine"], None, None),
-        ([], "local", None),
+        ("profiles/lsf", "lsf", "--profile profiles/lsf"),
+        ("a b", "slurm", "--profile 'a b'"),
+        (str(Path.home() / "mine"), "lsf", "--profile ~/mine"),
+        (None, "slurm", "--profile slurm"),
+        (None, "lsf", "--executor lsf --jobs 20"),
     ],
 )
-def test_how_a_snakemake_was_started(profiles, executor, options):
-    assert started_as(profiles, executor, 20) == options
+def test_how_jobs_are_sent_is_noted_in_the_campaign(folder, profile, executor, options):
+    note(folder, profile, executor, 20)
+    assert snakemake_command(folder / "report.html") == f"snakemake {options} results/demo/report.html"
 
 
 def test_failed_runs_are_repeated_where_they_failed(folder, capsys, monkeypatch):

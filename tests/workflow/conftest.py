@@ -13,14 +13,11 @@ import pytest
 from workflow.snakemake_server import Server
 from workflow_texts import TINY
 
-from scaleproof.driver import stage_server
-from scaleproof.driver.stage_server import StageServer
-
 
 class Copy:
     """A checkout of its own: its files, its Snakemake, its campaigns."""
 
-    def __init__(self, root: Path, repository: Path, sentences: list[str], server: Server, stages: StageServer) -> None:
+    def __init__(self, root: Path, repository: Path, sentences: list[str], server: Server) -> None:
         self.root = root
         self.server = server
         for name in ("src", "workflow", "config", "profiles", "envs"):
@@ -30,11 +27,10 @@ class Copy:
         with (root / "config/corpora.yaml").open("a") as table:
             table.write("\nprose: {source: text, files: [prose.txt], document: line}\n")
         self.campaign("tiny", TINY)
-        path = [str(stages.folder), str(Path(sys.executable).parent), os.environ["PATH"]]
+        path = [str(Path(sys.executable).parent), os.environ["PATH"]]
         self.env = os.environ | {
             "PYTHONPATH": str(root / "src"),
             "PATH": os.pathsep.join(path),
-            stage_server.VARIABLE: str(stages.folder),  # one server for all workflows of the tests
         }
 
     def campaign(self, name: str, text: str) -> Path:
@@ -79,17 +75,9 @@ def server():
 
 
 @pytest.fixture(scope="package")
-def stages():
-    torch = ("torch", "transformers.models.gpt2.modeling_gpt2")
-    server = StageServer((*stage_server.EARLY, *torch), stages=(*stage_server.STAGES, "reference"))
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="package")
-def make_copy(tmp_path_factory, sentences, server, stages):
+def make_copy(tmp_path_factory, sentences, server):
     def make() -> Copy:
-        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, server, stages)
+        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, server)
 
     return make
 

@@ -1,4 +1,4 @@
-"""A disk that is full, at three sizes: too small for the tokens, for a run, for the report; and that of .snakemake.
+"""A disk that is full, at three sizes: too small for the tokens, for a run, for the report.
 
 A real file system each time.
 
@@ -9,8 +9,6 @@ undisturbed one has made.
 import os
 import re
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ import pytest
 REPORT = "results/tiny/report.html"
 CORPUS = "results/corpora/prose"
 SIZE = "16m"
-NOTES = r"^\.snakemake"  # as it is named in the message
 
 
 class Disk:
@@ -39,10 +36,10 @@ class Disk:
 
 
 @pytest.fixture
-def disk(make_copy, request):
-    """A copy of the repository whose results, or another folder, are on a small disk."""
+def disk(make_copy):
+    """A copy of the repository whose results are on a small disk."""
     copy = make_copy()
-    folder = copy.root / getattr(request, "param", "results")
+    folder = copy.root / "results"
     folder.mkdir()
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], capture_output=True, text=True
@@ -109,31 +106,3 @@ def test_a_disk_that_fills_up_at_three_sizes(disk, built):
     refused(copy, REPORT, 100_000, REPORT)
     copy.build(REPORT)
     assert (copy.root / REPORT).read_bytes() == whole
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("disk", [".snakemake"], indirect=True)
-@pytest.mark.fault(
-    "the disk of .snakemake is full: when snakemake starts, and in a run",
-    "said with what to free, exit code 1, no traceback; with room the next snakemake goes on, and the results are "
-    "those of an undisturbed one",
-)
-def test_a_disk_that_is_full_for_snakemake_s_own_notes(disk, built):
-    copy, small = disk
-    small.leave(0)
-    ended_for_want_of_room(copy.snakemake(REPORT), NOTES)
-    assert not (copy.root / "results").exists(), "nothing was begun"
-    small.make_room()
-
-    first = copy.root / CORPUS / "bpe-512/tokens.json"
-    ended = []
-    driver = threading.Thread(target=lambda: ended.append(copy.snakemake(REPORT)))
-    driver.start()
-    while not first.exists() and driver.is_alive():
-        time.sleep(0.01)
-    small.leave(0)
-    driver.join()
-    small.make_room()
-    ended_for_want_of_room(ended[0], NOTES)
-    copy.build(REPORT)
-    assert losses(copy.root) == losses(built.root)

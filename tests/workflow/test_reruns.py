@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from workflow_texts import REFORMATTED
 
-AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
+AFTER_TRAINING = Counter(collect=1, findings=1, analyse=1, waterfall=1, tables=1, charts=1, loss_charts=1, report=1)
 REPORT = "results/tiny/report.html"
 
 
@@ -35,7 +35,7 @@ def test_the_console_says_what_happens_in_words_and_in_commands(built):
         "Gather the documents of prose",
         "Train tiny ddp-n1x2, repeat 1: 8 = 4 x 1 x 2 samples a step",
         "scaleproof stage train config/campaigns/tiny.yaml ddp-n1x2 --repeat 1 --fingerprints ",
-        "Draw speedup of tiny",
+        "Draw the charts of tiny",
         "(100%) done",
     ):
         assert sentence in built.said
@@ -55,8 +55,8 @@ def test_touching_does_nothing(built):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("conclude/report/charts/style.py", Counter(waterfall=1, chart=9, loss_chart=2, report=1)),
-        ("conclude/report/tables/cells.py", Counter(table=3, report=1)),
+        ("conclude/report/charts/style.py", Counter(waterfall=1, charts=1, loss_charts=1, report=1)),
+        ("conclude/report/tables/cells.py", Counter(tables=1, report=1)),
         ("conclude/report/templates/report.html.j2", Counter(report=1)),
         ("ground/confidence.py", AFTER_TRAINING),
         ("conclude/checks/timing.py", AFTER_TRAINING - Counter(collect=1)),
@@ -117,12 +117,12 @@ def test_naming_an_environment_runs_nothing(built, edit):
 def test_another_title_is_told_and_nothing_is_measured(built, edit):
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     edit("config/campaigns/tiny.yaml", text.replace("Does it scale?", "How well does it scale?"))
-    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
+    assert built.planned(REPORT) == Counter(report=1)
 
 
 def test_another_target_loss_is_looked_for_and_nothing_is_measured(built, edit):
     edit("config/campaigns/tiny.yaml", append="target_loss: 5.5\n")
-    assert built.planned(REPORT) == Counter(analyse=1, waterfall=1, table=3, chart=9, loss_chart=2, report=1)
+    assert built.planned(REPORT) == AFTER_TRAINING - Counter(collect=1, findings=1)
 
 
 def test_another_time_limit_runs_nothing(built, edit):
@@ -132,8 +132,7 @@ def test_another_time_limit_runs_nothing(built, edit):
 
 def test_an_added_cell_runs_just_that(built, edit):
     edit("config/campaigns/tiny.yaml", append="cells: [{geometry: 1x2, micro_batch: 2}]\n")
-    charts = Counter(chart=1)  # two micro-batches: there is something to draw against
-    assert built.planned(REPORT) == AFTER_TRAINING + charts + Counter(train=1)
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=1)
     assert "Train tiny ddp-n1x2-mb2, repeat 1" in built.dry(REPORT)
 
 
@@ -170,21 +169,28 @@ def test_a_lost_file_is_rebuilt_alone(built):
     content = path.read_bytes()
     path.unlink()
     try:
-        assert built.planned("results/tiny/charts/speedup.svg") == Counter(chart=1)
+        assert built.planned("results/tiny/charts/speedup.svg") == Counter(charts=1)
     finally:
         path.write_bytes(content)
 
 
-@pytest.mark.fault("steps.csv of a finished run is deleted", "that run is measured again, and no other")
-def test_what_was_deleted_behind_a_report_is_made_again(built):
-    """A run's numbers are recomputed from its raw series: without it, the run is measured again, and only that one."""
+@pytest.mark.fault(
+    "steps.csv of a finished run is deleted",
+    "`scaleproof stale` names the run, and the command that measures it again, and no other",
+)
+def test_what_was_deleted_behind_a_report_is_named_and_made_again(built):
+    """Snakemake looks no further than the files that a report is made from. The command in the message does."""
     lost = [built.root / "results/tiny" / name for name in ("runs/ddp-n1x2/rep1/steps.csv", "tables/weak.md")]
     contents = [(path, path.read_bytes()) for path in lost if path.is_file()]
     for path, _ in contents:
         path.unlink()
     try:
-        said = built.dry(REPORT)
-        assert "results/tiny/runs/ddp-n1x2/rep1 is no longer complete and will be measured again" in said
+        assert built.planned(REPORT) == Counter()
+        stale = built.command("scaleproof", "stale", "config/campaigns/tiny.yaml")
+        assert stale.returncode == 1
+        assert "results/tiny/runs/ddp-n1x2/rep1 is no longer complete; results/tiny/tables/weak.md" in stale.stdout
+        command = re.search(r"to make what is missing again: snakemake --cores 2 (.+)", stale.stdout)[1]
+        said = built.dry(*command.split())
         assert "Train tiny ddp-n1x2, repeat 1" in said
         assert "Train tiny ddp-n1x1" not in said
         assert "Write the report of tiny" in said
@@ -200,13 +206,13 @@ def test_a_target_builds_only_what_it_needs(make_copy):
     assert fresh.planned("results/corpora/prose/bpe-512/train.bin") == chain
     measured = chain + Counter(train=2)
     assert fresh.planned("results/tiny/charts/speedup.svg") == measured + Counter(
-        collect=1, findings=1, analyse=1, chart=1, reference=1
+        collect=1, findings=1, analyse=1, charts=1, reference=1
     )
     assert fresh.planned("results/tiny/charts/loss_step.svg") == measured + Counter(
-        collect=1, findings=1, analyse=1, loss_chart=1, reference=1
+        collect=1, findings=1, analyse=1, loss_charts=1, reference=1
     )
     assert fresh.planned("results/tiny/tables/scaling.csv") == measured + Counter(
-        collect=1, findings=1, analyse=1, table=1, reference=1
+        collect=1, findings=1, analyse=1, tables=1, reference=1
     )
     assert fresh.planned("results/tiny/runs/ddp-n1x1/rep1/steps.csv") == chain + Counter(train=1)
 

@@ -55,9 +55,9 @@ def test_rounds_share_a_job_between_looks(built, measured):
     built.build("--allowed-rules", "look", "--", "results/shared/looks/3.json")
     assert built.planned(table) == Counter(shared_job=1, look=1, collect=1)
     (built.root / "results/shared/runs/ddp-n1x2/rep2/steps.csv").unlink()
-    said = built.dry(table)
-    assert "runs/ddp-n1x2/rep2 is no longer complete and will be measured again" in said
-    assert "Train 6 runs of shared in one job: rep1-3" in said
+    stale = built.command("scaleproof", "stale", "config/campaigns/shared.yaml").stdout
+    assert "runs/ddp-n1x2/rep2 is no longer complete" in stale
+    assert "--forcerun shared_job collect findings -- " in stale
     done = built.snakemake("-n", "results/shared/runs/ddp-n1x2/rep2/steps.csv")
     assert done.returncode == 2
     assert "results/shared/runs.csv, or for one job: results/shared/together/rep1-3.json" in done.stdout + done.stderr
@@ -65,6 +65,8 @@ def test_rounds_share_a_job_between_looks(built, measured):
 
 def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
     """As the report advises: the table of three repeats is there, and a look at them is due."""
-    table = measured("open", (1.0, 2.5, 1.6))
-    (built.root / table).write_text("of three repeats\n")
-    assert built.planned(table) == Counter(look=1, collect=1)
+    table = measured("open", (1.0, 2.5, 1.6), "repeats: 3")
+    built.build(table)
+    assert built.planned(table) == Counter()
+    measured("open", (1.0, 2.5, 1.6))
+    assert built.planned(table)["look"] == 1

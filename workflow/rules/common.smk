@@ -1,15 +1,13 @@
-"""Input functions and requests that several rules share.
+"""Input functions and requests of all rules.
 
 A campaign is read when a target asks for it, so a broken one disturbs no other.
 """
 
+RESULTS = Path("results")
+TABLES = ("scaling", "strong", "weak")
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
-
-
-def inspected_once(function):
-    """`function` with its signature noted, which Snakemake would inspect several times for each of a thousand runs."""
-    overwrite_function_params(function, inspect.signature(function).parameters)
-    return function
+# All of this machine: nothing else may run beside a measurement. On a cluster cpus_per_task says how many.
+WHOLE_MACHINE = workflow.resource_settings.cores or 1
 
 
 def or_exit(function, *arguments):
@@ -21,23 +19,73 @@ def or_exit(function, *arguments):
         sys.exit(2)
 
 
+# How the cluster of this profile wants to be asked; `config` of a profile says it.
+SITE = or_exit(Site.of, config)
+# `--config anonymous=true`: pages and papers without names of hosts.
+ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
+
+
+# Outputs
+
+
+def in_report(path, caption, what):
+    """An output that stands in Snakemake's own report."""
+    return report(path, caption=f"../report/{caption}.rst", category="{campaign}", labels={"what": what})
+
+
+def drawn(charts, caption="chart"):
+    """Some charts as outputs: each as SVG and as PNG."""
+    paths = [f"results/{{campaign}}/charts/{chart}" for chart in charts]
+    named = zip(paths, charts, strict=True)
+    return [*(in_report(f"{path}.svg", caption, chart) for path, chart in named), *(f"{path}.png" for path in paths)]
+
+
+# Campaigns, cells, runs
+
+
+def campaign_called(name):
+    return or_exit(CAMPAIGNS_AS_SENT.load_named, name, FOUND)
+
+
 def of_campaign(wildcards):
-    return or_exit(load_named, wildcards.campaign)
+    return campaign_called(wildcards.campaign)
 
 
 def cell_of(wildcards):
     return or_exit(of_campaign(wildcards).cell, wildcards.cell)
 
 
-@inspected_once
-def tokens_of(wildcards):
-    """The folder of the cell's token files."""
-    return _tokens_of(wildcards.campaign, wildcards.cell)
+def run_of(wildcards):
+    """The cell of a run that the campaign plans."""
+    return or_exit(of_campaign(wildcards).planned_run, wildcards.cell, int(wildcards.rep))
 
 
-@cache
-def _tokens_of(campaign, cell):
-    return tokens_dir(RESULTS, or_exit(or_exit(load_named, campaign).cell, cell))
+def traced_cell_of(wildcards):
+    return or_exit(of_campaign(wildcards).traced_cell, wildcards.cell)
+
+
+def token_files(*cells):
+    """The token files of some cells, each once; the large ones count only as there or not."""
+    folders = dict.fromkeys(tokens_dir(RESULTS, cell) for cell in cells)
+    large = [ancient(f"{folder}/{name}") for folder in folders for name in ("train.bin", "val.bin")]
+    return [*large, *(f"{folder}/tokens.json" for folder in folders)]
+
+
+def folder_of_tokens(wildcards, input):
+    """The folder of the token files that come first among the inputs, as one of `token_files`."""
+    return os.path.dirname(input.tokens[0])
+
+
+def inputs_of_run(wildcards):
+    """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
+    cell = run_of(wildcards)
+    forecast = before_held_out(wildcards) if of_campaign(wildcards).held_out(cell) else []
+    return [*token_files(cell), *frontier_of_cell(wildcards), *forecast]
+
+
+def frontier_of_cell(wildcards):
+    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
 
 
 def enough_repeats(wildcards):
@@ -50,11 +98,6 @@ def enough_repeats(wildcards):
         if not or_exit(goes_on, Path(taken)):
             return repeats
     return until.at_most
-
-
-def frontier_of_cell(wildcards):
-    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
-    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
 
 
 def files_of_runs(loaded, repeats, names):
@@ -78,14 +121,43 @@ def first_runs(wildcards):
     return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
 
 
-@inspected_once
-def inputs_of_run(wildcards):
-    """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
-    tokens = tokens_of(wildcards)
-    cell = cell_of(wildcards)
-    forecast = before_held_out(wildcards.campaign) if of_campaign(wildcards).held_out(cell) else []
-    large = [ancient(f"{tokens}/{name}") for name in ("train.bin", "val.bin")]
-    return [*large, f"{tokens}/tokens.json", *frontier_of_cell(wildcards), *([forecast] if forecast else [])]
+def shared_job_of(wildcards):
+    return or_exit(of_campaign(wildcards).shared_job, wildcards.job)
+
+
+def priority_of_shared_job(wildcards):
+    """That of its first run."""
+    cell, repeat = shared_job_of(wildcards).runs[0]
+    return of_campaign(wildcards).priority(cell.slug, repeat)
+
+
+@lru_cache
+def replayed(campaign):
+    """Name of every workload -> the cell with the fewest devices that trains it."""
+    cells = sorted(campaign_called(campaign).cells, key=lambda cell: cell.batch.n_devices, reverse=True)
+    return {workload_name(cell.config): cell for cell in cells}
+
+
+def replayed_cell(wildcards):
+    return replayed(wildcards.campaign)[wildcards.workload]
+
+
+def reference_files(wildcards):
+    """The references of all workloads of the campaign."""
+    return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
+
+
+# Comparisons, traces, forecasts
+
+
+def arms_of(wildcards):
+    return or_exit(of_campaign(wildcards).comparison, wildcards.comparison)
+
+
+def pairs_files(wildcards):
+    """The pairs of every comparison of the campaign."""
+    folder = RESULTS / wildcards.campaign / "compare"
+    return [folder / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
 
 
 def trace_files(wildcards, *names):
@@ -94,67 +166,60 @@ def trace_files(wildcards, *names):
     return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
 
 
-@lru_cache
-def command_line():
-    """Snakemake's options and targets, those of profiles among them."""
-    with contextlib.redirect_stderr(io.StringIO()):  # it says once more which profiles it uses
-        return parse_args(sys.argv[1:])[1]
+def swept_groups(wildcards):
+    """The sweeps of a campaign that has forecasts: one for each group in which its cells communicate."""
+    loaded = of_campaign(wildcards)
+    if not (loaded.campaign.forecast.enabled and loaded.campaign.forecast.launches):
+        return []
+    return [RESULTS / wildcards.campaign / "sweep" / group / "sweep.json" for group in loaded.communicating_groups]
 
 
-if workflow.is_main_process:
-    # For whoever names the command that goes on, in this process or in its stages.
-    STARTED = started_as(command_line().profile or (), command_line().executor, command_line().jobs)
-    os.environ[STARTED_AS] = STARTED or ""
-
-# How the cluster of this profile wants to be asked; `config` of a profile says it.
-SITE = or_exit(Site.of, config)
-# `--config anonymous=true`: pages and papers without names of hosts.
-ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
+def calibrating_runs(wildcards):
+    """The runs that the forecast is made from: all but those that are held out."""
+    loaded = of_campaign(wildcards)
+    folders = [folder for folder, cell, _ in loaded.planned(RESULTS) if not loaded.held_out(cell)]
+    return [folder / name for folder in folders for name in ("training_metrics.json", "steps.csv")]
 
 
-def refuse_short_jobs():
-    """End before anything is sent where set-resources gives jobs less time than their runs may take."""
-    replaced = workflow.resource_settings.overwrite_resources.items() if command_line().executor else ()
-    rules = {rule for rule, resources in replaced if "runtime" in resources}
-    for job in workflow.dag.needrun_jobs() if rules else ():
-        if job.rule.name in rules and "campaign" in job.wildcards.keys():
-            limits = of_campaign(job.wildcards).campaign.resources
-            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
-            if reason:
-                raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
+def before_held_out(wildcards):
+    """The forecast that held-out runs wait for; nothing where none are held out. Another one re-runs nothing."""
+    if not of_campaign(wildcards).campaign.forecast.hold_out:
+        return []
+    return [ancient(RESULTS / wildcards.campaign / "forecast_before.json")]
 
 
-def note_profile():
-    """Write down how jobs are sent, in the campaigns that they are for: for later, when this Snakemake is gone."""
-    sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local] if STARTED else []
-    for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
-        with contextlib.suppress(OSError):  # advice, which must not stop a campaign
-            write_json(RESULTS / name / NOTE, {"options": STARTED})
+def forecast_of(wildcards):
+    """forecast.json of a campaign that has forecasts."""
+    return [RESULTS / wildcards.campaign / "forecast.json"] if of_campaign(wildcards).campaign.forecast.enabled else []
 
 
-def fork_short_stages():
-    """Let the jobs of this workflow find a `scaleproof` whose short stages are forked from one process."""
-    if stage_server.VARIABLE in os.environ:  # of a workflow around this one
-        return
-    with contextlib.suppress(OSError):  # without it each stage imports its libraries itself
-        server = stage_server.StageServer()
-        os.environ[stage_server.VARIABLE] = str(server.folder)
-        os.environ["PATH"] = f"{server.folder}{os.pathsep}{os.environ['PATH']}"
-        atexit.register(server.close)
+# The page and the paper
 
 
-@inspected_once
-def whole_machine(wildcards):
-    """Threads: all of this machine, as nothing else may run beside a measurement.
+def shown(wildcards):
+    """The tables and charts of a campaign's page, and what they were drawn from."""
+    loaded = of_campaign(wildcards)
+    folder = RESULTS / loaded.name
+    names = [f"tables/{table}.md" for table in tables_of(loaded)]
+    names += [f"charts/{chart}.svg" for chart in charts_of(loaded)]
+    names += ["waterfall.json"] if "waterfall" in charts_of(loaded) else []
+    names += ["comparison.json", "charts/comparison.svg"] if loaded.comparisons else []
+    traces = ["traces.json", *(f"charts/{chart}.svg" for chart in TRACE_CHARTS)] if loaded.traced else []
+    files = [folder / name for name in (*names, *traces)]
+    return [*files, *trace_files(wildcards, "profile_summary.json"), *forecast_of(wildcards)]
 
-    On a cluster cpus_per_task says how many.
-    """
-    return workflow.resource_settings.cores or 1
+
+def machine_check(wildcards):
+    """The doctor's report, where there is one: it is shown on the page, and no campaign needs it."""
+    return [RESULTS / "doctor.json"] if (FOUND / "doctor.json").is_file() else []
+
+
+# What a job asks of a cluster
 
 
 def resources_of(job_of):
-    """The resources of a rule: what `job_of(wildcards)` requests of a cluster; none on one machine, which uses none."""
-    if workflow.is_main_process and not command_line().executor:
+    """What `job_of(wildcards)` requests of a cluster, as resources of a rule; none on one machine, which uses none."""
+    if workflow.is_main_process and workflow.resource_settings.nodes is None:  # without --jobs, nothing is sent
         return {}
 
     def part(name):
@@ -176,44 +241,67 @@ def job_of_run(wildcards):
 @lru_cache
 def _job_of_run(campaign, cell):
     """One request for all the resources that name parts of it."""
-    loaded = or_exit(load_named, campaign)
+    loaded = campaign_called(campaign)
     return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
 
 
-NOTES = Path(".snakemake")  # what Snakemake remembers of each file
-REMEDY_OF_NOTES = f"the files in {NOTES}/log; or move {NOTES} to a larger disk and let it be a link"
+def job_of_shared_job(wildcards):
+    return _job_of_shared_job(wildcards.campaign, wildcards.job)
 
 
-def say_full_disk():
-    """Print it where it is so: a job that failed may have been unable to write its log, and Snakemake its notes.
-
-    Of those it says no more than that it cannot write them.
-    """
-    if RESULTS.is_dir() and disk_is_full(RESULTS):
-        print(f"\n{full_disk_text(RESULTS)}\n", file=sys.stderr)
-    elif NOTES.is_dir() and disk_is_full(NOTES):
-        print(f"\n{full_disk_text(NOTES, REMEDY_OF_NOTES)}\n", file=sys.stderr)
+@lru_cache
+def _job_of_shared_job(campaign, name):
+    """The request for all runs of a job."""
+    loaded = campaign_called(campaign)
+    runs = or_exit(loaded.shared_job, name).runs
+    return job_together([cell for cell, _ in runs], loaded.campaign.resources)
 
 
-def stop_on_full_disk():
-    """End before anything is begun where Snakemake could not even note that it has: it would, with a traceback.
-
-    Said at the end where the disk fills up meanwhile, as onerror is not reached then.
-    """
-    logging.raiseExceptions = False  # a log that cannot be written stops nobody
-    if NOTES.is_dir() and disk_is_full(NOTES):
-        say_full_disk()
-        sys.exit(1)
-    atexit.register(say_full_disk)
+def job_of_reference(wildcards):
+    return job_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
 
 
-def unrecorded_runs():
-    """What to say of finished runs that Snakemake would make again for want of a record alone; empty if there are none.
+def job_of_pairs(wildcards):
+    """The request for all pairs of a comparison, one after the other."""
+    comparison, a, b = arms_of(wildcards)
+    runs = [a, b] * (comparison.pairs + comparison.null_pairs)
+    return job_together(runs, of_campaign(wildcards).campaign.resources)
+
+
+def job_of_group(wildcards):
+    loaded = of_campaign(wildcards)
+    return job(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
+
+
+# Around the jobs
+
+
+def refuse_short_jobs():
+    """End before anything is sent where set-resources gives jobs less time than their runs may take."""
+    replaced = workflow.resource_settings.overwrite_resources.items()
+    rules = {rule for rule, resources in replaced if "runtime" in resources}
+    for job in workflow.dag.needrun_jobs() if rules else ():
+        if job.rule.name in rules and "campaign" in job.wildcards.keys():
+            limits = of_campaign(job.wildcards).campaign.resources
+            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
+            if reason:
+                raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
+
+
+def note_how_jobs_are_sent():
+    """Write down in the campaigns by which profile their jobs are sent: for later, when this Snakemake is gone."""
+    sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local]
+    for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
+        note(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
+
+
+def stop_on_unrecorded():
+    """Raises UserError before finished runs are made again that Snakemake has no record of.
 
     Not of those that it is forced to make, nor of those that it was making when it was killed.
     """
-    if workflow.touch or not getattr(workflow, "dag", None):
-        return ""
+    if workflow.touch:
+        return
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
     jobs = [job for job in pending if job.rule.name in ("train", "shared_job")]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
@@ -224,67 +312,20 @@ def unrecorded_runs():
         for output in job.output[:1]
         if workflow.persistence.metadata(output) is None
     ]
-    campaigns = sorted({campaign for campaign, _ in unknown})
     outputs = {output for _, output in unknown}
-    texts = [unrecorded_text(load_named(campaign), RESULTS, outputs) for campaign in campaigns]
-    return "\n".join(text for text in texts if text)
-
-
-def stop_on_unrecorded():
-    """Raises UserError before hours of measuring begin that nobody may have wanted."""
-    if text := unrecorded_runs():
-        raise UserError(f"nothing was started: {text}")
-
-
-def say_unrecorded():
-    """The same after a dry run."""
-    if workflow.dryrun and (text := unrecorded_runs()):
-        print(f"\n{text}", file=sys.stderr)
+    texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
+    if any(texts):
+        raise UserError("\n".join(["nothing was started:", *(text for text in texts if text)]))
 
 
 def say_failed_runs():
-    """Print the failed runs of the campaigns that were asked for; the exit code that tells of them, or 0."""
-    targets = [word for word in sys.argv[1:] if word.startswith("results/")] or ["results/demo/report.html"]
-    campaigns = {Path(target).parts[1] for target in targets if len(Path(target).parts) > 1}
-    texts = [failed_runs_text(load_named(c), RESULTS) for c in sorted(campaigns) if (CAMPAIGNS / f"{c}.yaml").is_file()]
-    print(*("\n" + text for text in texts if text), sep="\n", file=sys.stderr)
-    return FAILED_RUNS if any(texts) else 0
+    """Print the failed runs of the campaigns that were asked for; whether there are any."""
+    texts = [text for loaded in CAMPAIGNS_AS_SENT.loaded if (text := failed_runs_text(loaded, FOUND))]
+    print(*(f"\n{text}" for text in texts), sep="\n", file=sys.stderr)
+    return bool(texts)
 
 
-CONCLUSION = re.compile(r"results/([^/]+)/(?:[^/]+|(?:tables|charts)/[^/]+)")  # made from all runs of a campaign
-
-
-def demanded():
-    """The targets on the command line that are files; without any target, the default one."""
-    if not command_line().targets:
-        return ["results/demo/report.html"]
-    names = {rule.name for rule in workflow.rules}
-    return sorted(target.removeprefix("./") for target in command_line().targets if target not in names)
-
-
-def demand_lost(targets):
-    """Start again with what a report was made from and is missing now as further targets, if anything is.
-
-    The table of the runs is made again where a look at them is due, because `repeats.resolve` is new or allows for more
-    than before: without that, Snakemake takes the look for an intermediate file that nothing needs.
-    """
-    campaigns = {match[1] for match in map(CONCLUSION.fullmatch, targets) if match}
-    lost, forced, records, of_records = [], [], [], []
-    for loaded in [load_named(name) for name in sorted(campaigns) if (CAMPAIGNS / f"{name}.yaml").is_file()]:
-        lost += lost_results(loaded, RESULTS, {*tables_of(loaded), *charts_of(loaded)})
-        for record, missing in records_without_runs(loaded, RESULTS).items():
-            records.append(str(record))
-            of_records += missing
-        table = RESULTS / loaded.name / "runs.csv"
-        if loaded.look_is_due(RESULTS) and table.is_file():
-            forced.append(str(table))
-    forced += records
-    added = [path for path in [*map(str, lost), *records] if path not in targets]
-    if added:
-        print(lost_text([*lost, *of_records]), file=sys.stderr, flush=True)
-    if added or set(forced) - set(command_line().forcerun):
-        every = sorted({*targets, *command_line().targets})
-        options = [word for word in sys.argv[1:] if word not in ("--", *every)]
-        # The last --forcerun counts, so what the command line forces is said again.
-        options += ["--forcerun", *sorted({*forced, *command_line().forcerun})] if forced else []
-        os.execv(sys.executable, [sys.executable, "-m", "snakemake", *options, "--", *every, *added])
+def say_full_disk():
+    """Print it where it is so: a job that failed may have been unable to write its log."""
+    if FOUND.is_dir() and disk_is_full(FOUND):
+        print(f"\n{full_disk_text(FOUND)}\n", file=sys.stderr)

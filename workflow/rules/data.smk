@@ -9,47 +9,47 @@ profile names a partition without devices for them.
 
 
 rule corpus_fetch:
-    message:
-        "Gather the documents of {wildcards.corpus}"
     input:
-        files=lambda w: or_exit(local_files, *or_exit(corpus_in, w.corpus)),
-        code=sources("measure/corpus/documents.py"),
+        files=lambda w: [local(file) for file in or_exit(local_files, *or_exit(corpus_in, w.corpus))],
     output:
         documents="results/corpora/{corpus}/documents.parquet",
         description="results/corpora/{corpus}/corpus.json",
     log:
         "results/corpora/{corpus}/fetch.log",
+    localrule: True
     conda:
         "../../envs/data.yaml"
     params:
+        code=code_sha256("measure/corpus/documents.py"),
         name=lambda w: or_exit(corpus_in, w.corpus)[0],
         row=lambda w: or_exit(corpus_in, w.corpus)[1].model_dump_json(),
+        out=subpath(output.description, parent=True),
+    message:
+        "Gather the documents of {wildcards.corpus}"
     shell:
-        "scaleproof stage corpus_fetch {params.name} --out results/corpora/{wildcards.corpus} > {log} 2>&1"
+        "scaleproof stage corpus_fetch {params.name} --out {params.out} > {log} 2>&1"
 
 
 rule gpt2_tokenizer:
-    message:
-        "The tokenizer of GPT-2, for {wildcards.corpus}"
-    input:
-        code=sources("measure/corpus/remote.py", "measure/corpus/tokenizer.py"),
     output:
         "results/corpora/{corpus}/gpt2/tokenizer.json",
     log:
         "results/corpora/{corpus}/gpt2/tokenizer.log",
+    localrule: True
     conda:
         "../../envs/data.yaml"
+    params:
+        code=code_sha256("measure/corpus/remote.py", "measure/corpus/tokenizer.py"),
+    message:
+        "The tokenizer of GPT-2, for {wildcards.corpus}"
     shell:
         "scaleproof stage gpt2_tokenizer --out {output} > {log} 2>&1"
 
 
 rule corpus_tokenizer:
-    message:
-        "Train {wildcards.tokenizer} on {wildcards.corpus}"
     input:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
-        code=sources("measure/corpus/tokenizer.py", "measure/corpus/encode.py"),
     output:
         "results/corpora/{corpus}/{tokenizer,bpe-[0-9]+|bytes}/tokenizer.json",
     log:
@@ -60,19 +60,20 @@ rule corpus_tokenizer:
     resources:
         mem_mb=4000,
         runtime=60,
+    params:
+        code=code_sha256("measure/corpus/tokenizer.py", "measure/corpus/encode.py"),
+        corpus=subpath(input.description, parent=True),
+    message:
+        "Train {wildcards.tokenizer} on {wildcards.corpus}"
     shell:
-        "scaleproof stage corpus_tokenizer {wildcards.tokenizer} results/corpora/{wildcards.corpus}"
-        " --out {output} > {log} 2>&1"
+        "scaleproof stage corpus_tokenizer {wildcards.tokenizer} {params.corpus}" " --out {output} > {log} 2>&1"
 
 
 rule corpus_tokenise:
-    message:
-        "Tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     input:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),
         description="results/corpora/{corpus}/corpus.json",
         tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
-        code=sources("measure/corpus/tokenise.py"),
     output:
         train="results/corpora/{corpus}/{tokenizer}/train.bin",
         val="results/corpora/{corpus}/{tokenizer}/val.bin",
@@ -83,10 +84,16 @@ rule corpus_tokenise:
         "results/corpora/{corpus}/{tokenizer}/tokenise.log",
     conda:
         "../../envs/data.yaml"
-    threads: lambda w: workflow.resource_settings.cores or 2 # on a cluster: set-threads in its profile
+    threads: workflow.resource_settings.cores or 2  # on a cluster: set-threads in its profile
     resources:
         mem_mb=4000,
         runtime=60,
+    params:
+        code=code_sha256("measure/corpus/tokenise.py"),
+        corpus=subpath(input.description, parent=True),
+        out=subpath(output.description, parent=True),
+    message:
+        "Tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "scaleproof stage corpus_tokenise results/corpora/{wildcards.corpus} {input.tokenizer}"
-        " --processes {threads} --out results/corpora/{wildcards.corpus}/{wildcards.tokenizer} > {log} 2>&1"
+        "scaleproof stage corpus_tokenise {params.corpus} {input.tokenizer}"
+        " --processes {threads} --out {params.out} > {log} 2>&1"

@@ -1,105 +1,100 @@
 """Traces: a short run of its own for each traced cell, what it says, and what all of them say beside the timed runs."""
 
 
-def trace_results(wildcards):
-    """What the page shows of the campaign's traces; nothing if it has none."""
-    if not of_campaign(wildcards).traced:
-        return []
-    names = ("traces.json", *(f"charts/{chart}.svg" for chart in TRACE_CHARTS))
-    return [*trace_files(wildcards, "profile_summary.json"), *(RESULTS / wildcards.campaign / name for name in names)]
-
-
 rule trace_capture:
-    message:
-        "Trace {wildcards.campaign} {wildcards.cell}"
     input:
-        train=lambda w: ancient(tokens_of(w) / "train.bin"),
-        tokens=lambda w: tokens_of(w) / "tokens.json",
+        tokens=lambda w: token_files(traced_cell_of(w)),
         frontier=frontier_of_cell,
-        code=sources(
-            "measure/trace/capture/capture.py",
-            "measure/trace/capture/rank_program.py",
-            "measure/trace/capture/nsys_node.py",
-            "measure/launch/torchrun.py",
-        ),
     output:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw=directory("results/{campaign}/traces/{cell}/raw"),
     log:
         "results/{campaign}/traces/{cell}/capture.log",
+    benchmark:
+        "results/{campaign}/traces/{cell}/benchmark.tsv"
+    priority: -1  # after all timed runs
     conda:
         "../../envs/trace.yaml"
+    threads: WHOLE_MACHINE
+    resources:
+        **resources_of(job_of_run),
     params:
+        code=code_sha256(
+            "measure/trace/capture/capture.py",
+            "measure/trace/capture/rank_program.py",
+            "measure/trace/capture/nsys_node.py",
+            "measure/launch/torchrun.py",
+        ),
         file=lambda w: of_campaign(w).path,
         fingerprint=lambda w: cell_of(w).planned_fingerprint,
         trace=lambda w: of_campaign(w).campaign.trace.model_dump_json(exclude={"cells"}),
-        tokens=tokens_of,
-    priority: -1 # after all timed runs
-    threads: whole_machine
-    resources:
-        **resources_of(job_of_run),
+        tokens=folder_of_tokens,
+        out=subpath(output.capture, parent=True),
+        results=subpath(output.capture, ancestor=4),
+    message:
+        "Trace {wildcards.campaign} {wildcards.cell}"
     shell:
         "scaleproof stage trace_capture {params.file} {wildcards.cell} --fingerprints {params.fingerprint}"
-        " --tokens {params.tokens} --out results/{wildcards.campaign}/traces/{wildcards.cell}"
+        " --tokens {params.tokens} --results {params.results} --out {params.out}"
 
 
 rule trace_summary:
-    message:
-        "Summarise the trace of {wildcards.campaign} {wildcards.cell}"
     input:
         capture="results/{campaign}/traces/{cell}/capture.json",
         raw="results/{campaign}/traces/{cell}/raw",
-        code=sources("measure/trace/summarise.py", "conclude/report/sentences/trace.py"),
     output:
         profile="results/{campaign}/traces/{cell}/profile_summary.json",
         timeline="results/{campaign}/traces/{cell}/timeline.csv",
     log:
         "results/{campaign}/traces/{cell}/summary.log",
+    localrule: True
     conda:
         "../../envs/report.yaml"
+    params:
+        code=code_sha256("measure/trace/summarise.py", "conclude/report/sentences/trace.py"),
+        folder=subpath(input.capture, parent=True),
+    message:
+        "Summarise the trace of {wildcards.campaign} {wildcards.cell}"
     shell:
-        "scaleproof stage trace_summary results/{wildcards.campaign}/traces/{wildcards.cell} > {log} 2>&1"
+        "scaleproof stage trace_summary {params.folder} > {log} 2>&1"
 
 
 rule trace_report:
-    message:
-        "Compare the traces of {wildcards.campaign} with its timed runs"
     input:
         profiles=lambda w: trace_files(w, "profile_summary.json"),
         runs=run_files("training_metrics.json"),
-        code=sources("conclude/analysis/traces.py", "ground/files.py", "ground/records/unreadable.py"),
     output:
         "results/{campaign}/traces.json",
     log:
         "results/{campaign}/logs/traces.log",
+    localrule: True
     conda:
         "../../envs/report.yaml"
     params:
+        code=code_sha256("conclude/analysis/traces.py", "ground/files.py", "ground/records/unreadable.py"),
         file=lambda w: of_campaign(w).path,
-    shell:
-        "scaleproof stage trace_report {params.file} > {log} 2>&1"
-
-
-rule trace_chart:
+        results=subpath(output[0], ancestor=2),
     message:
-        "Draw {wildcards.chart} of {wildcards.campaign}"
-    wildcard_constraints:
-        chart="|".join(TRACE_CHARTS),
+        "Compare the traces of {wildcards.campaign} with its timed runs"
+    shell:
+        "scaleproof stage trace_report {params.file} --results {params.results} > {log} 2>&1"
+
+
+rule trace_charts:
     input:
         traces="results/{campaign}/traces.json",
         timelines=lambda w: trace_files(w, "timeline.csv"),
-        code=sources("conclude/report/charts/traces.py", "conclude/report/read_results.py"),
     output:
-        svg=report(
-            "results/{campaign}/charts/{chart}.svg",
-            caption="../report/chart.rst",
-            category="{campaign}",
-            labels={"what": "{chart}"},
-        ),
-        png="results/{campaign}/charts/{chart}.png",
+        *drawn(TRACE_CHARTS),
     log:
-        "results/{campaign}/logs/chart-{chart}.log",
+        "results/{campaign}/logs/trace_charts.log",
+    localrule: True
     conda:
         "../../envs/report.yaml"
+    params:
+        code=code_sha256("conclude/report/charts/traces.py", "conclude/report/read_results.py"),
+        folder=subpath(input.traces, parent=True),
+    message:
+        "Draw the traces of {wildcards.campaign}"
     shell:
-        "scaleproof stage trace_chart {wildcards.chart} results/{wildcards.campaign} > {log} 2>&1"
+        "scaleproof stage trace_charts {params.folder} > {log} 2>&1"

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.all_checks import audit_context
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.reading import Reading, readings
+from scaleproof.auditor.checks.overview import OverviewLine, readings
 from scaleproof.auditor.read.discover import BREAKS, gather
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.text_files import printable
@@ -30,7 +30,7 @@ class Audit(BaseModel):
     source: str
     runs: list[str]
     formats: dict[str, int]
-    readings: list[Reading]
+    readings: list[OverviewLine]
     traces: list[str]
     not_read: dict[str, list[str]]  # kind -> files, each with its reason
     not_recognised: list[str]

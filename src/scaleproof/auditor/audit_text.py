@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tabulate import tabulate
 
 from scaleproof.auditor.audit_paths import Audit
-from scaleproof.auditor.checks.reading import Reading
+from scaleproof.auditor.checks.overview import OverviewLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys, own_only, pages
@@ -61,7 +61,7 @@ def audit_markdown(audit: Audit) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def cells(reading: Reading) -> list[str]:
+def cells(reading: OverviewLine) -> list[str]:
     """The cells of a line of what was read."""
     devices = "" if reading.devices is None else str(reading.devices)
     texts = (reading.work, reading.rate, reading.published, reading.recomputed, reading.corrected, reading.mark)

@@ -3,25 +3,25 @@
 import argparse
 import gc
 import sys
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option
 from scaleproof.cli.values import count, file_to_read, file_to_write, folder, path
-from scaleproof.ground.cores import MANY_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from scaleproof.conclude.report.page_facts import RunFacts
     from scaleproof.conclude.report.page_inputs import PageInputs
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.findings.finding import Findings
+    from scaleproof.ground.records.forecast_report import ForecastReport
     from scaleproof.ground.records.run import Run
+
+MANY_RUNS = 1000  # from as many on the garbage collector is kept from their records
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -56,41 +56,25 @@ def findings(args: argparse.Namespace) -> None:
 
 def analyse(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.scaling import scaling_report
-    from scaleproof.ground.cores import beside, halves
     from scaleproof.ground.files import write_json
     from scaleproof.ground.records.run import measured
-    from scaleproof.ground.records.series import read_curves
+    from scaleproof.ground.records.series import read_series
     from scaleproof.ground.snakemake_command import options_for
 
-    loaded, planned = _planned(args)
+    loaded, runs = _runs(args)
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
-    first, second = halves(planned)
-    runs: list[Run] = []
-
-    def curves_of_second() -> list[dict[str, Any]]:
-        """Where another process reads them, it has no run yet, so that it begins when this one does."""
-        return read_curves(measured(runs[len(first) :] or _read(loaded, second)))
-
-    def write_report() -> None:
-        report = scaling_report(
-            *(loaded.name, campaign.title, runs, all_findings),
-            margin=campaign.margin,
-            question=loaded.question,
-            repeat_until=campaign.repeat_until,
-            snakemake=options_for(folder),
-        )
-        write_json(folder / "scaling_report.json", report)
-
-    with beside(curves_of_second, len(planned)) as curves:
-        runs += _read(loaded, planned)
-        with beside(write_report, len(runs)) as scaling:
-            read_curves(measured(runs[: len(first)]))
-            for run, series in zip(measured(runs[len(first) :]), curves(), strict=True):
-                run.take_series(series)
-            _write_tables(folder, runs, all_findings, campaign.target_loss)
-            scaling()
+    read_series(measured(runs))
+    report = scaling_report(
+        *(loaded.name, campaign.title, runs, all_findings),
+        margin=campaign.margin,
+        question=loaded.question,
+        repeat_until=campaign.repeat_until,
+        snakemake=options_for(folder),
+    )
+    write_json(folder / "scaling_report.json", report)
+    _write_tables(folder, runs, all_findings, campaign.target_loss)
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
@@ -120,8 +104,8 @@ def look(args: argparse.Namespace) -> None:
     report = scaling_report(
         *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
     )
-    write_json(args.out, report["repeats"])
-    what = "goes on" if report["repeats"]["goes_on"] else f"ends: {report['repeats']['why']}"
+    write_json(args.out, report.repeats)
+    what = "goes on" if report.repeats and report.repeats.goes_on else f"ends: {report.repeats and report.repeats.why}"
     print(f"{loaded.name}: {args.repeats} repeats; {what}")
 
 
@@ -139,7 +123,7 @@ def comparison(args: argparse.Namespace) -> None:
     report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
     write_json(folder / "comparison.json", report)
     write_comparison(report, folder / "tables")
-    draw_comparison(report["comparisons"], folder / "charts")
+    draw_comparison(report.comparisons, folder / "charts")
 
 
 def waterfall(args: argparse.Namespace) -> None:
@@ -155,98 +139,94 @@ def waterfall(args: argparse.Namespace) -> None:
     _, cells, scaling = read_inputs(folder)
     report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
     write_json(folder / "waterfall.json", report)
-    write_waterfall(report["cells"], folder / "tables")
-    draw_waterfall(report["cells"], folder / "charts")
+    write_waterfall(report.cells, folder / "tables")
+    draw_waterfall(report.cells, folder / "charts")
 
 
-def table(args: argparse.Namespace) -> None:
+def tables(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.read_results import read_inputs, reading
     from scaleproof.conclude.report.tables.cells import write_tables
     from scaleproof.conclude.report.tables.scaling import write_series
 
     _, cells, report = read_inputs(args.folder)
     with reading(args.folder / "scaling_report.json"):
-        if args.table == "scaling":
-            write_tables(cells, report, args.folder / "tables")
-        else:
-            write_series(report, args.table, args.folder / "tables")
+        write_tables(cells, report, args.folder / "tables")
+        for kind in ("strong", "weak"):
+            write_series(report, kind, args.folder / "tables")
 
 
-def chart(args: argparse.Namespace) -> None:
+def charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts import CHARTS, draw
     from scaleproof.conclude.report.read_results import read_inputs
 
-    if args.chart not in CHARTS:
-        from scaleproof.conclude.report.chart_catalog import unknown_chart  # and with it the schema of campaigns
-
-        raise unknown_chart(args.chart, CHARTS)
-    forecasts = _forecast(args.forecast)["forecasts"] if args.forecast else []
-    draw(args.chart, *read_inputs(args.folder), args.folder / "charts", forecasts)
+    inputs = read_inputs(args.folder)
+    forecasts = _forecast(args.forecast).forecasts if args.forecast else []
+    for name in CHARTS:
+        draw(name, *inputs, args.folder / "charts", forecasts)
 
 
-def loss_chart(args: argparse.Namespace) -> None:
+def loss_charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts import draw_losses
     from scaleproof.conclude.report.read_results import read_losses
 
-    draw_losses(args.against, *read_losses(args.folder), args.folder / "charts")
+    inputs = read_losses(args.folder)
+    for against in ("step", "seconds"):
+        draw_losses(against, *inputs, args.folder / "charts")
 
 
 def report(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.page import write_page
     from scaleproof.conclude.report.sentences.answer import conclude
-    from scaleproof.ground.cores import beside
     from scaleproof.ground.files import sha256_of
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
-    n = len(planned)
-    with beside(lambda: _facts(args, loaded, planned), n) as facts, beside(lambda: hashes_of(folder), n) as hashes:
-        inputs = _page_inputs(args, loaded, facts)
-        write_page(inputs, page)
-        write_manifest(folder, __version__, hashes() | {page.name: sha256_of(page)})
-    print(conclude(inputs.report, list(inputs.comparisons), inputs.forecast).text)
+    inputs = _page_inputs(args, loaded, planned)
+    write_page(inputs, page)
+    write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
+    print(conclude(inputs.report, inputs.comparisons, inputs.forecast).text)
 
 
 def pdf(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.paper import write_paper
 
     loaded, planned = _planned(args)
-    inputs = _page_inputs(args, loaded, lambda: _facts(args, loaded, planned))
+    inputs = _page_inputs(args, loaded, planned)
     write_paper(inputs, args.results / loaded.name / "report.pdf")
 
 
-def _facts(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]") -> "RunFacts":
-    from scaleproof.conclude.report.page_facts import facts_of
-    from scaleproof.measure.doctor.doctor import DOCTOR, read_report
-
-    return facts_of(_read(loaded, planned), read_report(args.results / DOCTOR))
-
-
-def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", facts: "Callable[[], RunFacts]") -> "PageInputs":
-    """`facts`: asked for once."""
+def _page_inputs(
+    args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]"
+) -> "PageInputs":
     from scaleproof.conclude.report.chart_catalog import charts_of
+    from scaleproof.conclude.report.page_facts import facts_of
     from scaleproof.conclude.report.page_inputs import PageInputs
-    from scaleproof.conclude.report.read_results import read_comparisons, read_inputs, read_traces, read_waterfall
+    from scaleproof.conclude.report.read_results import read_inputs, read_traces
+    from scaleproof.ground.records.comparison_report import read_comparison
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
+    from scaleproof.ground.records.waterfall_report import read_waterfall
+    from scaleproof.measure.doctor.doctor import DOCTOR, read_report
 
     folder = args.results / loaded.name
     runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
     return PageInputs(
-        facts=cache(facts),
+        facts=facts_of(_read(loaded, planned), read_report(args.results / DOCTOR)),
         runs_table=runs_table,
         cells=cells,
-        report=scaling,
+        report=scaling.model_copy(
+            update={"title": loaded.campaign.title}
+        ),  # of today: another title re-draws the page alone
         findings=_findings(folder),
         charts=folder / "charts",
         drawn=drawn,
         campaign_file=str(args.campaign),
-        comparisons=read_comparisons(folder) if loaded.comparisons else [],
+        comparisons=read_comparison(folder / "comparison.json").comparisons if loaded.comparisons else [],
         traces=read_traces(folder)[0] if loaded.traced else None,
         profiles=[read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced],
-        waterfall=read_waterfall(folder) if "waterfall" in drawn else [],
+        waterfall=read_waterfall(folder / "waterfall.json").cells if "waterfall" in drawn else [],
         forecast=_forecast(folder / "forecast.json") if "forecast" in drawn else None,
         anonymous=args.anonymous,
     )
@@ -334,17 +314,16 @@ def _read(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]")
     return runs
 
 
-def _forecast(path: Path) -> dict[str, Any]:
-    from scaleproof.conclude.report.read_results import read_json
+def _forecast(path: Path) -> "ForecastReport":
+    from scaleproof.ground.records.forecast_report import read_forecast
 
-    return read_json(path, "forecasts", "what_if", "checks", "findings", "coverage")
+    return read_forecast(path)
 
 
 def _findings(folder: Path) -> "Findings":
-    from scaleproof.ground.files import read_record
-    from scaleproof.ground.findings.finding import Findings
+    from scaleproof.ground.findings.finding import read_findings
 
-    return read_record(folder / "findings.json", Findings.model_validate_json)
+    return read_findings(folder / "findings.json")
 
 
 def add(commands: Group) -> None:
@@ -386,15 +365,13 @@ def add_stages(stages: Group) -> None:
     results_option(looks)
     looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
     looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
-    tables = command(stages, "table", table, "one table as CSV, Markdown and LaTeX")
-    tables.add_argument("table", choices=("scaling", "strong", "weak"), help="all cells, or one kind of scaling")
-    tables.add_argument("folder", type=folder, help="results/<campaign>")
-    charts = command(stages, "chart", chart, "one chart as SVG and PNG")
-    charts.add_argument("chart", help="ranking, throughput, speedup ...: a wrong name lists all")
-    charts.add_argument("folder", type=folder, help="results/<campaign>")
-    charts.add_argument(
-        "--forecast", type=file_to_read, metavar="FILE", help="forecast.json: its forecasts are drawn as bands"
-    )
-    losses = command(stages, "loss_chart", loss_chart, "the training loss of all cells as SVG and PNG")
-    losses.add_argument("against", choices=("step", "seconds"), help="the horizontal axis")
-    losses.add_argument("folder", type=folder, help="results/<campaign>")
+    for name, stage, doc in (
+        ("tables", tables, "the tables of all cells and of scaling as CSV, Markdown and LaTeX"),
+        ("charts", charts, "the charts of all cells and of scaling as SVG and PNG"),
+        ("loss_charts", loss_charts, "the training loss of all cells as SVG and PNG"),
+    ):
+        sub = command(stages, name, stage, doc)
+        sub.add_argument("folder", type=folder, help="results/<campaign>")
+        if name == "charts":
+            text = "forecast.json: its forecasts are drawn as bands"
+            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help=text)

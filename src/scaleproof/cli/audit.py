@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import file_to_read, file_to_write, path, url
+from scaleproof.cli.values import file_to_write, path, url
 from scaleproof.ground.errors import UserError, nearest, path_fault
 
 if TYPE_CHECKING:
@@ -88,21 +88,6 @@ def explain(args: argparse.Namespace) -> None:
         raise UserError(f'there is no finding "{code}".{nearest(code, pages())} `scaleproof explain` lists them.')
 
 
-def write_case_studies(args: argparse.Namespace) -> None:
-    from scaleproof.auditor.read.case_studies import write_case_study
-
-    write_case_study(args.source, args.folder)
-
-
-def audit_case_studies(args: argparse.Namespace) -> None:
-    from scaleproof.auditor.case_studies import case_studies_html, case_studies_markdown, read_case_study
-    from scaleproof.ground.files import write_atomic
-
-    studies = [read_case_study(source, args.folder / "files" / source.stem) for source in args.sources]
-    write_atomic(args.folder / "case-studies.html", case_studies_html(studies))
-    write_atomic(args.folder / "case-studies.md", case_studies_markdown(studies))
-
-
 def _given(key: str, text: str) -> tuple[str, int]:
     """`8`, or `NAME=8` for runs whose name contains NAME."""
     name, _, number = text.rpartition("=")
@@ -138,16 +123,3 @@ def add(commands: Group) -> None:
     page = command(commands, "explain", explain, doc, "scaleproof explain\nscaleproof explain super-linear")
     page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding")
     page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")
-
-
-def add_stages(stages: Group) -> None:
-    doc = "write the files of a published benchmark from its figures"
-    made = command(stages, "write_case_studies", write_case_studies, doc)
-    made.add_argument("source", type=file_to_read, help="config/case_studies/<name>.yaml")
-    made.add_argument("folder", type=path, help="where to write; emptied by the rule")
-    doc = "the page of five published benchmarks, audited"
-    page = command(stages, "audit_case_studies", audit_case_studies, doc)
-    page.add_argument("folder", type=path, help="results/case-studies, with the reconstructed files in it")
-    page.add_argument(
-        "sources", type=file_to_read, nargs="+", help="config/case_studies/*.yaml, in the order of the page"
-    )

@@ -9,7 +9,8 @@ from scaleproof.cli import analyse, audit, doctor, forecast, prepare, trace, ver
 from scaleproof.cli import run as training
 from scaleproof.cli.arguments import Parser, subcommands
 
-MODULES = (prepare, doctor, training, trace, analyse, forecast, audit, verify)
+STAGED = (prepare, doctor, training, trace, analyse, forecast, verify)  # those that the workflow calls
+MODULES = (*STAGED[:-1], audit, verify)
 LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:
@@ -31,7 +32,7 @@ def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
     for module in () if stages_alone else MODULES:
         module.add(commands)
     stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
-    for module in MODULES:
+    for module in STAGED:
         module.add_stages(stages)
     return top
 

@@ -9,7 +9,7 @@ from scaleproof.cli.values import RESULTS, folder_to_write, record_to_write
 def doctor(args: argparse.Namespace) -> None:
     from scaleproof.ground.cores import available_cores
     from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
-    from scaleproof.measure.doctor.doctor import DOCTOR, Check, examine, line
+    from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, line
     from scaleproof.measure.doctor.doctor_steps import steps_of_strategies
     from scaleproof.measure.launch.device_lock import device_lock, names_of
     from scaleproof.measure.machine.gpus import cuda_devices, usable
@@ -18,7 +18,7 @@ def doctor(args: argparse.Namespace) -> None:
     ranks = len(gpus) or min(2, available_cores())
     checks = doctor_cpu.checks(args.results)
     if not args.no_ranks:
-        checks.append(Check("steps", "gpu" if gpus else "cpu", lambda: steps_of_strategies(ranks, len(gpus))))
+        checks.append(Look("steps", "gpu" if gpus else "cpu", lambda: steps_of_strategies(ranks, len(gpus))))
     # After the ranks: from here on this process uses the devices itself, which an exclusive compute mode grants to one.
     checks += doctor_gpu.checks(gpus, lost)
     out = args.out or args.results / DOCTOR

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
-    from dataclasses import asdict
 
     from scaleproof.conclude.forecast import sweep as making
     from scaleproof.conclude.forecast.collective import Group as Ranks
@@ -47,14 +46,14 @@ def sweep_groups(args: argparse.Namespace) -> None:
         with stoppable("the sweep will be made again"):
             made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
         _publish_sweep(made, folder / str(ranks))
-        draw_node_pairs([asdict(row) for row in pair_rows(made)], folder / str(ranks))
+        draw_node_pairs(pair_rows(made), folder / str(ranks))
 
 
 def sweep(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast import sweep as making
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     group, cell = making.group_called(loaded, args.group)
     with stoppable("the sweep will be made again"):
         made = making.measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
@@ -98,10 +97,10 @@ def forecast_report(args: argparse.Namespace) -> None:
     folder = args.results / evidence.loaded.name
     report = report_of(evidence, folder / "forecasts")
     write_json(folder / "forecast.json", report)
-    write_forecast(report["forecasts"], folder / "tables")
-    draw_forecast(report["forecasts"], folder / "charts")
-    for sweep in report["sweeps"]:
-        draw_node_pairs(sweep["node_pairs"], folder / "sweep" / sweep["group"])
+    write_forecast(report.forecasts, folder / "tables")
+    draw_forecast(report.forecasts, folder / "charts")
+    for sweep in report.sweeps:
+        draw_node_pairs(sweep.node_pairs, folder / "sweep" / sweep.group)
 
 
 def plan(args: argparse.Namespace) -> None:
@@ -153,7 +152,7 @@ def frontier(args: argparse.Namespace) -> None:
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine.gpus import cuda_devices
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     limit_of(cell, cuda_devices(), _limit(loaded))
     try:
@@ -296,12 +295,14 @@ def add_stages(stages: Group) -> None:
     one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
     one.add_argument("group", help="the group, as a cell's geometry is written")
     one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
+    results_option(one)
 
     batch = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
     batch.add_argument("cell", help="slug of the cell")
     fingerprints_option(batch)
     batch.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
     batch.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
+    results_option(batch)
 
     held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
     held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")

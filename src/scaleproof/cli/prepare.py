@@ -71,7 +71,7 @@ def stale(args: argparse.Namespace) -> None:
     paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
     answers = [stale_runs(path, args.results) for path in paths]
     print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
-    if any(answer.runs for answer in answers):
+    if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)
 
 

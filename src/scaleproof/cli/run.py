@@ -25,7 +25,7 @@ def train(args: argparse.Namespace) -> None:
     from scaleproof.measure.launch.run import run_cell
 
     try:
-        loaded = LoadedCampaign(args.campaign)
+        loaded = LoadedCampaign(args.campaign, args.results)
         (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
         limit = loaded.campaign.resources.time_limit * 60
         with stoppable("this run will be repeated"):
@@ -82,7 +82,8 @@ def reference(args: argparse.Namespace) -> None:
     from scaleproof.measure.launch.replay import replay_cell
     from scaleproof.measure.reference.schema import workload_name
 
-    loaded, workload = LoadedCampaign(args.campaign), args.out.stem  # by this name runs look for their replay
+    loaded = LoadedCampaign(args.campaign, args.results)
+    workload = args.out.stem  # by this name runs look for their replay
     (cell,) = as_planned(
         args.campaign,
         f"workload {workload}",
@@ -104,7 +105,7 @@ def pairs(args: argparse.Namespace) -> None:
     from scaleproof.measure.launch.pairs import run_pairs
     from scaleproof.measure.launch.run import run_one_of_several
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     name = args.comparison
     a, b = as_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
@@ -121,7 +122,7 @@ def shared_job(args: argparse.Namespace) -> None:
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
 
-    loaded = LoadedCampaign(args.campaign)
+    loaded = LoadedCampaign(args.campaign, args.results)
     (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
     limit = loaded.campaign.resources.time_limit * 60
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
@@ -161,13 +162,13 @@ def retry(args: argparse.Namespace) -> None:
 
 
 def cluster_check(args: argparse.Namespace) -> None:
-    from scaleproof.driver.cluster_check import check
+    from scaleproof.driver.cluster_check import check, line
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    checks = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
-    for one in checks:
-        print(one)
-    wrong = sum(not one.ok for one in checks)
+    verdicts = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
+    for verdict in verdicts:
+        print(line(verdict))
+    wrong = sum(not verdict.ok for verdict in verdicts)
     if wrong:
         print(f"\n{plural(wrong, 'thing')} to fix before a campaign is sent here", file=sys.stderr)
         raise SystemExit(1)
@@ -230,6 +231,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _tokens(stage: argparse.ArgumentParser) -> None:
+    results_option(stage)
     stage.add_argument(
         "--tokens", type=path, required=True, metavar="DIR", help="folder of train.bin, val.bin and tokens.json"
     )

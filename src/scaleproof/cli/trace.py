@@ -126,14 +126,13 @@ def trace_report(args: argparse.Namespace) -> None:
     write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))
 
 
-def trace_chart(args: argparse.Namespace) -> None:
-    from scaleproof.conclude.report.chart_catalog import unknown_chart
+def trace_charts(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
     from scaleproof.conclude.report.read_results import read_traces
 
-    if args.chart not in CHARTS:
-        raise unknown_chart(args.chart, CHARTS)
-    draw_trace(args.chart, *read_traces(args.folder), args.folder / "charts")
+    inputs = read_traces(args.folder)
+    for name in CHARTS:
+        draw_trace(name, *inputs, args.folder / "charts")
 
 
 def add(commands: Group) -> None:
@@ -169,8 +168,7 @@ def add_stages(stages: Group) -> None:
     _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"))
     doc = "traces.json: all traces of a campaign beside its timed runs"
     results_option(on_campaign(stages, "trace_report", trace_report, doc))
-    charts = command(stages, "trace_chart", trace_chart, "one chart of a campaign's traces as SVG and PNG")
-    charts.add_argument("chart", help="trace-timeline, trace-communication, trace-steps or trace-kernels")
+    charts = command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
     charts.add_argument("folder", type=folder, help="results/<campaign>")
 
 

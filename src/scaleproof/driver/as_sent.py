@@ -9,7 +9,7 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
+from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign, load_named
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, missing
 from scaleproof.ground.files import write_atomic
@@ -29,17 +29,22 @@ class CampaignsAsSent:
         self._copies = dict(word.split("=", 1) for word in environment.setdefault(VARIABLE, "").split())
         self._campaigns: dict[str, LoadedCampaign] = {}
 
-    def load_named(self, name: str) -> LoadedCampaign:
-        """The campaign called `name`. Raises UserError."""
+    @property
+    def loaded(self) -> list[LoadedCampaign]:
+        """The campaigns that were asked for, by name."""
+        return [self._campaigns[name] for name in sorted(self._campaigns)]
+
+    def load_named(self, name: str, results: Path = RESULTS) -> LoadedCampaign:
+        """The campaign called `name`, whose results are in `results`. Raises UserError."""
         if name not in self._campaigns:
-            self._campaigns[name] = self._sent(name) if name in self._copies else load_named(name)
+            self._campaigns[name] = self._sent(name, results) if name in self._copies else load_named(name, results)
         return self._campaigns[name]
 
-    def _sent(self, name: str) -> LoadedCampaign:
+    def _sent(self, name: str, results: Path) -> LoadedCampaign:
         copy = _copy(name, self._copies[name])
         if not copy.is_file():
             raise missing(copy)
-        loaded = LoadedCampaign(copy)
+        loaded = LoadedCampaign(copy, results)
         loaded.path = CAMPAIGNS / copy.name
         return loaded
 
@@ -49,7 +54,7 @@ class CampaignsAsSent:
             text = loaded.path.read_text()
             self._copies[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
             write_atomic(_copy(name, self._copies[name]), text)
-            if self._sent(name).campaign != loaded.campaign:
+            if self._sent(name, RESULTS).campaign != loaded.campaign:
                 raise UserError(f"{loaded.path} was changed while the workflow was planned; start snakemake again")
         self._environment[VARIABLE] = " ".join(f"{name}={digest}" for name, digest in sorted(self._copies.items()))
 

@@ -6,35 +6,27 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.driver import slurm_plugin_guard
 from scaleproof.driver.site import Site
 from scaleproof.driver.slurm_test_only import QueueRequest, describe_request, in_its_words, queue_requests, refusal
 from scaleproof.driver.snakemake_profile import SnakemakeProfile
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import slurm
 
 WAIT = 120  # seconds until compute nodes must have been given, and have answered
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    ok: bool
-    text: str
-    fix: str = ""
-
-    def __str__(self) -> str:
-        return f"OK    {self.text}" if self.ok else f"FAIL  {self.text}\n      {self.fix}"
+def line(verdict: Verdict) -> str:
+    """A verdict for the terminal."""
+    return f"OK    {verdict.evidence}" if verdict.ok else f"FAIL  {verdict.evidence}\n      {verdict.advice}"
 
 
-def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Check]:
+def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Verdict]:
     """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a
     campaign.
 
@@ -46,7 +38,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
-    checks = [Check(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
+    checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
     requests = queue_requests(loaded, profile) if loaded else []
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.job.gres or "gpus" in request.job.options for request in requests)
@@ -78,17 +70,17 @@ def _sinfo() -> tuple[list[list[str]], str]:
     return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
 
 
-def _named(partition: str, rules: list[str]) -> Check:
+def _named(partition: str, rules: list[str]) -> Verdict:
     """A partition that set-resources names for some rules."""
     rows, names = _sinfo()
     who = " and ".join(rules)
     if any(row[0] == partition for row in rows):
-        return Check(True, f"partition {partition}, for {who}")
+        return judged(True, f"partition {partition}, for {who}")
     fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
-    return Check(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
+    return judged(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
 
 
-def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Check]:
+def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
     """Would Slurm take what the campaign asks for?"""
     checks = []
     for request in requests:
@@ -100,11 +92,11 @@ def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[C
             "partition; a site that gives no whole nodes needs `config: {exclusive: false}` in the profile, one with "
             "typed GPUs `config: {gpu_type: h100}`, one without gres `config: {gpu_option: gpus-per-node}`"
         )
-        checks.append(Check(reason is None, text, fix))
+        checks.append(judged(reason is None, text, fix))
     return checks
 
 
-def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Check]:
+def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
     """Jobs that ask for more time than their partition gives: where it is not enforced, they would wait forever."""
     limits = {row[0]: slurm.minutes(row[3]) for row in _sinfo()[0]}
     checks = []
@@ -118,17 +110,17 @@ def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> li
             if request.rule == "shared_job":
                 fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
             text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
-            checks.append(Check(False, text, fix))
+            checks.append(judged(False, text, fix))
     return checks
 
 
-def _too_short(requests: Sequence[QueueRequest]) -> list[Check]:
+def _too_short(requests: Sequence[QueueRequest]) -> list[Verdict]:
     """Jobs that get less time than their runs may take."""
     fix = "no run of this campaign is sent before that"
-    return [Check(False, f"{request.who}: {request.too_short}", fix) for request in requests if request.too_short]
+    return [judged(False, f"{request.who}: {request.too_short}", fix) for request in requests if request.too_short]
 
 
-def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Check:
+def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
     """What the campaign will ask of the queue, before it does."""
     total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
     by_rule: dict[str, int] = {}
@@ -138,24 +130,24 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     at_once = int(settings.get("jobs") or 1)
     text = f"{plural(total, 'job')} ({parts}), at most {hours:,.3g} node hours; {at_once} in the queue at a time"
     if limit is None or at_once <= limit:
-        return Check(True, text)
-    return Check(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
+        return judged(True, text)
+    return judged(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
 
 
-def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
+def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
     """The trainings' partition: its devices, which it needs only if some are requested, and how many nodes it has."""
     rows, names = _sinfo()
     own = [row for row in rows if row[0] == name]
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
-        return [Check(False, f'partition "{name}" of the profile does not exist', fix)], 0
+        return [judged(False, f'partition "{name}" of the profile does not exist', fix)], 0
     count, gres = sum(int(row[2]) for row in own), sorted({row[4] for row in own})
     up, devices = any(row[1] == "up" for row in own), any("gpu" in g for g in gres)
     return [
-        Check(
+        judged(
             up, f"partition {name}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
         ),
-        Check(
+        judged(
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile "
@@ -164,22 +156,26 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Check], int]:
     ], count
 
 
-def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Check]:
+def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
     """Does Snakemake hear of the end of jobs, and is the account one that counts?"""
-    interval = int(profile.get("slurm-init-seconds-before-status-checks", 40))
-    command = profile.get("slurm-status-command")
-    accounts, age = slurm_plugin_guard.accounting(), slurm_plugin_guard.min_job_age()
-    reason = slurm_plugin_guard.status_check_problem(command, interval, age, accounts, slurm_plugin_guard.has_sacct())
-    accounting = "sacct answers" if accounts else "no accounting (sacct does not answer)"
-    checked_by = command or "the plugin’s choice"
-    output = f"{accounting}; looks every {interval} s by {checked_by}; MinJobAge {config.get('MinJobAge')}"
-    checks = [Check(reason is None, output, reason or "")]
+    interval = int(profile.get("seconds-between-status-checks", 10))
+    accounts = bool(slurm.run_command("sacct", "--allocations", "--jobs=1"))  # a heading at least
+    age = int((re.match(r"\d+", config.get("MinJobAge", "")) or "0")[0])
+    # A job that ended right after a look must still be there at the next one, which may be late.
+    heard = accounts or age >= 2 * interval
+    text = "sacct answers" if accounts else "no accounting (sacct does not answer)"
+    text += f"; Snakemake looks every {interval} s; MinJobAge {config.get('MinJobAge')}"
+    fix = (
+        "the cluster may forget how a job ended before Snakemake looks: set seconds-between-status-checks to "
+        f"{max(1, age // 2)} or less in profiles/slurm/profile.v9+.yaml"
+    )
+    checks = [judged(heard, text, fix)]
     if account and not accounts:
-        checks.append(Check(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
+        checks.append(judged(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
     return checks
 
 
-def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Check]:
+def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Verdict]:
     """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them.
 
     `gpu`: the options that ask for one GPU; none where trainings ask for none.
@@ -211,38 +207,40 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
             command[:-3]
         )
         number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        silent = [Check(False, f"{number}: {words}", fix)]
+        silent = [judged(False, f"{number}: {words}", fix)]
     else:
         silent = _network(answers)
     return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + silent
 
 
-def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Check]:
+def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
     one = f"the login node has {here}: use one environment"
     checks = [
-        Check(shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"),
-        Check(node["python"] == here, f"{host}: Python {node['python']}", one),
-        Check(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
+        judged(
+            shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"
+        ),
+        judged(node["python"] == here, f"{host}: Python {node['python']}", one),
+        judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
     return [*checks, _device(node)] if devices and node["torch"] else checks
 
 
-def _device(node: dict[str, Any]) -> Check:
+def _device(node: dict[str, Any]) -> Verdict:
     """Can torch use the GPU that the node was asked for?"""
     problem = node["device_problem"]
     if not node["devices"] and problem is None:
         fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
-        return Check(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
+        return judged(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
     evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
-    return Check(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
+    return judged(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
 
 
-def _network(answers: list[dict[str, Any]]) -> list[Check]:
+def _network(answers: list[dict[str, Any]]) -> list[Verdict]:
     if len(answers) < 2:
-        return [Check(True, "one node: no network between nodes to look at")]
+        return [judged(True, "one node: no network between nodes to look at")]
     checks = []
     for node in answers:
         fix = (
@@ -250,6 +248,6 @@ def _network(answers: list[dict[str, Any]]) -> list[Check]:
             "NCCL_SOCKET_IFNAME"
         )
         checks.append(
-            Check(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
+            judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
         )
     return checks

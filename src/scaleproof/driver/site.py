@@ -15,7 +15,7 @@ from scaleproof.ground.snakemake_command import snakemake_command
 SCHEDULERS = ("slurm", "cluster-generic", "lsf")
 REPORT = "results/NAME/report.html"
 GPU_OPTIONS = ("gres", "gpus-per-node", "none")
-OTHER_KEYS = ("container", "anonymous")  # of Snakemake's config, which the Snakefile reads itself
+OTHER_KEYS = ("container", "anonymous", "profile")  # of Snakemake's config, which the Snakefile reads itself
 ELSEWHERE = " It goes under default-resources of the profile, as {}."
 TARGET = " The campaign is chosen by the target: {command}."
 # What people look for in Snakemake's config -> where it goes.
@@ -100,27 +100,22 @@ class Site:
 
     def resources(self, request: Job) -> Request:
         """A rule's resources for one job, under the names that this scheduler's plugin reads."""
+        devices, gpu = request.devices_per_node, self.gpu_type
+        if self.scheduler == "slurm":
+            return {**self.applied(request).resources, "devices_per_node": devices}
         common: Request = {
             "mem_mb": request.mem_mb,
             "runtime": request.runtime,
-            # Elsewhere than on Slurm nothing starts the ranks of several nodes: such a run ends as `not_applicable`.
-            "nodes": request.nodes if self.scheduler == "slurm" else 1,
+            "nodes": 1,  # nothing starts the ranks of several nodes: such a run ends as `not_applicable`
             "cpus_per_task": request.cpus_per_task,
-            "devices_per_node": request.devices_per_node,  # for the command of cluster-generic
+            "devices_per_node": devices,  # for the command of cluster-generic
         }
-        devices, gpu = request.devices_per_node or None, self.gpu_type
-        own: Request = {}
-        if self.scheduler == "slurm":
-            sent = self.applied(request)
-            # One launcher per node is one task per node. tasks_per_gpu=0 keeps the plugin from asking for tasks per
-            # GPU as well.
-            own = {"tasks": sent.nodes, "slurm_extra": sent.options, "mpi": sent.mpi, "gres": sent.gres}
-            own["tasks_per_gpu"] = 0
-        elif self.scheduler == "lsf":
-            whole = ["-x"] if EXCLUSIVE in self.applied(request).options.split() else []
-            by_type = f":gmodel={gpu}" if gpu else ""
-            own = {"lsf_extra": " ".join([*whole, *([f"-gpu num={devices}{by_type}:mode=shared"] if devices else [])])}
-        return common | own
+        if self.scheduler != "lsf":
+            return common
+        whole = ["-x"] if EXCLUSIVE in self.applied(request).options.split() else []
+        by_type = f":gmodel={gpu}" if gpu else ""
+        by_option = [f"-gpu num={devices}{by_type}:mode=shared"] if devices else []
+        return common | {"lsf_extra": " ".join([*whole, *by_option])}
 
     @property
     def resource_names(self) -> list[str]:

@@ -4,9 +4,8 @@ A run that fails by itself ends as a row, and its job with success. A job that f
 died, a file system that is not mounted there, an environment that does not start.
 """
 
-import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from scaleproof.driver.slurm_test_only import why_refused
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.excluded_nodes import ExcludedNode, note_excluded
-from scaleproof.measure.machine.slurm import describe, hosts, rows
+from scaleproof.measure.machine.slurm import hosts, rows
 
 NODE_STATES = ("NODE_FAIL", "BOOT_FAIL")  # Slurm itself blames the node
 FAILED_STATES = (*NODE_STATES, "FAILED")
@@ -39,36 +38,44 @@ class BadNodes:
     the node's fault.
     """
 
-    def __init__(self, results: Path = Path("results")) -> None:
-        """`results`: where each campaign whose jobs were sent gets a record of the excluded nodes."""
+    def __init__(self, given: Iterable[str] = (), results: Path = Path("results")) -> None:
+        """`given`: nodes that the user excludes; `results`: where campaigns get a record of nodes excluded here."""
+        self._given = set(given)
         self._excluded: dict[str, ExcludedNode] = {}
         self._results = results
         self._campaigns: set[str] = set()
         self._failures: dict[str, dict[str, FailedJob]] = {}  # node -> job
         self._failed_on: dict[str, set[str]] = {}  # what a job makes -> nodes
         self._makes: dict[str, str] = {}  # job -> what it makes
-        self._seen: set[str] = set()
 
     @property
     def excluded(self) -> set[str]:
         """The nodes that are asked for no more."""
-        return set(self._excluded)
+        return self._given | set(self._excluded)
 
-    def hear(self, states: dict[str, str]) -> None:
-        """Take note of the states of jobs; says which nodes are excluded from now on."""
-        known = self._makes.keys() - self._seen
-        for job in [job for job, state in states.items() if state in FAILED_STATES and job in known]:
-            self._seen.add(job)
-            facts = describe(job, patience=(0,))
-            for node in hosts(facts.get("NodeList", "")):
-                failed = FailedJob(states[job], facts.get("EndTime", ""), self._makes[job])
-                self._failures.setdefault(node, {})[job] = failed
-                self._failed_on.setdefault(failed.makes, set()).add(node)
+    def sent(self, number: str, job: Any) -> None:
+        """Take note of a job of Snakemake that is in the queue now."""
+        self._makes[number] = _files(job)
+        campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
+        if campaign and campaign not in self._campaigns:
+            self._campaigns.add(campaign)
+            if self._excluded:  # by jobs of no campaign, or of another one
+                self._note(campaign, list(self._excluded.values()))
+
+    def failed(self, number: str, state: str, facts: Mapping[str, str]) -> None:
+        """Take note of a job that did not end well; `facts`: Slurm's description of it."""
+        if state not in FAILED_STATES:
+            return
+        for node in hosts(facts.get("NodeList", "")):
+            job = FailedJob(state, facts.get("EndTime", ""), self._makes[number])
+            self._failures.setdefault(node, {})[number] = job
+            self._failed_on.setdefault(job.makes, set()).add(node)
+
+    def judge(self) -> None:
+        """Exclude the nodes that are to blame; says which."""
         suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
-        if suspects:
-            self._judge(suspects)
-
-    def _judge(self, suspects: Iterable[str]) -> None:
+        if not suspects:
+            return
         completed = rows("squeue", "--me", "--states=COMPLETED", columns=("%e", "%N", "%i"))
         ended_well = [(end, hosts(nodes), self._makes.get(job)) for end, nodes, job in completed]
         for node in suspects:
@@ -101,39 +108,21 @@ class BadNodes:
             names = ", ".join(entry.node for entry in nodes)
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
-    def submitted(self, report: Callable[..., None]) -> Callable[..., None]:
-        """The executor's method that is told of each job in the queue, noting what that makes.
+    def exclusion(self, job: Any, options: Sequence[str]) -> list[str]:
+        """The option of sbatch that keeps a job from these nodes, and from those on which it failed if others are left.
 
-        Slurm's comment does not say it: the tasks of an array all have that of the first.
+        `options`: all other ones of the job.
         """
+        failed_on = self._failed_on.get(_files(job), set()) - self.excluded
+        if failed_on:
+            elsewhere = _exclude(self.excluded | failed_on)
+            if why_refused(["sbatch", "--test-only", *options, *elsewhere, "--wrap=true"]) is None:
+                return elsewhere
+        return _exclude(self.excluded)
 
-        def report_and_note(executor: Any, sent: Any) -> None:
-            self._makes[sent.external_jobid] = _files(sent.job)
-            report(executor, sent)
 
-        return report_and_note
-
-    def submit(self, command: Callable[..., str], devices: Callable[[Any], str]) -> Callable[..., str]:
-        """The plugin's function that writes the sbatch line, leaving out these nodes as well.
-
-        `devices`: the part of the line that the plugin adds to what `command` gives.
-        """
-
-        def without_bad_nodes(job: Any, params: Any, settings: Any = None, **options: Any) -> str:
-            campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
-            if campaign and campaign not in self._campaigns:
-                self._campaigns.add(campaign)
-                if self._excluded:  # by jobs of no campaign, or of another one
-                    self._note(campaign, list(self._excluded.values()))
-            left_out = {*(options.pop("failed_nodes", None) or ()), *self.excluded}
-            failed_on = self._failed_on.get(_files(job), set()) - left_out
-            if failed_on:
-                line = command(job, params, settings=settings, failed_nodes=left_out | failed_on, **options)
-                if why_refused([*shlex.split(line + devices(job)), "--test-only", "--wrap=true"]) is None:
-                    return line
-            return command(job, params, settings=settings, failed_nodes=left_out, **options)
-
-        return without_bad_nodes
+def _exclude(nodes: set[str]) -> list[str]:
+    return [f"--exclude={','.join(sorted(nodes))}"] if nodes else []
 
 
 def _files(job: Any) -> str:

@@ -1,7 +1,9 @@
 """What is asked of a cluster: nodes, devices, cores, memory, time, for a run or for several in one job."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Resources
@@ -10,12 +12,25 @@ from scaleproof.ground.campaign.shared_jobs import run_minutes
 # A lost node ends the run's processes, not the job: the launcher lives to write down what happened.
 ALWAYS = "--no-kill"
 EXCLUSIVE = "--exclusive"
+# Resources of a rule, named as Snakemake's own Slurm plugin names them -> options of sbatch.
+OPTIONS = {
+    "slurm_partition": "partition",
+    "slurm_account": "account",
+    "constraint": "constraint",
+    "qos": "qos",
+    "nodes": "nodes",
+    "tasks": "ntasks",
+    "cpus_per_task": "cpus-per-task",
+    "mem_mb": "mem",
+    "runtime": "time",
+    "gres": "gres",
+}
 CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request, in the words of the Slurm plugin."""
+    """A request, in Slurm's words."""
 
     nodes: int
     gres: str  # devices on each node; empty on the CPU
@@ -30,14 +45,23 @@ class Job:
         return int(self.gres.rpartition(":")[2] or 0)
 
     @property
-    def mpi(self) -> str:
-        """ "srun" over several nodes; empty for one, where the plugin's rules for MPI must not hold.
+    def resources(self) -> dict[str, int | str]:
+        """The request as resources of a rule. One launcher per node is one task per node."""
+        return {
+            "nodes": self.nodes,
+            "tasks": self.nodes,
+            "cpus_per_task": self.cpus_per_task,
+            "mem_mb": self.mem_mb,
+            "runtime": self.runtime,
+            "gres": self.gres,
+            "slurm_extra": self.options,
+        }
 
-        The plugin looks at the key's presence as well: with it the rule's command runs in the batch script, from where
-        the
-        launcher starts all nodes' ranks.
-        """
-        return "srun" if self.nodes > 1 else ""
+
+def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
+    """What sbatch is given for a rule's resources."""
+    options = [f"--{option}={resources[name]}" for name, option in OPTIONS.items() if resources.get(name)]
+    return [*options, *shlex.split(str(resources.get("slurm_extra") or ""))]
 
 
 def job(cell: Cell, resources: Resources) -> Job:

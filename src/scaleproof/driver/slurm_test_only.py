@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scaleproof.driver.job_minutes import too_short
-from scaleproof.driver.slurm_request import Job, job, job_of_replay, job_together
+from scaleproof.driver.slurm_request import Job, job, job_of_replay, job_together, sbatch_options
 from scaleproof.driver.snakemake_profile import SnakemakeProfile
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.measure.reference.schema import workload_name
 
-# Resources by which a profile replaces what a rule asks for; and those that it adds, with sbatch's options for them.
-NUMBERS = ("mem_mb", "runtime", "cpus_per_task")
-OPTIONS = {"slurm_partition": "partition", "slurm_account": "account", "constraint": "constraint", "qos": "qos"}
-
+NUMBERS = ("mem_mb", "runtime", "cpus_per_task")  # by which a profile replaces what a rule asks for
 ANSWER_S = 60.0  # a busy controller takes seconds
 
 
@@ -94,15 +91,8 @@ def as_sent(request: Job, replaced: dict[str, str]) -> Job:
 
 
 def command(request: Job, resources: dict[str, str]) -> list[str]:
-    """The question to sbatch: as Snakemake's plugin would submit the job, with what the profile says of its rule."""
-    return [
-        *("sbatch", "--test-only"),
-        *(f"--{option}={resources[name]}" for name, option in OPTIONS.items() if resources.get(name)),
-        *(f"--nodes={request.nodes}", f"--ntasks={request.nodes}", f"--cpus-per-task={request.cpus_per_task}"),
-        *(f"--mem={request.mem_mb}", f"--time={request.runtime}"),
-        *([f"--gres={request.gres}"] if request.gres else []),
-        *(*request.options.split(), "--wrap=true"),
-    ]
+    """The question to sbatch: as the job is submitted, with what the profile says of its rule."""
+    return ["sbatch", "--test-only", *sbatch_options(resources | request.resources), "--wrap=true"]
 
 
 def describe_request(request: Job) -> str:

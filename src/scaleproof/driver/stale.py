@@ -1,16 +1,19 @@
-"""What an upgrade or an edited campaign would measure again, why, and what that costs, before anything runs."""
+"""What is to be made again before anything runs: by an upgrade or an edited campaign, and what is missing."""
 
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import choices_text
 from scaleproof.driver.snakemake_view import Seen, seen
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Measured
 from scaleproof.ground.records.run import METRICS, measure_again, read_run
+from scaleproof.ground.snakemake_command import options_for
 
 UNREADABLE = "its metrics are unreadable"
 CONFIGURATION = "its configuration changed"
@@ -30,6 +33,7 @@ class StaleRuns:
     device_hours: float  # what they took when they were measured
     commits: tuple[str, ...]  # that they were measured at
     unrecorded: bool = False  # Snakemake has no record of some: it makes these again only when forced to
+    lost: tuple[Path, ...] = ()  # what results were made from, and is missing now
 
     @property
     def campaign(self) -> str:
@@ -71,7 +75,12 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             device_seconds += (metrics.total_wall_time_s or 0.0) * cell.execution.geometry.n_devices
             commits.add(metrics.git_commit[:10])
     hours = device_seconds / 3600
-    return StaleRuns(loaded, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded)
+    lost = lost_results(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    lost += [path for missing in records_without_runs(loaded, results).values() for path in missing]
+    return StaleRuns(
+        *(loaded, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded),
+        lost=tuple(lost),
+    )
 
 
 def _reason(metrics: Measured | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
@@ -89,8 +98,22 @@ def _reason(metrics: Measured | Failed, fingerprint: str, current_code: str, fil
 
 def stale_text(stale: StaleRuns) -> str:
     """The answer for one campaign, with what to type."""
+    return "\n".join(text for text in (_again_text(stale), _missing_text(stale)) if text)
+
+
+def _missing_text(stale: StaleRuns) -> str:
+    """What is missing behind results that are there: Snakemake looks no further than the next file, unless forced to."""
+    if not stale.lost:
+        return ""
+    report = Path("results") / stale.campaign / "report.html"
+    rules = "shared_job collect findings" if stale.loaded.shared_jobs else "collect findings"
+    command = f"snakemake {options_for(report)} --forcerun {rules} -- {report}"
+    return f"{stale.campaign}: {lost_text(stale.lost)}\n  to make what is missing again: {command}"
+
+
+def _again_text(stale: StaleRuns) -> str:
     if not stale.runs:
-        return f"{stale.campaign}: no finished run would be measured again"
+        return "" if stale.lost else f"{stale.campaign}: no finished run would be measured again"
     why = "; ".join(f"{count} because {reason}" for reason, count in stale.reasons.items())
     commits = ", ".join(stale.commits) or "an unknown commit"
     head = (

@@ -1,14 +1,12 @@
 """Which source files take part in a stage: the stage is run again when their code changes, and only then.
 
-A rule has one small file as input that stands for all of its code: the hash of each file without comments and
-docstrings. Editing a comment re-runs nothing, and a thousand runs do not name sixty files each.
+A rule has one hash over its code as a parameter, without comments and docstrings: editing a comment re-runs nothing.
 """
 
 import ast
 import contextlib
 import hashlib
 import json
-import os
 import re
 import sys
 from functools import cache, lru_cache
@@ -17,7 +15,7 @@ from pathlib import Path
 from scaleproof.ground.files import write_atomic
 
 PACKAGE = Path(__file__).parents[1]
-SUMMARIES = Path(".snakemake/scaleproof")  # relative to the working directory, as results are
+HASHES = Path(".snakemake/scaleproof/hashes.json")  # of files whose code was hashed here before
 # An import of the package, in any function, found by its looks: each job of a cluster asks, and parsing takes 0.3 s.
 IMPORT = re.compile(
     r"^[ \t]*(?:from (scaleproof(?:\.\w+)*) import (\([^)]*\)|[^#\n]+)|import (scaleproof(?:\.\w+)*))", re.MULTILINE
@@ -31,26 +29,6 @@ MEASURING = (
     "measure/launch/fork_server.py",
     "measure/trainer/__main__.py",
 )
-
-
-def sources(*entries: str) -> str:
-    """The path of the file that stands for the code of `entries` and all that they import: an input of a rule.
-
-    Written if the code has changed, with the time of the newest source file, so that a fresh working directory with
-    older results re-runs no more than it would with the source files themselves as inputs.
-    """
-    paths = closure(*entries)
-    n_known = len(_known_hashes())
-    content = "".join(f"{code_hash(Path(path))}  {_package_path(path)}\n" for path in paths)
-    if len(_known_hashes()) > n_known:
-        _keep_hashes()
-    name = hashlib.sha256(" ".join(entries).encode()).hexdigest()[:8]
-    summary = SUMMARIES / f"code-{Path(entries[0]).stem}-{name}.txt"
-    if not summary.is_file() or summary.read_text() != content:
-        write_atomic(summary, content)
-        newest = max(Path(path).stat().st_mtime for path in paths)
-        os.utime(summary, (newest, newest))
-    return str(summary)
 
 
 def closure(*entries: str) -> list[str]:
@@ -86,7 +64,10 @@ def _files_of(name: str) -> list[Path]:
 
 def code_sha256(*entries: str) -> str:
     """One hash over the code of a closure: equal code at different commits is recognised as equal."""
+    n_known = len(_known_hashes())
     hashes = "".join(code_hash(Path(path)) for path in closure(*entries))
+    if len(_known_hashes()) > n_known:
+        _keep_hashes()
     return hashlib.sha256(hashes.encode()).hexdigest()
 
 
@@ -105,16 +86,16 @@ def code_hash(path: Path) -> str:
 @lru_cache
 def _known_hashes() -> dict[str, str]:
     try:
-        return json.loads((SUMMARIES / "hashes.json").read_text())
+        return json.loads(HASHES.read_text())
     except (OSError, ValueError):
         return {}
 
 
 def _keep_hashes() -> None:
     """For the next process: parsing all takes most of a second, and each job of a cluster reads the Snakefile."""
-    if SUMMARIES.parent.is_dir():  # not where somebody calls one command by hand
+    if HASHES.parents[1].is_dir():  # not where somebody calls one command by hand
         with contextlib.suppress(OSError):
-            write_atomic(SUMMARIES / "hashes.json", json.dumps(_known_hashes()))
+            write_atomic(HASHES, json.dumps(_known_hashes()))
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
@@ -128,13 +109,3 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
             ):
                 node.body = node.body[1:]
     return tree
-
-
-@cache
-def _package_path(path: str) -> str:
-    return str(Path(path).resolve().relative_to(_real_package()))
-
-
-@lru_cache
-def _real_package() -> Path:
-    return PACKAGE.resolve()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.result_file import Estimated
 
 # configured: says nothing in a table where it never changes; learnt: of losses; note: beside the figures.
 Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
@@ -58,7 +59,7 @@ class Column:
         """A stored figure as it is printed."""
         return number(None if value is None else value * self.factor, self.digits)
 
-    def estimate(self, interval: dict[str, Any] | None) -> str:
+    def estimate(self, interval: Estimated | None) -> str:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 

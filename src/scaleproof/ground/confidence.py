@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit  # quantile of Student's t; scipy.stats takes a second to import
@@ -108,10 +107,3 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 def _interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)
-
-
-def estimate_dict(estimate: Estimate | None) -> dict[str, Any] | None:
-    """As JSON files have it."""
-    if estimate is None:
-        return None
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}

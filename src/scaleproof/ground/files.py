@@ -86,9 +86,15 @@ def write_atomic(path: Path, text: str) -> None:
         part.write_bytes(data)
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Write `data` as JSON; NaN and infinity are refused with ValueError."""
-    write_atomic(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+def write_json(path: Path, data: object) -> None:
+    """Write `data`, models among it, as JSON; NaN and infinity are refused with ValueError."""
+    write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=_fields) + "\n")
+
+
+def _fields(model: Any) -> dict[str, object]:
+    """Of a model of pydantic."""
+    fields: dict[str, object] = model.model_dump(mode="json")
+    return fields
 
 
 def read_regular(path: Path) -> bytes:
@@ -159,12 +165,12 @@ REMEDY = (
 )
 
 
-def full_disk_text(path: Path, remedy: str = REMEDY) -> str:
-    """What to say of a write to `path` that found the disk full: the target, and what to free (`remedy`)."""
+def full_disk_text(path: Path) -> str:
+    """What to say of a write to `path` that found the disk full: the target, and what to free."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return (
         f"{path}: the disk is full ({integer(shutil.disk_usage(place).free)} bytes are free). Make room, then run the "
-        f"same command again. What may be deleted: {remedy}"
+        f"same command again. What may be deleted: {REMEDY}"
     )
 
 

@@ -2,7 +2,10 @@
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scaleproof.ground.records.result_file import Estimated
 
 PERCENT = re.compile(r"(?<=\d) ?%")
 TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
@@ -60,18 +63,17 @@ def interval_text(low: float | None, high: float | None, n: str | int, digits: i
     return f"95 % CI {number(low, digits)}-{number(high, digits)}, n={n}"
 
 
-def estimate(interval: dict[str, Any] | None, factor: float = 1.0, digits: int = 3) -> str:
+def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:
     """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
     if interval is None:
         return "–"
-    text = number(interval["value"] * factor, digits)
-    low = interval["low"]
-    high = interval["high"]
-    if low is None:
-        return f"{text} (n={interval['n']:.0f})"
-    if is_useless(low, high, interval["n"]):
-        return f"{text} (n={interval['n']:.0f}: too few)"
-    return f"{text} [{number(low * factor, digits)},\u00a0{number(high * factor, digits)}]"
+    text = number(interval.value * factor, digits)
+    if interval.bounds is None:
+        return f"{text} (n={interval.n})"
+    if is_useless(*interval.bounds, interval.n):
+        return f"{text} (n={interval.n}: too few)"
+    low, high = (number(bound * factor, digits) for bound in interval.bounds)
+    return f"{text} [{low},\u00a0{high}]"
 
 
 def with_spaces(text: str) -> str:

@@ -3,18 +3,17 @@
 Without it, the advice below the results of a cluster would measure further repeats on the login node.
 """
 
+import contextlib
 import json
-import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import read_regular, scrub
+from scaleproof.ground.files import read_regular, scrub, write_json
 
-STARTED_AS = "SCALEPROOF_SNAKEMAKE"  # how the Snakemake around this process was started: "--profile slurm"
-NOTE = "logs/snakemake.json"  # of a campaign's folder: the same, of the last Snakemake that sent its jobs elsewhere
+NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 HERE, SLURM = "--cores 2", "--profile slurm"
 
 
@@ -23,12 +22,11 @@ def snakemake_command(target: Path | str) -> str:
     return f"snakemake {options_for(Path(target))} {target}"
 
 
-def started_as(profiles: Sequence[str], executor: str | None, jobs: object) -> str | None:
-    """The options of a Snakemake that sends its jobs elsewhere; None where it runs them on this machine."""
-    if not executor or executor == "local":
-        return None
-    named = [f"--profile {_quoted(scrub(profile))}" for profile in profiles]
-    return " ".join(named) or f"--executor {executor} --jobs {jobs}"
+def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
+    """Write down in a campaign's folder how its jobs are sent. `profile`: as the profile itself names it."""
+    named = f"--profile {_quoted(scrub(profile))}" if profile else SLURM if executor == "slurm" else ""
+    with contextlib.suppress(OSError):  # advice, which must not stop a campaign
+        write_json(campaign / NOTE, {"options": named or f"--executor {executor} --jobs {jobs}"})
 
 
 def _quoted(path: str) -> str:
@@ -38,11 +36,11 @@ def _quoted(path: str) -> str:
 
 
 def options_for(target: Path) -> str:
-    """Snakemake's options: of the campaign's runs, else of the Snakemake around this process, else of one machine."""
+    """Snakemake's options: of the campaign's runs, else of one machine."""
     for folder in (target, *target.parents):
         if options := _noted(folder) or _recorded(folder):
             return options
-    return os.environ.get(STARTED_AS) or HERE
+    return HERE
 
 
 def _noted(campaign: Path) -> str | None:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from scaleproof.ground.errors import first_fault, printable
 from scaleproof.ground.files import read_regular
-from scaleproof.ground.records.metrics import current_names, parse_metrics
+from scaleproof.ground.records.metrics import Window, current_names, parse_metrics
+from scaleproof.ground.records.recomputed_window import Row, Step, merged_steps, window_figures
 from scaleproof.verify.contents import DAMAGES, parsed_json
 
 Parsed = TypeVar("Parsed")
@@ -35,17 +36,6 @@ class Difference:
     def __str__(self) -> str:
         text = f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}"
         return printable(text.replace("\u00a0", " "))  # tables keep an interval on one line with it
-
-
-@dataclass(frozen=True)
-class Step:
-    """One optimizer step over all ranks: times are those of the slowest rank, the loss is the mean over samples."""
-
-    seconds: float
-    data_wait_s: float
-    loss: float
-    samples: int
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -139,7 +129,7 @@ def _read(place: Path, relative: str) -> RawRun:
 
 def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     """Steps of the window and of the warm-up, and the end of each step of the window by the slowest rank's clock."""
-    parts: dict[str, dict[int, list[tuple[float, ...]]]] = {phase: defaultdict(list) for phase in PHASES}
+    parts: dict[str, list[Row]] = {phase: [] for phase in PHASES}
     clocks: dict[int, float] = defaultdict(float)
     ends: dict[int, float] = {}
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
@@ -155,19 +145,19 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
         if len(line) != len(heading):
             raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
         try:
-            phase, step, rank, entry = _row([line[place] for place in places])
+            phase, rank, row = _row([line[place] for place in places])
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
-        parts[phase][step].append(entry)
+        parts[phase].append(row)
         if phase == "window":
-            clocks[rank] += entry[0]
+            step, seconds = row[:2]
+            clocks[rank] += seconds
             ends[step] = max(ends.get(step, 0.0), clocks[rank])
-    merged = {phase: [_merge(steps[k]) for k in sorted(steps)] for phase, steps in parts.items()}
-    return merged["window"], merged["warmup"], [ends[k] for k in sorted(ends)]
+    return merged_steps(parts["window"]), merged_steps(parts["warmup"]), [ends[step] for step in sorted(ends)]
 
 
-def _row(values: list[str]) -> tuple[str, int, int, tuple[float, ...]]:
-    """Phase, step, rank, and what is merged over ranks. Raises ValueError. The loss of a run that failed may be NaN."""
+def _row(values: list[str]) -> tuple[str, int, Row]:
+    """Phase, rank, and the step of this rank. Raises ValueError. The loss of a run that failed may be NaN."""
     try:
         phase = values[0]
         step, rank, samples, tokens = map(int, (values[1], values[2], values[6], values[7]))
@@ -177,14 +167,7 @@ def _row(values: list[str]) -> tuple[str, int, int, tuple[float, ...]]:
         sound = False
     if not sound or phase not in PHASES:
         raise ValueError(f"{', '.join(values)[:200]} is no row of {', '.join(COLUMNS)}")
-    return phase, step, rank, (seconds, wait, loss, samples, tokens)
-
-
-def _merge(rows: list[tuple[float, ...]]) -> Step:
-    seconds, waits, losses, samples, tokens = zip(*rows, strict=True)
-    total = sum(samples)
-    loss = math.fsum(a * n for a, n in zip(losses, samples, strict=True)) / total
-    return Step(max(seconds), max(waits), loss, int(total), int(sum(tokens)))
+    return phase, rank, (step, seconds, wait, loss, samples, tokens)
 
 
 def _inside(run: RawRun) -> list[Difference]:
@@ -204,25 +187,15 @@ def _inside(run: RawRun) -> list[Difference]:
         return [Difference(steps_file, "", "has no step of the window")]
     if not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
-    window, times = run.metrics["window"], [step.seconds for step in run.window]
-    tokens = sum(step.tokens for step in run.window)
-    rate = tokens / window["wall_time_sec"]
-    figures = {
-        "optimizer_steps": (window["optimizer_steps"], len(times) - window["skipped_optimizer_steps"]),
-        "step_time_n": (window["step_time_n"], len(times)),
-        "tokens_processed_global": (window["tokens_processed_global"], tokens),
-        "tokens_per_sec_global": (window["tokens_per_sec_global"], rate),
-        "step_time_mean_sec": (window["step_time_mean_sec"], math.fsum(times) / len(times)),
-        "step_time_p50_sec": (window["step_time_p50_sec"], quantile(times, 0.5)),
-        "step_time_min_sec": (window["step_time_min_sec"], min(times)),
-        "step_time_max_sec": (window["step_time_max_sec"], max(times)),
-        "train_loss_first": (window["train_loss_first"], run.window[0].loss),
-        "train_loss_last": (window["train_loss_last"], run.window[-1].loss),
-    }
+    window = run.metrics["window"]
+    updates = len(run.window) - window["skipped_optimizer_steps"]
+    figures = {"optimizer_steps": updates, **vars(window_figures(run.window, window["wall_time_sec"]))}
     problems = []
-    for name, (stated, computed) in figures.items():
-        if not close(stated, computed, 1e-5):
-            problems.append(Difference(run.path, f"window.{name}", f"is {stated}, but {STEPS} gives {computed:.9g}"))
+    for field, computed in figures.items():
+        name = Window.model_fields[field].alias or field  # as it stands in the file
+        if not close(window[name], computed, 1e-5):
+            gives = "none" if computed is None else f"{computed:.9g}"
+            problems.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
     return problems
 
 
@@ -239,15 +212,6 @@ def flat(content: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(value, f"{at}{key}.")
         else:
             yield f"{at}{key}", value
-
-
-def quantile(values: list[float], part: float) -> float:
-    """By linear interpolation between the two nearest of the sorted values."""
-    ordered = sorted(values)
-    place = part * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
 def _is_number(value: Any) -> bool:

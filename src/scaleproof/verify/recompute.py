@@ -9,7 +9,8 @@ from typing import Any
 from scipy.stats import t as student
 
 from scaleproof.ground.number_format import integer
-from scaleproof.verify.raw import RawRun, quantile
+from scaleproof.ground.records.recomputed_window import quantile
+from scaleproof.verify.raw import RawRun
 
 CONFIDENCE = 0.95
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.auditor.audit_paths import audit_gathered, audit_paths
-from scaleproof.auditor.checks.printed import Interval
+from scaleproof.auditor.checks.printed import PrintedInterval
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import StatedFigure
 from scaleproof.ground.errors import UserError
@@ -280,11 +280,11 @@ def test_a_guessed_log_accuses_nobody(tmp_path):
 
 
 def test_arithmetic_of_printed_figures():
-    two, three = Interval(1.9, 2.1), Interval(2.9, 3.1)
+    two, three = PrintedInterval(1.9, 2.1), PrintedInterval(2.9, 3.1)
     assert (two * three).contains(6.0, 0)
     assert not (two * three).contains(7.0, 0)
-    assert (three / two).meets(Interval(1.5, 1.5), 0)
-    assert Interval(1000, 1001).meets_but_for_thousands(Interval(1.0, 1.001))
+    assert (three / two).meets(PrintedInterval(1.5, 1.5), 0)
+    assert PrintedInterval(1000, 1001).meets_but_for_thousands(PrintedInterval(1.0, 1.001))
 
 
 def test_a_table_and_the_runs_beside_it_are_matched(tmp_path):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scaleproof.auditor.read.cells import remarks_of
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of, devices_heading
+from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.sentences import stated_figures
 from scaleproof.auditor.read.words import described
 

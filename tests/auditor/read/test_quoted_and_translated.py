@@ -3,11 +3,11 @@
 import pytest
 
 from scaleproof.auditor.audit_paths import audit_paths
-from scaleproof.auditor.read.cells import remarks_of
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.other_languages import in_english
-from scaleproof.auditor.read.read_tables import of_first_rank
+from scaleproof.auditor.read.printed_figures import remarks_of
+from scaleproof.auditor.read.table_files import of_first_rank
 from scaleproof.auditor.read.words import described
 
 STEPS = "\n".join(f"iter {n}: loss {4 - n / 10:.4f}, time {100 + n}.50ms, mfu 31.00%" for n in range(5))

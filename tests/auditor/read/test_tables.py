@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from scaleproof.auditor.read.cells import figures_of, is_european
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.printed_figures import figures_of, is_european
 
 ONE = '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120, "images_per_sec": 1000.5, "speedup": 1, "efficiency": 1'
 FOUR = (

@@ -30,49 +30,49 @@ def make(tmp_path):
         (tmp_path / "pairs.json").write_text(json.dumps({"comparison": "fused", "pairs": entries}))
         pairs = read_pairs(tmp_path / "pairs.json", a, b)
         findings = campaign_findings("c", [], (), {"fused": pairs})
-        entry = comparison_report("c", {"fused": (a, b, pairs)}, findings, cells())["comparisons"][0]
-        return entry | {"all_findings": findings}
+        entry = comparison_report("c", {"fused": (a, b, pairs)}, findings, cells()).comparisons[0]
+        return entry, findings
 
     return run
 
 
 def test_an_effect_is_found_through_drift(make):
-    found = make()
-    assert found["status"] == "ok"
-    assert found["declared"] == {"execution.fused_optimizer": [False, True]}
-    estimate = found["estimate"]
-    assert (estimate["n"], len(estimate["null_ratios"])) == (5, 3)
-    assert estimate["low"] < 1.1 < estimate["high"]
-    assert estimate["claim"] == "faster"
-    assert len(found["metrics_paths"]) == 16
+    found, _ = make()
+    assert found.status == "ok"
+    assert found.declared == {"execution.fused_optimizer": [False, True]}
+    estimate = found.estimate
+    assert (estimate.n, len(estimate.null_ratios)) == (5, 3)
+    assert estimate.low < 1.1 < estimate.high
+    assert estimate.claim == "faster"
+    assert len(found.metrics_paths) == 16
 
 
 def test_other_provenance_is_incomparable_and_give_no_number(make):
-    found = make(change=lambda k, arm, run: rewrite(run, lambda d: d["env"].update(torch_version=arm)))
-    assert found["status"] == "incomparable"
-    assert "torch_version: a | b" in found["why"]
-    assert found["estimate"] is None
+    found, _ = make(change=lambda k, arm, run: rewrite(run, lambda d: d["env"].update(torch_version=arm)))
+    assert found.status == "incomparable"
+    assert "torch_version: a | b" in found.why
+    assert found.estimate is None
 
 
 def test_findings_name_the_arm_of_a_pair(make):
     def busy(k, arm, run):
         return rewrite(run, lambda d: d["host"].update(cpu_busy_before=0.5)) if k == 8 else run
 
-    entry = make(change=busy)
-    assert "machine-busy" in entry["findings"]
-    busy_findings = [f for f in entry["all_findings"].of_comparison("fused") if f.code == "machine-busy"]
+    entry, findings = make(change=busy)
+    assert "machine-busy" in entry.findings
+    busy_findings = [f for f in findings.of_comparison("fused") if f.code == "machine-busy"]
     names = [name for f in busy_findings for name in f.runs]
     assert len(names) == len(set(names)) == 2, "both arms of a null pair have one cell and one number"
 
 
 def test_a_failed_check_gives_no_number(make):
-    found = make(
+    found, _ = make(
         change=lambda k, arm, run: (
             rewrite(run, lambda d: d["window"].update(tokens_per_sec_global=1.0)) if (k, arm) == (1, "a") else run
         )
     )
-    assert found["status"] == "invalid"
-    assert "rate-times-time" in found["why"]
+    assert found.status == "invalid"
+    assert "rate-times-time" in found.why
 
 
 def test_pairs_with_a_failed_run_are_left_out_and_counted(make, tmp_path):
@@ -86,17 +86,17 @@ def test_pairs_with_a_failed_run_are_left_out_and_counted(make, tmp_path):
 
         return expand(given)[0]
 
-    found = make(change=fail)
-    assert found["status"] == "incomplete"
-    assert "oom" in found["why"]
+    found, _ = make(change=fail)
+    assert found.status == "incomplete"
+    assert "oom" in found.why
 
 
 def test_arms_have_their_rates_and_the_cells_that_do_the_same_work(make):
-    arms_of = make(effect=2)["arms"]
-    assert (arms_of["a"]["tokens_per_s"]["n"], arms_of["b"]["tokens_per_s"]["n"]) == (11, 5)
-    assert arms_of["b"]["tokens_per_s"]["value"] > 1.5 * arms_of["a"]["tokens_per_s"]["value"]
-    assert arms_of["a"]["same_work"] == [], "no cell goes without the fused optimizer"
-    assert arms_of["b"]["same_work"] == ["ddp-n1x1"]
+    arms_of = make(effect=2)[0].arms
+    assert (arms_of.a.tokens_per_s.n, arms_of.b.tokens_per_s.n) == (11, 5)
+    assert arms_of.b.tokens_per_s.value > 1.5 * arms_of.a.tokens_per_s.value
+    assert arms_of.a.same_work == [], "no cell goes without the fused optimizer"
+    assert arms_of.b.same_work == ["ddp-n1x1"]
 
 
 def test_on_one_device_the_strategy_may_differ_and_nothing_else():

@@ -51,45 +51,45 @@ def test_one_row_a_cell(loaded):
 
 def test_speedups_are_over_the_same_strategy_at_its_smallest_size(loaded):
     found = report(loaded)
-    assert found["status"] == "ok"
-    series = found["series"][0]
-    assert series["baseline"] == "ddp-n1x1"
-    assert list(series["runs"]) == ["1x1", "1x2", "1x4"]
-    assert series["runs"]["1x1"]["speedup"] is None
+    assert found.status == "ok"
+    series = found.series[0]
+    assert series.baseline == "ddp-n1x1"
+    assert list(series.runs) == ["1x1", "1x2", "1x4"]
+    assert series.runs["1x1"].speedup is None
     for geometry, devices, truth in (("1x2", 2, 100 / 60), ("1x4", 4, 100 / 40)):
-        run = series["runs"][geometry]
-        assert run["speedup"]["value"] == pytest.approx(truth, rel=0.02)
-        assert run["speedup"]["low"] < truth < run["speedup"]["high"]
-        assert run["scaling_efficiency"]["value"] == pytest.approx(run["speedup"]["value"] / devices)
-        assert run["n"] == len(run["metrics_paths"]) == 3
+        run = series.runs[geometry]
+        assert run.speedup.value == pytest.approx(truth, rel=0.02)
+        assert run.speedup.low < truth < run.speedup.high
+        assert run.scaling_efficiency.value == pytest.approx(run.speedup.value / devices)
+        assert run.n == len(run.metrics_paths) == 3
 
 
 def test_the_baseline_is_the_smallest_size_that_was_measured(loaded):
     found = report([r for r in loaded if r.metrics.cell != "ddp-n1x1"])
-    series = found["series"][0]
-    assert series["baseline"] == "ddp-n1x2"
-    assert series["runs"]["1x4"]["speedup"]["value"] == pytest.approx(60 / 40, rel=0.02)
-    assert series["runs"]["1x4"]["scaling_efficiency"]["value"] == pytest.approx(60 / 40 / 2, rel=0.02)
-    assert series["runs"]["1x4"]["speedup_vs_best_single"] is None
+    series = found.series[0]
+    assert series.baseline == "ddp-n1x2"
+    assert series.runs["1x4"].speedup["value"] == pytest.approx(60 / 40, rel=0.02)
+    assert series.runs["1x4"].scaling_efficiency["value"] == pytest.approx(60 / 40 / 2, rel=0.02)
+    assert series.runs["1x4"].speedup_vs_best_single is None
 
 
 def test_cells_of_other_work_are_other_series(tmp_path):
     found = cells(vary={"geometry": ["1x1", "1x2"], "seq_len": [64, 128]})
     runs = [write_run(tmp_path, c, k, 0.1 / c.batch.n_devices) for c in found for k in (1, 2)]
-    assert [list(s["runs"]) for s in report(runs)["series"]] == [["1x1", "1x2"], ["1x1", "1x2"]]
+    assert [list(s.runs) for s in report(runs).series] == [["1x1", "1x2"], ["1x1", "1x2"]]
 
 
 def test_an_invalid_run_makes_the_comparison_invalid(loaded):
     loaded[0] = rewrite(loaded[0], lambda d: d["window"].update(tokens_per_sec_global=1e9))
     found = report(loaded)
-    assert found["status"] == "invalid_comparison"
-    assert "rate-times-time" in found["mismatches"]
-    assert "rate-times-time" in found["series"][0]["runs"]["1x1"]["findings"]
+    assert found.status == "invalid_comparison"
+    assert "rate-times-time" in found.mismatches
+    assert "rate-times-time" in found.series[0].runs["1x1"].findings
 
 
 def test_nothing_measured(tmp_path):
     runs = [write_failure(tmp_path, c) for c in cells()]
-    assert report(runs)["series"] == []
+    assert report(runs).series == []
     assert cells_table(runs, audit("synthetic", runs))["n"].tolist() == [0, 0]
 
 

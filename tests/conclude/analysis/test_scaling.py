@@ -1,6 +1,7 @@
 """What a series shows: guards, verdicts, comparability, recommendation, and published figures digit for digit."""
 
 import pytest
+from result_models import estimated
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
@@ -30,7 +31,7 @@ def sizes(tmp_path, times, repeats=3, spread=0.02):
 
 
 def points(found):
-    return {p["devices"]: p for p in found["series"][0]["runs"].values()}
+    return {p.devices: p for p in found.series[0].points}
 
 
 def of_rates(tmp_path, rates, wall=None):
@@ -51,29 +52,29 @@ def of_rates(tmp_path, rates, wall=None):
 
 def test_the_published_v100_figures_come_out_digit_for_digit(tmp_path):
     found = points(report(of_rates(tmp_path, V100, V100_WALL)))
-    assert found[2]["speedup"]["value"] == pytest.approx(1.935446, abs=5e-7)
-    assert found[2]["scaling_efficiency"]["value"] == pytest.approx(0.967723, abs=5e-7)
-    assert found[4]["speedup"]["value"] == pytest.approx(3.405110, abs=5e-7)
-    assert found[4]["scaling_efficiency"]["value"] == pytest.approx(0.851278, abs=5e-7)
-    assert found[4]["speedup_by_job_wall_time"]["value"] == pytest.approx(3.437, abs=5e-4), "the other clock is named"
-    assert found[4]["speedup"]["low"] is None
-    assert found[4]["speedup"]["n"] == 1
-    assert found[4]["verdict"] is None, "one run carries no verdict"
+    assert found[2].speedup.value == pytest.approx(1.935446, abs=5e-7)
+    assert found[2].scaling_efficiency.value == pytest.approx(0.967723, abs=5e-7)
+    assert found[4].speedup.value == pytest.approx(3.405110, abs=5e-7)
+    assert found[4].scaling_efficiency.value == pytest.approx(0.851278, abs=5e-7)
+    assert found[4].speedup_by_job_wall_time.value == pytest.approx(3.437, abs=5e-4), "the other clock is named"
+    assert found[4].speedup.low is None
+    assert found[4].speedup.n == 1
+    assert found[4].verdict is None, "one run carries no verdict"
 
 
 def test_the_published_t4_figures_come_out_when_ranks_are_added_up(tmp_path):
     """The 4-GPU file has the rate of a rank, 11,213.47 tokens/s: times four it is the published 3.473 and 0.868."""
     found = points(report(of_rates(tmp_path, {1: 12914.91, 4: 4 * 11213.47})))
-    assert round(found[4]["speedup"]["value"], 3) == 3.473
-    assert round(found[4]["scaling_efficiency"]["value"], 3) == 0.868
+    assert round(found[4].speedup.value, 3) == 3.473
+    assert round(found[4].scaling_efficiency.value, 3) == 0.868
 
 
 def test_a_speed_up_above_the_number_of_devices_is_a_finding(tmp_path):
     runs = sizes(tmp_path, {1: 0.1, 2: 0.04})
     found = report(runs)
     assert curve_findings(runs) == [("super-linear", ["ddp-n1x2"])]
-    assert "super-linear" in points(found)[2]["findings"]
-    assert points(found)[1]["findings"] == []
+    assert "super-linear" in points(found)[2].findings
+    assert points(found)[1].findings == []
 
 
 def test_a_little_above_is_none(tmp_path):
@@ -83,7 +84,7 @@ def test_a_little_above_is_none(tmp_path):
 def test_more_devices_and_slower_is_a_finding(tmp_path):
     runs = sizes(tmp_path, {1: 0.1, 2: 0.06, 4: 0.08})
     assert curve_findings(runs) == [("slower-with-more", ["ddp-n1x4"])]
-    assert report(runs)["series"][0]["law"]["fraction"] is not None, "both sizes are faster than one device"
+    assert report(runs).series[0].law.fraction is not None, "both sizes are faster than one device"
 
 
 @pytest.mark.parametrize(
@@ -96,10 +97,10 @@ def test_more_devices_and_slower_is_a_finding(tmp_path):
     ],
 )
 def test_a_verdict_needs_the_whole_interval(low, value, high, words):
-    efficiency = {"low": low, "value": value, "high": high}
-    assert verdict(efficiency, {"high": 4 * high}) == words
-    assert verdict(efficiency, {"high": 0.99}) == "slower than the baseline"
-    assert verdict(efficiency | {"low": None, "high": None}, {"high": None}) is None
+    efficiency = estimated(value, low, high)
+    assert verdict(efficiency, estimated(4 * value, 4 * low, 4 * high)) == words
+    assert verdict(efficiency, estimated(0.9, 0.8, 0.99)) == "slower than the baseline"
+    assert verdict(estimated(value), estimated(4 * value)) is None
 
 
 @pytest.mark.parametrize(
@@ -119,12 +120,12 @@ def test_no_ratio_over_an_undeclared_difference(tmp_path, change, field):
     runs = [rewrite(run, change) if len(run.metrics.ranks) == 2 else run for run in runs]
     found = report(runs)
     point = points(found)[2]
-    assert point["incomparable"] == [field]
-    assert point["speedup"] is point["scaling_efficiency"] is point["verdict"] is None
-    assert "incomparable-baseline" in point["findings"]
+    assert point.incomparable == [field]
+    assert point.speedup is point.scaling_efficiency is point.verdict is None
+    assert "incomparable-baseline" in point.findings
     if field != "dtype of products":  # strategies may differ in their dtypes, sizes may not
-        assert point["best_single"] is None
-        assert point["best_single_incomparable"] == [field]
+        assert point.best_single is None
+        assert point.best_single_incomparable == [field]
 
 
 def test_what_slurm_sets_for_each_size_takes_no_ratio_away(tmp_path):
@@ -136,9 +137,9 @@ def test_what_slurm_sets_for_each_size_takes_no_ratio_away(tmp_path):
             run, lambda d, v=visible: d["env"].update(CUDA_VISIBLE_DEVICES=v, OMP_NUM_THREADS=str(len(v)))
         )
     point = points(report(runs))[2]
-    assert point["incomparable"] == []
-    assert point["speedup"]["value"] == pytest.approx(0.1 / 0.06, rel=0.01)
-    assert point["best_single"] is not None
+    assert point.incomparable == []
+    assert point.speedup.value == pytest.approx(0.1 / 0.06, rel=0.01)
+    assert point.best_single is not None
 
 
 def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
@@ -146,14 +147,14 @@ def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
     times = {"ddp": 0.1, "zero1": 0.12, "zero2": 0.15}
     runs = [write_run(tmp_path, c, k, times[c.execution.strategy]) for c in found for k in (1, 2, 3)]
     runs = [rewrite(r, lambda d: d["env"].update(torch_version="2")) if "zero1" in r.metrics.cell else r for r in runs]
-    group = report(runs)["ranking"][0]
-    assert [(c["strategy"], c["incomparable"]) for c in group["cells"]] == [
+    group = report(runs).ranking[0]
+    assert [(c.strategy, c.incomparable) for c in group.cells] == [
         ("ddp", []),
         ("zero1", ["torch_version"]),
         ("zero2", []),
     ]
-    assert group["cells"][1]["relative_to_fastest"] is None
-    assert "zero1-n1x2" not in (group["recommendation"]["cell"], group["recommendation"]["candidate"])
+    assert group.cells[1].relative_to_fastest is None
+    assert "zero1-n1x2" not in (group.recommendation.cell, group.recommendation.candidate)
 
 
 def of_strategies(tmp_path, strategies, noise, repeats=3):
@@ -173,8 +174,8 @@ def of_strategies(tmp_path, strategies, noise, repeats=3):
 def against_one_device(runs):
     """Cell -> its ratio to the best single device."""
     found = report(runs)
-    several = [point for one in found["series"] for point in one["runs"].values() if point["devices"] > 1]
-    return {point["cell"]: point["speedup_vs_best_single"] for point in several}
+    several = [point for one in found.series for point in one.points if point.devices > 1]
+    return {point.cell: point.speedup_vs_best_single for point in several}
 
 
 def test_cells_of_one_size_are_compared_with_one_device_together(tmp_path):
@@ -186,20 +187,20 @@ def test_cells_of_one_size_are_compared_with_one_device_together(tmp_path):
     family = compare_all(rates, {name: 3 / sum(1 / r for r in of_cell.values()) for name, of_cell in rates.items()})
     several = against_one_device(runs)
     for place, name in enumerate(family.cells[1:], start=1):
-        assert several[name]["low"] == pytest.approx(family.low(place, 0))
-        assert several[name]["high"] == pytest.approx(family.high(place, 0))
+        assert several[name].low == pytest.approx(family.low(place, 0))
+        assert several[name].high == pytest.approx(family.high(place, 0))
     # Alone it is a single, paired comparison.
     single = against_one_device([run for run in runs if run.metrics.cell != "zero1-n1x2"])["ddp-n1x2"]
-    assert single["value"] == pytest.approx(several["ddp-n1x2"]["value"])
-    assert single["high"] < several["ddp-n1x2"]["high"]
+    assert single.value == pytest.approx(several["ddp-n1x2"].value)
+    assert single.high < several["ddp-n1x2"].high
 
 
 def test_two_repeats_compare_several_cells_with_one_device_without_an_interval(tmp_path):
     several = against_one_device(of_strategies(tmp_path, ["ddp", "fsdp"], (1.0, 1.03, 0.97), repeats=2))
-    assert {ratio["low"] for ratio in several.values()} == {None}
+    assert {ratio.low for ratio in several.values()} == {None}
 
 
 def test_a_repeat_costs_the_wall_time_of_the_jobs_of_all_cells(tmp_path):
     runs = of_rates(tmp_path, V100, V100_WALL)
-    assert report(runs)["seconds_per_repeat"] == pytest.approx(sum(V100_WALL.values()))
-    assert report([])["seconds_per_repeat"] is None
+    assert report(runs).seconds_per_repeat == pytest.approx(sum(V100_WALL.values()))
+    assert report([]).seconds_per_repeat is None

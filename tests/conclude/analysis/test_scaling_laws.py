@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from result_models import estimated, scaling, series
 
 from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
@@ -15,25 +16,25 @@ def amdahl(fraction, sizes, repeats=1, noise=0.0, seed=0):
 
 def test_amdahls_fraction_is_recovered():
     law = fit("strong", amdahl(0.08, (1, 2, 4, 8)))
-    assert law["law"] == "amdahl"
-    assert law["fraction"]["value"] == pytest.approx(0.08)
-    assert law["limit"] == pytest.approx(1 / 0.08)
-    assert law["fraction"]["low"] is None, "one repeat has no interval"
+    assert law.law == "amdahl"
+    assert law.fraction.value == pytest.approx(0.08)
+    assert law.limit == pytest.approx(1 / 0.08)
+    assert law.fraction.low is None, "one repeat has no interval"
 
 
 def test_gustafsons_fraction_is_recovered():
     rates = {n: [1000 * (n - 0.1 * (n - 1))] for n in (1, 2, 4, 16)}
     law = fit("weak", rates)
-    assert law["law"] == "gustafson"
-    assert law["fraction"]["value"] == pytest.approx(0.1)
-    assert law["limit"] is None
+    assert law.law == "gustafson"
+    assert law.fraction.value == pytest.approx(0.1)
+    assert law.limit is None
 
 
 def test_the_interval_of_the_fraction_covers_it():
     """Baseline noise moves all speed-ups of a repeat together; the interval over repeats has it in."""
     trials = 1000
-    laws = [fit("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k))["fraction"] for k in range(trials)]
-    covered = sum(f["low"] <= 0.1 <= f["high"] for f in laws) / trials
+    laws = [fit("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)).fraction for k in range(trials)]
+    covered = sum(f.low <= 0.1 <= f.high for f in laws) / trials
     assert 0.93 <= covered <= 0.97
 
 
@@ -49,25 +50,25 @@ def test_the_interval_of_the_fraction_covers_it():
 def test_no_law_where_it_is_not_defined(rates, why):
     """The published P = 0.43 from a speed-up below 1 is such a case: the formula gives -1.56."""
     law = fit("strong", rates)
-    assert law["fraction"] is None
-    assert why in law["undefined"]
+    assert law.fraction is None
+    assert why in law.undefined
 
 
 def test_karp_flatt_is_the_serial_fraction_of_one_point():
-    shown = {"value": 1 / (0.05 + 0.95 / 4), "low": 3.0, "high": 3.6, "n": 5}
+    shown = estimated(1 / (0.05 + 0.95 / 4), 3.0, 3.6, 5)
     found = karp_flatt(shown, 4)
-    assert found["value"] == pytest.approx(0.05)
-    assert found["low"] < 0.05 < found["high"]
-    assert karp_flatt({"value": 0.8, "low": 0.7, "high": 0.9, "n": 5}, 4) is None
+    assert found.value == pytest.approx(0.05)
+    assert found.low < 0.05 < found.high
+    assert karp_flatt(estimated(0.8, 0.7, 0.9, 5), 4) is None
     assert karp_flatt(None, 4) is None
     assert karp_flatt(shown, 1) is None
 
 
 def test_a_fraction_outside_of_its_range_is_no_number():
-    superlinear = {"value": 4.4, "low": 4.1, "high": 4.7, "n": 5}
+    superlinear = estimated(4.4, 4.1, 4.7, 5)
     assert karp_flatt(superlinear, 4) is None
-    wide = karp_flatt({"value": 1.1, "low": 0.6, "high": 5.0, "n": 3}, 4)
-    assert (wide["low"], wide["high"]) == (0.0, 1.0)
+    wide = karp_flatt(estimated(1.1, 0.6, 5.0), 4)
+    assert (wide.low, wide.high) == (0.0, 1.0)
 
 
 def test_a_law_that_does_not_hold_is_no_basis_for_a_limit():
@@ -76,14 +77,14 @@ def test_a_law_that_does_not_hold_is_no_basis_for_a_limit():
     rates = {n: 1000 / (1 / n + 0.02 * np.log2(n)) for n in (1, 2, 4, 8, 16)}
     growing = {n: [rate * random.lognormal(0, 0.005) for _ in range(5)] for n, rate in rates.items()}
     law = fit("strong", growing)
-    assert law["lack_of_fit"]["devices"] in (2, 4, 8, 16)
-    assert abs(law["lack_of_fit"]["percent"]) > 1
-    assert law["limit"] is None
-    (sentence,) = law_sentences({"series": [{"kind": "strong", "name": "ddp", "law": law}]}, "strong")
+    assert law.lack_of_fit.devices in (2, 4, 8, 16)
+    assert abs(law.lack_of_fit.percent) > 1
+    assert law.limit is None
+    (sentence,) = law_sentences(scaling(series=[series(law=law)]), "strong")
     assert "It does not fit: ddp is" in sentence
 
 
 def test_a_law_that_holds_is_seldom_doubted():
     laws = [fit("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)) for k in range(300)]
-    doubted = [law["lack_of_fit"] for law in laws]
+    doubted = [law.lack_of_fit for law in laws]
     assert sum(d is not None for d in doubted) / 300 <= 0.08

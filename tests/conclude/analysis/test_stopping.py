@@ -28,8 +28,8 @@ def test_levels_of_all_looks_add_up():
     [(1.01, 1.2, True), (0.8, 0.99, True), (0.98, 1.02, True), (0.96, 1.02, False), (0.98, 1.04, False)],
 )
 def test_a_ratio_is_resolved_by_a_difference_or_by_a_small_interval(low, high, expected):
-    assert resolved({"value": 1.0, "low": low, "high": high}, 0.03) is expected
-    assert not resolved({"value": 1.0, "low": None, "high": None}, 0.03)
+    assert resolved((low, high), 0.03) is expected
+    assert not resolved(None, 0.03)
 
 
 @pytest.fixture
@@ -52,35 +52,35 @@ QUESTION = {"is": "ddp-n1x2", "better_than": "zero1-n1x2", "by": 0.02}
 
 
 def test_a_clear_difference_ends_the_campaign(look):
-    seen = look(TWO)["repeats"]
-    assert (seen["decided"], seen["goes_on"], seen["why"]) == (True, False, "decided")
+    seen = look(TWO).repeats
+    assert (seen.decided, seen.goes_on, seen.why) == (True, False, "decided")
 
 
 def test_noise_goes_on(look):
-    seen = look(TWO, NOISY)["repeats"]
-    assert (seen["decided"], seen["goes_on"], seen["why"]) == (False, True, None)
+    seen = look(TWO, NOISY).repeats
+    assert (seen.decided, seen.goes_on, seen.why) == (False, True, None)
 
 
 def test_a_question_is_what_has_to_be_decided(look):
     times = TWO | {("zero2", "1x2"): 0.06}  # which of ddp and zero2 is faster is not asked
     report = look(times, question=QUESTION)
-    assert report["question"]["status"] == "yes"
-    assert report["repeats"]["why"] == "decided"
+    assert report.question.status == "yes"
+    assert report.repeats.why == "decided"
 
 
 def test_as_fast_within_what_matters_is_a_decision(look):
     equal = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.06}
     question = QUESTION | {"by": 0.0}
-    assert look(equal, question=question)["question"]["status"] == "near"
+    assert look(equal, question=question).question.status == "near"
 
 
 def test_the_speed_up_of_one_series_is_what_has_to_be_decided(look):
-    assert look({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06})["repeats"]["why"] == "decided"
+    assert look({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}).repeats.why == "decided"
 
 
 def test_a_cell_alone_is_nothing_to_repeat_for(look):
-    seen = look({("ddp", "1x1"): 0.1})["repeats"]
-    assert (seen["goes_on"], seen["why"]) == (False, "nothing-to-compare")
+    seen = look({("ddp", "1x1"): 0.1}).repeats
+    assert (seen.goes_on, seen.why) == (False, "nothing-to-compare")
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,20 @@ def test_a_cell_alone_is_nothing_to_repeat_for(look):
     [({"minutes": 0.01}, "minutes"), ({"device_hours": 1e-5}, "device_hours"), ({"minutes": 1e6}, None)],
 )
 def test_a_budget_that_the_next_round_exceeds_ends_the_campaign(look, budget, why):
-    seen = look(TWO, NOISY, RepeatUntil(resolve=0.03, **budget))["repeats"]
-    assert (seen["decided"], seen["goes_on"], seen["why"]) == (False, why is None, why)
+    seen = look(TWO, NOISY, RepeatUntil(resolve=0.03, **budget)).repeats
+    assert (seen.decided, seen.goes_on, seen.why) == (False, why is None, why)
 
 
 def test_intervals_have_the_level_of_their_look(look):
     report = look(TWO)
-    assert report["repeats"]["confidence"] == pytest.approx(0.9875)
+    assert report.repeats.confidence == pytest.approx(0.9875)
     fixed = scaling_report("synthetic", "Which?", report_runs(report), NOTHING)
-    widths = [r["ranking"][0]["cells"][1]["relative_to_fastest"] for r in (report, fixed)]
-    assert widths[0]["high"] > widths[1]["high"]
-    assert widths[0]["value"] == widths[1]["value"]
-    assert fixed["repeats"] is None
+    widths = [r.ranking[0].cells[1]["relative_to_fastest"] for r in (report, fixed)]
+    assert widths[0].high > widths[1].high
+    assert widths[0].value == widths[1].value
+    assert fixed.repeats is None
 
 
 def report_runs(report):
     """The runs that a report was made from."""
-    points = [point for series in report["series"] for point in series["runs"].values()]
-    return [read_run(Path(path).parent) for point in points for path in point["metrics_paths"]]
+    return [read_run(Path(path).parent) for point in report.points for path in point.metrics_paths]

@@ -2,24 +2,28 @@
 
 import pandas as pd
 import pytest
+from result_models import point, scaling, series
 from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis.run_tables import CONFIGURATION, cells_table
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.waterfall import shares, waterfall_report
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.ground.records.profile_schema import Step
 
 
 def step(wall, compute, exposed, wait, hidden=0.0, exposed_wait=None):
-    return {
+    fields = {
         "wall_ms": wall,
         "compute_ms": compute,
         "communication_ms": exposed + hidden,
         "exposed_ms": exposed,
+        "overlapped_ms": hidden,
         "wait_ms": wait,
         "exposed_wait_ms": wait if exposed_wait is None else exposed_wait,
         "idle_ms": wall - compute - exposed,
     }
+    return Step(step=0, rank=0, gaps=None, ranges_ms={}, **fields)
 
 
 def report(tmp_path, times, traced, **keys):
@@ -31,16 +35,16 @@ def report(tmp_path, times, traced, **keys):
         for k in (1, 2)
     ]
     findings = audit("synthetic", runs)
-    scaling = scaling_report("synthetic", "Does it scale?", runs, findings)
-    return waterfall_report("synthetic", cells_table(runs, findings), scaling, traced)["cells"]
+    scaled = scaling_report("synthetic", "Does it scale?", runs, findings)
+    return waterfall_report("synthetic", cells_table(runs, findings), scaled, traced).cells
 
 
 def ms(entry):
-    return {part["name"]: part["ms"] for part in entry["parts"]}
+    return {part.name: part.ms for part in entry.parts}
 
 
 def total(entry):
-    return entry["ideal_ms"] + sum(part["ms"] or 0 for part in entry["parts"]) + entry["unexplained_ms"]
+    return entry.ideal_ms + sum(part.ms or 0 for part in entry.parts) + entry.unexplained_ms
 
 
 def test_known_parts_are_recovered_and_sum_to_the_step(tmp_path):
@@ -51,17 +55,17 @@ def test_known_parts_are_recovered_and_sum_to_the_step(tmp_path):
     }
     times = {("1x1", 16): 100, ("1x2", 16): 70, ("1x1", 8): 55, ("1x2", 8): 40}
     keys = {"vary": {"geometry": ["1x1", "1x2"], "global_batch": [16, 8]}}
-    entry = next(e for e in report(tmp_path, times, traced, **keys) if e["cell"] == "ddp-n1x2-gb16")
-    assert entry["measured_ms"] == pytest.approx(70)
-    assert entry["ideal_ms"] == pytest.approx(50)
+    entry = next(e for e in report(tmp_path, times, traced, **keys) if e.cell == "ddp-n1x2-gb16")
+    assert entry.measured_ms == pytest.approx(70)
+    assert entry.ideal_ms == pytest.approx(50)
     found = ms(entry)
     assert found["smaller local batch"] == pytest.approx(5)
     assert found["exposed transfer"] == pytest.approx(70 * 16 / 140)
     assert found["waiting for the slowest rank"] == pytest.approx(70 * 8 / 140)
     assert found["waiting for data"] == pytest.approx(70 / 500 - 50 / 500)
     assert found["host gaps"] == pytest.approx((70 * 16 / 140 - 70 / 500) - (50 * 0.1 - 50 / 500))
-    assert total(entry) == pytest.approx(entry["measured_ms"])
-    assert entry["compute_to_communication"] == pytest.approx(200 / (100 - 16)), "waiting is not communication"
+    assert total(entry) == pytest.approx(entry.measured_ms)
+    assert entry.compute_to_communication == pytest.approx(200 / (100 - 16)), "waiting is not communication"
 
 
 def test_what_was_not_measured_is_unknown_and_stays_in_the_unexplained(tmp_path):
@@ -74,7 +78,7 @@ def test_what_was_not_measured_is_unknown_and_stays_in_the_unexplained(tmp_path)
         "waiting for the slowest rank",
         "host gaps",
     ]
-    assert entry["unexplained_ms"] == pytest.approx(20 - found["waiting for data"])
+    assert entry.unexplained_ms == pytest.approx(20 - found["waiting for data"])
     assert total(entry) == pytest.approx(70)
 
 
@@ -82,14 +86,14 @@ def test_weak_scaling_has_no_smaller_batch(tmp_path):
     times = {("1x1", 8): 50, ("1x2", 16): 60}
     keys = {"work": {"global_batch": "derive", "micro_batch": 8, "steps": 30, "warmup_steps": 5}}
     (entry,) = report(tmp_path, times, {}, **keys)
-    assert entry["kind"] == "weak"
-    assert entry["ideal_ms"] == pytest.approx(50)
+    assert entry.kind == "weak"
+    assert entry.ideal_ms == pytest.approx(50)
     assert "smaller local batch" not in ms(entry)
 
 
 def test_a_trace_that_does_not_carry_it_is_no_zero():
     assert shares([]) is None
-    assert shares([step(100, 60, 30, 0) | {"wait_ms": None}]) is None
+    assert shares([step(100, 60, 30, 0).model_copy(update={"wait_ms": None})]) is None
 
 
 def test_waiting_behind_computation_costs_nothing(tmp_path):
@@ -101,11 +105,11 @@ def test_waiting_behind_computation_costs_nothing(tmp_path):
     (entry,) = report(tmp_path, times, {"ddp-n1x2": [hidden]})
     assert ms(entry)["exposed transfer"] == pytest.approx(7)
     assert ms(entry)["waiting for the slowest rank"] == pytest.approx(5)
-    assert entry["n"] == 2
+    assert entry.n == 2
 
 
 def test_an_older_summary_does_not_tell_exposed_waiting_apart(tmp_path):
-    older = {name: value for name, value in step(140, 100, 24, 8, hidden=26).items() if name != "exposed_wait_ms"}
+    older = step(140, 100, 24, 8, hidden=26).model_copy(update={"exposed_wait_ms": None})
     times = {("1x1", 16): 100, ("1x2", 16): 70}
     (entry,) = report(tmp_path, times, {"ddp-n1x2": [older]})
     assert ms(entry)["exposed communication"] == pytest.approx(12)
@@ -115,16 +119,22 @@ def test_an_older_summary_does_not_tell_exposed_waiting_apart(tmp_path):
 
 def test_a_step_of_documents_is_as_long_as_its_samples_take():
     """Classification counts the real tokens of padded documents: 60 of 256 in a step of 100 ms."""
-    same = dict.fromkeys(CONFIGURATION, 1) | {"global_batch": 16, "seq_len": 256, "data_wait_share": 0.0, "n": 3}
+    same = dict.fromkeys(CONFIGURATION, 1) | {
+        "strategy": "ddp",
+        "global_batch": 16,
+        "seq_len": 256,
+        "data_wait_share": 0.0,
+        "n": 3,
+    }
     rows = [
         same | {"cell": cell, "devices": n, "samples_per_s": 16 * n / 0.1, "tokens_per_s": 60 * 16 * n / 0.1}
         for cell, n in (("one", 1), ("two", 2))
     ]
-    points = {c: {"cell": c, "incomparable": []} for c in ("one", "two")}
-    scaling = {"series": [{"kind": "strong", "baseline": "one", "runs": points}]}
-    (entry,) = waterfall_report("c", pd.DataFrame(rows), scaling, {})["cells"]
-    assert entry["measured_ms"] == pytest.approx(50)
-    assert entry["ideal_ms"] == pytest.approx(50)
+    points = {cell: point(cell) for cell in ("one", "two")}
+    report_of = scaling(series=[series(baseline="one", runs=points)])
+    (entry,) = waterfall_report("c", pd.DataFrame(rows), report_of, {}).cells
+    assert entry.measured_ms == pytest.approx(50)
+    assert entry.ideal_ms == pytest.approx(50)
 
 
 def test_computing_is_compared_with_transfer_not_with_waiting():

@@ -10,7 +10,7 @@ from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.window import period_of
-from scaleproof.ground.records.run import METRICS, MeasuredRun
+from scaleproof.ground.records.run import BENCHMARK, METRICS, MeasuredRun
 from scaleproof.ground.records.steps import loss_series
 from scaleproof.measure.reference.schema import FOLDER
 
@@ -21,6 +21,28 @@ def codes(runs) -> dict[str, str]:
 
 def test_sound_runs_are_not_accused(sound):
     assert codes(sound) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda total: f"{total + 2:.4f}", {}),
+        (lambda total: f"{total + 250:.4f}", {}),  # a slow disk below Python
+        (lambda total: f"{total - 0.5:.4f}", {}),
+        (lambda total: f"{total - 3:.4f}", {"clock-differs": "invalid"}),
+        (lambda total: f"{total + 400:.4f}", {"clock-differs": "invalid"}),
+        (lambda total: "NA", {}),
+    ],
+)
+def test_the_time_of_a_run_is_held_against_that_of_its_job(sound, change, expected):
+    """By Snakemake's benchmark, where there is one."""
+    run = sound[0]
+    path = run.folder / BENCHMARK
+    path.write_text(f"s\th:m:s\n{change(run.metrics.total_wall_time_s)}\t-\n")
+    try:
+        assert codes(sound) == expected
+    finally:
+        path.unlink()
 
 
 def census(*path):

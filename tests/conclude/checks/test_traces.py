@@ -59,21 +59,21 @@ def test_a_heavy_profiler_is_told(tmp_path, times, severity):
 
 
 def test_overhead_stands_beside_the_times_with_an_interval_over_runs(runs):
-    assert traces_report("synthetic", {}, runs)["traces"] == []
+    assert traces_report("synthetic", {}, runs).traces == []
     from pathlib import Path
 
     path = Path("results/x/traces/c/profile_summary.json")
-    slowed = traces_report("synthetic", {path: profile(step_time_ms=[0.4] * 4)}, runs)["traces"][0]["overhead"]
-    assert slowed["n"] == 3
-    assert slowed["value"] == pytest.approx(2, rel=0.05)
-    assert slowed["low"] < slowed["value"] < slowed["high"]
-    entry = traces_report("synthetic", {path: profile()}, runs[:1])["traces"][0]
-    assert (entry["overhead"]["n"], entry["overhead"]["low"]) == (1, None)
-    assert entry["exposed_ms"] == pytest.approx(0.04)
-    assert entry["file"] == "traces/c/profile_summary.json"
-    unknown = traces_report("synthetic", {path: profile(trace(reduce="mystery"))}, [])["traces"][0]
-    assert (unknown["exposed_ms"], unknown["overhead"]) == (None, None)
-    assert unknown["phases_ms"]["backward"] == pytest.approx(0.1)
+    slowed = traces_report("synthetic", {path: profile(step_time_ms=[0.4] * 4)}, runs).traces[0].overhead
+    assert slowed.n == 3
+    assert slowed.value == pytest.approx(2, rel=0.05)
+    assert slowed.low < slowed.value < slowed.high
+    entry = traces_report("synthetic", {path: profile()}, runs[:1]).traces[0]
+    assert (entry.overhead.n, entry.overhead.low) == (1, None)
+    assert entry.exposed_ms == pytest.approx(0.04)
+    assert entry.file == "traces/c/profile_summary.json"
+    unknown = traces_report("synthetic", {path: profile(trace(reduce="mystery"))}, []).traces[0]
+    assert (unknown.exposed_ms, unknown.overhead) == (None, None)
+    assert unknown.phases_ms["backward"] == pytest.approx(0.1)
 
 
 def test_devices_of_a_trace_are_not_its_ranks():
@@ -81,8 +81,8 @@ def test_devices_of_a_trace_are_not_its_ranks():
     from pathlib import Path
 
     path = Path("results/x/traces/c/profile_summary.json")
-    entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, [])["traces"][0]
-    assert entry["n_devices"] == 2
+    entry = traces_report("synthetic", {path: profile(world_size=1, n_devices=2, strategy="dp")}, []).traces[0]
+    assert entry.n_devices == 2
 
 
 def test_one_device_launches_no_collective():

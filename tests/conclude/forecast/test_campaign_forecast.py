@@ -24,6 +24,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count
 from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.records.forecast_report import ForecastRow
 from scaleproof.ground.records.run import METRICS, read_run
 
 
@@ -251,12 +252,12 @@ def test_forecast_json_has_bands_scores_sweeps_and_what_if_rows(tmp_path):
     write_forecasts(tmp_path / "forecasts", make_forecasts(first))
     data = report_of(first, tmp_path / "forecasts")
     assert json.loads(json.dumps(data)) == data
-    assert {row["cell"] for row in data["forecasts"]} == {"ddp-n1x4", "fsdp-n1x4"}
-    assert data["coverage"]["n"] == 0
-    assert data["sweeps"][0]["group"] == "1x2"
-    faster = {row["cell"]: row for row in data["what_if"] if row["change"].startswith("a link of twice")}
-    assert faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["measured_s"]
-    assert faster["fsdp-n1x2"]["low_s"] < faster["fsdp-n1x2"]["value_s"] < faster["fsdp-n1x2"]["high_s"]
+    assert {row.cell for row in data.forecasts} == {"ddp-n1x4", "fsdp-n1x4"}
+    assert data.coverage.n == 0
+    assert data.sweeps[0].group == "1x2"
+    faster = {row.cell: row for row in data.what_if if row.change.startswith("a link of twice")}
+    assert faster["fsdp-n1x2"].value_s < faster["fsdp-n1x2"].measured_s
+    assert faster["fsdp-n1x2"].low_s < faster["fsdp-n1x2"].value_s < faster["fsdp-n1x2"].high_s
 
 
 def test_twice_the_accumulation_halves_what_comes_once_a_step(tmp_path):
@@ -269,11 +270,11 @@ def test_twice_the_accumulation_halves_what_comes_once_a_step(tmp_path):
         for repeat in (1, 2):
             write_run(tmp_path / made.name / "runs", cell, repeat, step_time=seconds, spread=0.003)
     data = report_of(evidence(made, tmp_path, sweeps=[swept(2)]), tmp_path / "forecasts")
-    rows = {row["cell"]: row for row in data["what_if"] if row["change"].startswith("twice the accumulation")}
+    rows = {row.cell: row for row in data.what_if if row.change.startswith("twice the accumulation")}
     once = rows["ddp-n1x2-ga1"]
-    assert once["value_s"] == pytest.approx(0.1 + COMMUNICATION[2] / 2, rel=0.02)
-    assert once["low_s"] < once["value_s"] < once["high_s"]
-    assert rows["ddp-n1x2-ga2"]["value_s"] > 0.2, "computing does not get less"
+    assert once.value_s == pytest.approx(0.1 + COMMUNICATION[2] / 2, rel=0.02)
+    assert once.low_s < once.value_s < once.high_s
+    assert rows["ddp-n1x2-ga2"].value_s > 0.2, "computing does not get less"
 
 
 def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
@@ -286,10 +287,10 @@ def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", words)
     main()
     rows = json.loads((results / "weak" / "forecast.json").read_text())["forecasts"]
-    assert all(row["measured_s"] > 0 for row in rows)
+    assert all(row.measured_s > 0 for row in rows)
     assert "leave-largest-out" in (results / "weak" / "tables" / "forecast.md").read_text()
     assert (results / "weak" / "charts" / "forecast.svg").stat().st_size > 5000
-    refused = rows[0] | {"value": None, "refusal": "super-linear", "inside": None}
+    refused = ForecastRow(**rows[0] | {"value": None, "refusal": "super-linear", "inside": None})
     assert forecast_human([refused])["from"][0] == "refused: super-linear"
 
 
@@ -327,8 +328,8 @@ def test_a_wrong_key_is_named(tmp_path, forecast, message):
 
 
 def exchange_as_ddp(data) -> None:
-    parameters = data["model"]["parameters"]
-    data["collectives"] = {"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}}
+    parameters = data.model.parameters
+    data.collectives = {"allreduce": {"calls": 2, "bytes": 4 * parameters, "dtypes": ["float32"]}}
 
 
 def test_commands_forecast_and_plan(tmp_path, monkeypatch, capsys):

@@ -90,5 +90,5 @@ def test_a_campaign_counts_once_and_machines_are_never_pooled():
     assert past_residuals(rows, "cpu gloo", "node") == [other.residual]
     assert past_residuals(rows, "cpu gloo", "network") == []
     found = coverage(rows)
-    assert (found["n"], found["inside"], found["nominal"]) == (3, 3, pytest.approx(0.95))
-    assert found["low"] < 0.95 < found["high"]
+    assert (found.n, found.inside, found.nominal) == (3, 3, pytest.approx(0.95))
+    assert found.low < 0.95 < found.high

@@ -62,12 +62,12 @@ def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(t
             seconds = 0.1 * float(np.exp(random.normal(0, 0.03)))
             write_run(tmp_path / "weak/runs", cell, repeat, step_time=seconds, spread=0.003, seed=repeat)
     known = evidence(made, tmp_path)
-    runs = [run for each in known.runs.values() for run in each]
+    runs = [run for each in known.points for run in each]
     report = scaling_report("weak", "x", runs, Findings(campaign="weak", checks=[], findings=[]))
-    resolve = report["ranking"][-1]["resolve"]
+    resolve = report.ranking[-1].resolve
     plan = make_plan(known)
     assert plan.resolve == resolve
-    assert resolve["repeats"] > 5
+    assert resolve.repeats > 5
     text = plan_text(made, plan)
     assert f"{resolve['repeats']} repeats of each cell reliably show differences of 5 % (at least 4 times in 5" in text
 
@@ -82,6 +82,6 @@ def test_so_many_repeats_tell_a_difference_apart_four_times_in_five():
         return {f"c{i}": dict(enumerate(np.exp(random.normal(means[i], noise, n)), start=1)) for i in range(cells)}
 
     for _ in range(campaigns):
-        n = resolution(compare_all(rates(5)), 0.05)["repeats"]
+        n = resolution(compare_all(rates(5)), 0.05).repeats
         told += bool(compare_all(rates(n), confidence=ROUND_CONFIDENCE).differ[0, 1])
     assert 0.70 < told / campaigns < 0.92

@@ -19,7 +19,7 @@ from verify.test_verify import finished
 from scaleproof.conclude.forecast.ledger import Forecasts, read_forecasts, write_forecasts
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import sha256_of
+from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.manifest import write_manifest
 
@@ -138,7 +138,10 @@ def test_forecasts_are_published_and_stay_sealed(tmp_path):
         entries=[],
     )
     path = write_forecasts(results / "forecasts", made)
-    (results / "forecast.json").write_text(json.dumps({"forecasts": [{"seal": made.digest()}]}))
+    counts = {"n": 0, "inside": 0, "low": 0, "high": 1, "nominal": None}
+    report = {"campaign": "synthetic", "machine": made.digest(), "coverage": counts | {"here": counts}}
+    report |= {key: [] for key in ("forecasts", "what_if", "sweeps", "checks", "findings")}
+    write_json(results / "forecast.json", report)
     write_manifest(results, "0")
     out = publish(results, tmp_path / "published", Publication(("Jane Doe",), anonymous=True), "0")
     assert "workflow" not in (out / "ro-crate-metadata.json").read_text(), "these results are of no project"

@@ -1,6 +1,5 @@
 """A whole campaign's results, made from synthetic runs through the real analysis."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,7 @@ class Results:
         runs_table(runs).to_csv(folder / "runs.csv", index=False)
         cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
         losses_table(curves_of(measured_by_cell(runs))).to_csv(folder / "losses.csv", index=False)
-        (folder / "scaling_report.json").write_text(json.dumps(self.report))
+        (folder / "scaling_report.json").write_text(self.report.model_dump_json())
 
     def findings_json(self) -> None:
         (self.folder / "findings.json").write_text(self.findings.model_dump_json())
@@ -76,12 +75,12 @@ class Results:
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
         runs_table, cells, _ = read_inputs(self.folder)
-        lost = waterfall_report("synthetic", cells, self.report, {})["cells"]
+        lost = waterfall_report("synthetic", cells, self.report, {}).cells
         draw_waterfall(lost, self.folder / "charts")
         left_out = {"batch_size", "seq_len", "forecast", *CHARTS} - ({*names} - {"batch_size", "seq_len"})
         drawn = [name for name in CATALOG if name not in left_out]
         return PageInputs(
-            facts=lambda: facts_of(self.runs),
+            facts=facts_of(self.runs),
             runs_table=runs_table,
             cells=cells,
             report=self.report,

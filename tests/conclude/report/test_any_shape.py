@@ -4,7 +4,6 @@ Each shape takes something away from a campaign that has all that a report can s
 """
 
 import itertools
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from conclude.report.conftest import Results
 from conclude.report.test_forecasts import AHEAD, HELD, REFUSED, WIDE, forecast
+from result_models import comparison, comparisons, paired
 from synthetic import cells, rewrite, write_failure, write_run
 from synthetic_traces import trace
 
@@ -40,14 +40,7 @@ from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.timeline import timeline
 
 MEMBERS = cells(vary={"geometry": ["1x1", "1x2", "1x4"], "strategy": ["ddp", "zero2"]})
-ESTIMATE = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "claim": "faster", "overstated": False}
-ESTIMATE |= {"detectable_low": 0.02, "detectable_high": 0.09, "pairs_low": 8, "pairs_high": 20}
-ESTIMATE |= {"ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
-PAIR = {"name": "fused", "a": "x", "b": "y", "declared": {}, "status": "ok", "why": None, "pairs": 4, "findings": []}
-
-
-def _pair(estimate: dict | None, status: str = "ok", why: str | None = None) -> dict:
-    return PAIR | {"estimate": estimate, "status": status, "why": why}
+OTHER = comparison(None, name="other", status="incomparable", why="commit differs")
 
 
 def whole(folder: Path) -> SimpleNamespace:
@@ -61,7 +54,7 @@ def whole(folder: Path) -> SimpleNamespace:
     made = trace(late={1: 20})
     return SimpleNamespace(
         runs=[*runs, write_failure(folder / "failed", cells(vary={"geometry": ["1x8"]})[0])],
-        comparisons=[_pair(ESTIMATE), _pair(None, "incomparable", "commit differs") | {"name": "other"}],
+        comparisons=[comparison(paired()), OTHER],
         trace=(made, StepBreakdown(made).profile_fields()),
         forecast=forecast(HELD, AHEAD, WIDE, REFUSED, coverage_n=2),
         drawn=list(CATALOG),
@@ -108,12 +101,12 @@ SHAPES: dict[str, Callable[[SimpleNamespace], None]] = {
     "no energy": _without("energy"),
     "few charts": _without("loss_step", "loss_seconds", "waterfall", "forecast", "ranking", "memory"),
     "no pairs": _change(comparisons=[]),
-    "no pair has an answer": _change(comparisons=[_pair(None, "incomparable", "commit differs")]),
+    "no pair has an answer": _change(comparisons=[OTHER]),
     "not traced": _change(trace=None),
     "no trace worked": _change(trace=(None, {"status": "failed", "reason": "timeout", "tool": "nsys"})),
     "no forecasts": _change(forecast=None),
-    "all forecasts refused": _change(forecast=forecast(REFUSED) | {"what_if": []}),
-    "forecasts of nothing": _change(forecast=forecast() | {"what_if": []}),
+    "all forecasts refused": _change(forecast=forecast(REFUSED).model_copy(update={"what_if": []})),
+    "forecasts of nothing": _change(forecast=forecast().model_copy(update={"what_if": []})),
     "nothing found": _change(findings=False),
 }
 
@@ -129,25 +122,24 @@ def inputs(have: SimpleNamespace, folder: Path) -> PageInputs:
     for kind in KINDS:
         write_series(results.report, kind, folder / "tables")
     profiles = _profiles(have, folder)
-    (folder / "traces.json").write_text(json.dumps(traces_report("synthetic", profiles, have.runs)))
+    (folder / "traces.json").write_text(traces_report("synthetic", profiles, have.runs).model_dump_json())
     traces, spans = read_traces(folder)
     runs_table, cell_rows, _ = read_inputs(folder)
-    per_step = {profile.cell: profile.model_dump(mode="json")["per_step"] for profile in profiles.values()}
-    lost = waterfall_report("synthetic", cell_rows, results.report, per_step)["cells"]
+    per_step = {profile.cell: profile.per_step for profile in profiles.values()}
+    lost = waterfall_report("synthetic", cell_rows, results.report, per_step).cells
     write_waterfall(lost, folder / "tables")
-    report = {"campaign": "synthetic", "comparisons": have.comparisons}
     if have.comparisons:
-        write_comparison(report, folder / "tables")
+        write_comparison(comparisons(*have.comparisons), folder / "tables")
         draw_comparison(have.comparisons, folder / "charts")
     if have.forecast:
-        write_forecast(have.forecast["forecasts"], folder / "tables")
-        draw_forecast(have.forecast["forecasts"], folder / "charts")
+        write_forecast(have.forecast.forecasts, folder / "tables")
+        draw_forecast(have.forecast.forecasts, folder / "charts")
     for name in TRACE_CHARTS:
         draw_trace(name, traces, spans, folder / "charts")
     draw_waterfall(lost, folder / "charts")
     results.charts()
     return PageInputs(
-        facts=lambda: facts_of([run for run in have.runs if run.metrics.timestamp_utc != "unknown"]),
+        facts=facts_of([run for run in have.runs if run.metrics.timestamp_utc != "unknown"]),
         runs_table=runs_table,
         cells=cell_rows,
         report=results.report,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from matplotlib.figure import Figure
+from result_models import forecast_row
 
 from scaleproof.conclude.analysis.campaign_findings import with_forecasts
 from scaleproof.conclude.report.charts import CHARTS, draw
@@ -15,53 +16,28 @@ from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
+from scaleproof.ground.records.forecast_report import ForecastReport
 
 SERIES = ["ddp-n1x1", "ddp-n1x2", "ddp-n1x4", "ddp-n1x8"]
 
 
-def row(cell: str, devices: int, value: float | None, measured: float | None = None, half: float = 0.1, **more) -> dict:
-    known = value is not None
-    low, high = (value * (1 - half), value * (1 + half)) if known else (None, None)
-    return {
-        "cell": cell,
-        "strategy": "ddp",
-        "devices": devices,
-        "value": value,
-        "low": low,
-        "high": high,
-        "level": 0.95,
-        "construction": "leave-largest-out",
-        "n": 3,
-        "refusal": None if known else "group-too-large",
-        "reason": None if known else "1x8 has too many devices",
-        "measure": None if known else "run ddp on 1x8",
-        "made_utc": "2026-11-01T10:00:00Z",
-        "tokens_per_step": 1000,
-        "relatives": SERIES,
-        "wide": half > 0.15,
-        "measured_s": measured,
-        "inside": low <= measured <= high if known and measured else None,
-        "error": value / measured - 1 if known and measured else None,
-    } | more
+def row(cell, devices, value, measured=None, half=0.1, **more):
+    return forecast_row(cell, devices, value, measured, half, **{"relatives": SERIES} | more)
 
 
-def forecast(*rows: dict, findings: tuple = (), coverage_n: int = 0) -> dict:
-    return {
-        "forecasts": list(rows),
-        "what_if": [
-            {
-                "cell": "ddp-n1x2",
-                "change": "a link",
-                "measured_s": 0.06,
-                "value_s": 0.05,
-                "low_s": 0.04,
-                "high_s": 0.055,
-            }
-        ],
-        "checks": ["forecasts_hold"],
-        "findings": list(findings),
-        "coverage": {"n": coverage_n, "inside": coverage_n, "low": 0.5, "high": 1.0, "nominal": 0.95},
-    }
+def forecast(*rows, findings=(), coverage_n=0):
+    change = {"cell": "ddp-n1x2", "change": "a link", "measured_s": 0.06, "value_s": 0.05, "low_s": 0.04}
+    counts = {"n": coverage_n, "inside": coverage_n, "low": 0.5, "high": 1.0, "nominal": 0.95 if coverage_n else None}
+    return ForecastReport(
+        campaign="synthetic",
+        machine="cpu gloo",
+        forecasts=list(rows),
+        what_if=[change | {"high_s": 0.055, "level": 0.95}],
+        sweeps=[],
+        checks=["forecasts_hold"],
+        findings=list(findings),
+        coverage=counts | {"here": counts},
+    )
 
 
 HELD = row("ddp-n1x4", 4, 0.041, measured=0.04)
@@ -74,14 +50,14 @@ REFUSED = row("ddp-n1x8", 8, None)
 @pytest.mark.parametrize(("chart", "base"), [("throughput", None), ("speedup", "1x1")])
 def test_forecasts_stand_as_bands_behind_measured_points(results, chart, base):
     runs, cells, report = read_inputs(results.folder)
-    (series,) = report["series"]
-    rate = next(iter(series["runs"].values()))["tokens_per_sec_global"]["value"] if base else 1.0
+    (series,) = report.series
+    rate = series.points[0].tokens_per_sec_global.value if base else 1.0
     with style():
         axes = Figure().subplots()
         CHARTS[chart](axes, runs, cells, report, [HELD, AHEAD])
     boxes = [patch.get_bbox() for patch in axes.patches if patch.get_height()]
     assert [(box.y0, box.y1) for box in boxes] == [
-        pytest.approx((1000 / f["high"] / rate, 1000 / f["low"] / rate)) for f in (HELD, AHEAD)
+        pytest.approx((1000 / f.high / rate, 1000 / f.low / rate)) for f in (HELD, AHEAD)
     ]
     assert boxes[0].x0 < 4 < boxes[0].x1, "behind the measured point"
     assert boxes[1].x0 > 7, "of a size that has not run"
@@ -97,7 +73,7 @@ def test_without_forecasts_a_chart_has_no_band_and_the_same_bytes(results):
 
 
 def test_a_wide_forecast_has_a_band_without_a_value(results):
-    (series,) = results.report["series"]
+    (series,) = results.report.series
     (band,) = bands_of(series, [WIDE])
     assert band.value is None
     assert band.low < band.high
@@ -132,14 +108,14 @@ def test_sentences_count_refuse_and_keep_score():
 def test_a_change_is_decided_only_outside_its_interval():
     data = forecast()
     assert what_if_rows(data)[0]["step time"] == "-16.7 %"
-    data["what_if"][0]["high_s"] = 0.07
+    data.what_if[0].high_s = 0.07
     assert what_if_rows(data)[0]["step time"] == "-16.7 %, undecided"
 
 
 def test_the_page_has_a_section_with_table_and_what_if_rows(results):
     charts = results.folder / "charts"
     data = forecast(HELD, REFUSED)
-    draw_forecast(data["forecasts"], charts)
+    draw_forecast(data.forecasts, charts)
     inputs = results.inputs(names=["throughput"], forecast=data, drawn=["throughput", "forecast"])
     page = results.folder / "report.html"
     write_page(inputs, page)

@@ -10,11 +10,13 @@ from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import facts_of, machine_check
 from scaleproof.conclude.report.page_inputs import PageInputs
 from scaleproof.conclude.report.read_results import read_inputs
-from scaleproof.measure.doctor.doctor import Entry, Report
+from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
 
-def entry(name: str, status: str, advice: str = "") -> Entry:
-    return Entry(name=name, area="cpu", status=status, evidence=f"<{name}> seen", advice=advice, seconds=0, values={})
+def entry(name: str, status: str, advice: str = "") -> JudgedLook:
+    return JudgedLook(
+        name=name, area="cpu", status=status, evidence=f"<{name}> seen", advice=advice, seconds=0, values={}
+    )
 
 
 def report(host: str = "node", date: str = "2025-01-01T03:10:00Z", failing: bool = True) -> Report:
@@ -53,12 +55,10 @@ def test_one_run_of_another_host_takes_it_away(results):
 def page(results):
     """The page without charts, with a report of the doctor."""
     runs_table, cells, scaling = read_inputs(results.folder)
-    inputs = PageInputs(
-        lambda: facts_of(results.runs), runs_table, cells, scaling, results.findings, results.folder, []
-    )
+    inputs = PageInputs(facts_of(results.runs), runs_table, cells, scaling, results.findings, results.folder, [])
 
     def make(doctor: Report | None) -> str:
-        write_page(replace(inputs, facts=lambda: facts_of(results.runs, doctor)), results.folder / "report.html")
+        write_page(replace(inputs, facts=facts_of(results.runs, doctor)), results.folder / "report.html")
         return (results.folder / "report.html").read_text()
 
     return make

@@ -10,7 +10,6 @@ from conclude.report.test_compare_page import results as result_of
 
 from scaleproof.auditor.audit_page import audit_page
 from scaleproof.auditor.audit_paths import audit_paths
-from scaleproof.auditor.case_studies import case_studies_html
 from scaleproof.conclude.report.index_page import write_index
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page import write_page
@@ -121,12 +120,11 @@ def pages(results, tmp_path_factory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("all")
     audited = audit_page(audit_paths([put(root / "run")]))
     (root / "audit.html").write_text(audited)
-    (root / "studies.html").write_text(case_studies_html([]))
     page_of(result_of(root / "a", 0.1, 1), result_of(root / "b", 0.12, 2), root / "compare.html")
     (root / "synthetic").symlink_to(results.folder)
     report = results.page()
     write_index(root)
-    names = {"audit": "audit.html", "case studies": "studies.html", "compare": "compare.html", "index": "index.html"}
+    names = {"audit": "audit.html", "compare": "compare.html", "index": "index.html"}
     return {name: root / file for name, file in names.items()} | {"report": report}
 
 

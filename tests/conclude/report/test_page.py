@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from result_models import comparison, paired
 
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.ground.findings.finding import Finding
@@ -149,11 +150,8 @@ IN_A_PAIR = Finding(
 
 def test_findings_of_pairs_are_told_where_the_pairs_are(results, show):
     results.findings = results.findings.model_copy(update={"findings": [IN_A_PAIR]})
-    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "claim": "faster"}
-    estimate |= {"detectable_low": 0.02, "detectable_high": 0.09, "overstated": False}
-    estimate |= {"pairs_low": 8, "pairs_high": 20, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
-    entry = {"name": "fused", "a": "x", "b": "y", "declared": {}, "status": "ok", "why": None, "pairs": 4}
-    text = show(results.page([entry | {"estimate": estimate, "findings": [IN_A_PAIR.code]}])).inner_text("body")
+    entry = comparison(paired(), findings=[IN_A_PAIR.code])
+    text = show(results.page([entry])).inner_text("body")
     assert "fused/pair1/a: 97 % as fast" in text.replace("\u00a0", " ")
     assert IN_A_PAIR.code in text.split("Findings")[0], "the table names it"
     assert "1.040, 1.060" in text, "each pair is there"
@@ -308,7 +306,7 @@ def test_terms_and_every_column_are_explained_on_the_page(results, show):
 def test_the_speedup_of_the_whole_job_stands_beside_that_of_the_window(results, show):
     page = show(results.page(names=[]))
     text = page.inner_text("#cells dl")
-    point = results.report["series"][0]["runs"]["1x4"]
+    point = results.report.series[0]["runs"]["1x4"]
     job, window = (f"{point[name]['value']:.2f}" for name in ("speedup_by_job_wall_time", "speedup"))
     assert re.search(rf"validation the speed-up is {job} \[[^]]+\] for ddp-n1x4, instead of {window} \[", text)
     assert "“vs fastest 1-device” is relative to ddp-n1x1:" in text

@@ -19,7 +19,7 @@ def test_the_paper_is_a_pdf_of_a_few_pages(results):
 
 
 def test_a_title_is_text(results):
-    results.report["title"] = 'one\n#read("/etc/passwd") \\input{x} $x_1 [*a*'
+    results.report.title = 'one\n#read("/etc/passwd") \\input{x} $x_1 [*a*'
     write_paper(results.inputs(), results.folder / "report.pdf")
     assert (results.folder / "report.pdf").stat().st_size > 10_000
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.conclude.report.read_results import read_inputs, read_json, read_losses
+from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.scaling_report import read_scaling_report
+from scaleproof.ground.records.waterfall_report import read_waterfall
 
 
 @pytest.fixture
@@ -64,10 +66,10 @@ def test_what_is_missing_is_told_with_the_command(tmp_path):
     path = tmp_path / "results/mine/waterfall.json"
     path.parent.mkdir(parents=True)
     with pytest.raises(UserError, match=f"no such file; build it with: snakemake --cores 2 {path}"):
-        read_json(path, "cells")
-    path.write_text("[]")
-    with pytest.raises(UserError, match="it has no cells"):
-        read_json(path, "cells")
+        read_waterfall(path)
+    path.write_text("{}")
+    with pytest.raises(UserError, match=r"is damaged \(campaign is missing\)"):
+        read_waterfall(path)
 
 
 @pytest.mark.parametrize("place", ["results", "results/published/mine_2026", "elsewhere/mine", ""])
@@ -76,11 +78,11 @@ def test_no_command_is_told_where_no_rule_makes_the_file(tmp_path, monkeypatch, 
     path = Path(place, "scaling_report.json")
     for wrong in (path, tmp_path / path):
         with pytest.raises(UserError, match="no rule makes it there: the results of a campaign are in results/NAME"):
-            read_json(wrong, "series")
+            read_scaling_report(wrong)
 
 
 def test_a_target_is_named_as_snakemake_knows_it(tmp_path, monkeypatch):
     """From the folder of the Snakefile, however it was found."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"--cores 2 results/mine/scaling_report\.json$"):
-        read_json(tmp_path / "results/mine/scaling_report.json", "series")
+        read_scaling_report(tmp_path / "results/mine/scaling_report.json")

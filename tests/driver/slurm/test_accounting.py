@@ -1,9 +1,12 @@
-"""A cluster that keeps accounts: jobs are followed by sacct."""
+"""A cluster that keeps accounts, in which jobs are that the controller has forgotten."""
 
+import ast
 import os
 import shutil
+import sys
 
 import pytest
+from patience import wait_until
 from slurm_tools import Checkout, Cluster, reason_against_a_cluster
 
 PACKAGES = ("slurmdbd", "mariadbd", "mariadb-install-db")
@@ -34,8 +37,25 @@ def test_it_is_found_fit(with_accounts):
 
 def test_a_job_is_followed_to_its_end(with_accounts):
     with_accounts.campaign("kept")
-    sacct = ("--slurm-status-command", "sacct", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
-    done = with_accounts.snakemake("results/corpora/prose/bpe-300/tokenizer.json", *sacct)
+    quick = ("--seconds-between-status-checks", "2", "--latency-wait", "5")
+    done = with_accounts.snakemake("results/corpora/prose/bpe-300/tokenizer.json", *quick)
     assert done.returncode == 0, done.stderr[-4000:]
     kept = with_accounts.cluster.run("sacct", "--noheader", "--allocations", "--format=partition,state").stdout.split()
     assert kept[-2:] == ["cpu", "COMPLETED"]
+
+
+ASK = """
+import sys
+from scaleproof.driver.slurm_states import accounted
+print({job: state.name for job, state in accounted(set(sys.argv[1:])).items()})
+"""
+
+
+def test_the_accounts_know_how_jobs_ended(with_accounts):
+    """The tasks of an array, and a job that was cancelled."""
+    sbatch = ("sbatch", "--parsable", "--output=/dev/null")
+    array = with_accounts.run(*sbatch, "--array=1-2", "--wrap", "exit $((SLURM_ARRAY_TASK_ID - 1))").stdout.strip()
+    cancelled = with_accounts.run(*sbatch, "--hold", "--wrap", "true").stdout.strip()
+    with_accounts.run("scancel", cancelled)
+    ended = {f"{array}_1": "COMPLETED", f"{array}_2": "FAILED", cancelled: "CANCELLED"}
+    wait_until(lambda: ast.literal_eval(with_accounts.run(sys.executable, "-c", ASK, *ended).stdout) == ended)

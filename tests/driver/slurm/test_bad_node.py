@@ -7,7 +7,7 @@ from workflow_texts import TINY
 
 from scaleproof.ground.records.excluded_nodes import excluded_nodes
 
-QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
+QUICK = ("--seconds-between-status-checks", "2", "--latency-wait", "5")
 REPEATED = (
     TINY.replace("[1x1, 1x2]", "[1x1]").replace("repeats: 1", "repeats: 3").replace("{start: forked}", "{device: cpu}")
 )
@@ -29,12 +29,12 @@ def without_files(checkout):
 )
 def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files, name):
     checkout.campaign(name, REPEATED)
-    together = ("--slurm-array-jobs", "train") if name == "arrays" else ()
+    together = ("--scaleproof-slurm-array-jobs", "train") if name == "arrays" else ()
     done = checkout.snakemake(f"results/{name}/report.html", *QUICK, *together)
     assert done.returncode == 0, done.stderr[-5000:]
     assert f"node {without_files} is excluded from here on" in done.stderr
     campaign = checkout.root / "results" / name
-    assert ("Submitted array job" in done.stderr) == (name == "arrays")
+    assert (": scaleproof-train, 3 tasks" in done.stderr) == (name == "arrays")
     runs = [json.loads(path.read_text()) for path in campaign.glob("runs/*/rep*/training_metrics.json")]
     assert [(run["status"], run["ranks"][0]["host"]) for run in runs] == [("ok", "n2")] * 3
     (excluded,) = excluded_nodes(campaign)

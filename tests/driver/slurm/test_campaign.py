@@ -12,7 +12,7 @@ from slurm_tools import environment
 from workflow_texts import TINY
 
 # Looks at the queue every second, and everything is seen at once: no NFS here.
-QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
+QUICK = ("--seconds-between-status-checks", "2", "--latency-wait", "5")
 OWN = TINY.replace("bpe-512", "bpe-400")  # tokens that no other test has made: their jobs are looked at, too
 BOTH = OWN.replace("geometry: [1x1, 1x2]", "geometry: [2x1, 1x2]") + "forecast: {launches: 1}\n"
 PAIRED = (
@@ -136,7 +136,7 @@ def test_a_run_that_takes_more_memory_than_it_asked_for_is_a_row_with_slurm_s_re
 def test_only_trainings_take_the_partition_of_the_gpus(made):
     ended = (made.cluster.folder / "log/jobcomp.log").read_text()
     partition = dict(re.findall(r"JobId=(\d+) .*?Partition=(\S+)", ended))
-    sent = re.findall(r"submitted with SLURM jobid (\d+) \(log: \S+/rule_(\w+)/", made.said)
+    sent = re.findall(r"Slurm job (\d+): scaleproof-(\w+)", made.said)
     found = {rule: partition[job] for job, rule in sent}
     trained = dict.fromkeys(("train", "shared_job", "reference", "sweep"), "gpu")
     assert found == {"corpus_tokenizer": "cpu", "corpus_tokenise": "cpu"} | trained

@@ -8,7 +8,7 @@ from patience import wait_until
 from slurm_tools import environment
 from workflow_texts import TINY
 
-QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5", "--retries", "0")
+QUICK = ("--seconds-between-status-checks", "2", "--latency-wait", "5", "--retries", "0")
 ALONE = (
     TINY.replace("[1x1, 1x2]", "[1x1]").replace("repeats: 1", "repeats: 2").replace("{start: forked}", "{device: cpu}")
 )
@@ -44,7 +44,7 @@ def test_jobs_that_wait_end_without_a_row(checkout, closed, arrays):
     runs = [f"results/edited-{name}/runs/ddp-n1x1/rep{k}/steps.csv" for k in (1, 2)]
     kept = f"results/kept-{name}/runs/ddp-n1x1/rep1/steps.csv"
     targets = [*runs, f"results/together-{name}/runs.csv", kept]
-    options = (*QUICK, "--slurm-array-jobs", "train") if arrays else QUICK
+    options = (*QUICK, "--scaleproof-slurm-array-jobs", "train") if arrays else QUICK
     driver = subprocess.Popen(
         checkout.command("snakemake", "--profile", "slurm", *targets, *options),
         cwd=checkout.root,
@@ -64,7 +64,7 @@ def test_jobs_that_wait_end_without_a_row(checkout, closed, arrays):
     finally:
         driver.kill()
     assert driver.returncode == 1, said[-5000:]
-    assert ("Submitted array job" in said) == arrays
+    assert (": scaleproof-train, 2 tasks" in said) == arrays
     assert re.search(r"Slurm says of job \d+(_\d+)?: FAILED on n[12], NonZeroExitCode, exit code \d", said)
     assert f"edited-{name}.yaml: cell ddp-n1x1 was changed while the workflow ran; start snakemake again" in said
     assert f"together-{name}.yaml: job 1x1-rep1-2 was changed while the workflow ran; start snakemake again" in said

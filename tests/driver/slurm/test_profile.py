@@ -1,7 +1,6 @@
 """`--profile slurm`: found by its short name, and never mistaken."""
 
 import subprocess
-import tomllib
 
 import yaml
 from slurm_tools import environment
@@ -36,14 +35,5 @@ def test_a_reason_stands_beside_every_key(repository):
 
 def test_what_the_profile_must_say(repository):
     profile = yaml.safe_load((repository / "profiles/slurm/profile.v9+.yaml").read_text())
-    assert profile["executor"] == "slurm"
-    assert profile["slurm-status-command"] == "squeue"
-    assert profile["slurm-no-requeue"] is True
-
-
-def test_the_plugins_are_pinned(repository):
-    pins = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["dependencies"]
-    locked = (repository / "envs/requirements.lock").read_text().split()
-    for plugin in ("snakemake-executor-plugin-slurm", "snakemake-executor-plugin-slurm-jobstep"):
-        (pin,) = (p for p in pins if p.startswith(f"{plugin}=="))
-        assert pin in locked
+    assert profile["executor"] == "scaleproof-slurm"
+    assert profile["seconds-between-status-checks"] == 30

@@ -11,7 +11,7 @@ from patience import wait_until
 from slurm_tools import environment
 from workflow_texts import TINY
 
-QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
+QUICK = ("--seconds-between-status-checks", "2", "--latency-wait", "5")
 SEVERAL = (
     TINY.replace("geometry: [1x1, 1x2]", "geometry: [2x1]")
     .replace("{start: forked}", "{device: cpu}")

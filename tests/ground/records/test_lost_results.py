@@ -54,7 +54,8 @@ def test_nothing_is_lost(reported):
     ["runs/ddp-n1x1/rep2/steps.csv", "runs/ddp-n1x2/rep1/launcher_metadata.json", "runs.csv", "charts/speedup.svg"],
 )
 @pytest.mark.fault(
-    "a raw result or a chart behind a report is deleted", "the next snakemake says so and makes it again"
+    "a raw result or a chart behind a report is deleted",
+    "`scaleproof stale` says so, with the command that makes it again",
 )
 def test_a_lost_file_is_named(reported, name):
     (Path("results/mine") / name).unlink()
@@ -78,10 +79,8 @@ def test_without_a_sound_manifest_nothing_is_known(reported, text):
 
 def test_it_says_what_follows():
     run = Path("results/mine/runs/a/rep1")
-    assert lost_text([run / "steps.csv", run / "training_metrics.json"]) == (
-        f"{run} is no longer complete and will be measured again"
-    )
-    assert lost_text([Path("results/mine/runs.csv")]) == "results/mine/runs.csv is missing and will be made again"
+    assert lost_text([run / "steps.csv", run / "training_metrics.json"]) == (f"{run} is no longer complete")
+    assert lost_text([Path("results/mine/runs.csv")]) == "results/mine/runs.csv is missing"
 
 
 @pytest.fixture
@@ -140,4 +139,4 @@ def test_a_job_of_several_runs_is_missed_with_its_record(tmp_path, repository, m
     Path("results/mine/runs.csv").write_text("cell,repeat\nddp-n1x1,1\nddp-n1x2,1\n")
     records = records_without_runs(loaded, results)
     assert set(records) == {record for record, job in loaded.records(results).items() if job.rounds[0][0] == 1}
-    assert lost_text(next(iter(records.values()))).endswith("no longer complete and will be measured again")
+    assert lost_text(next(iter(records.values()))).endswith("no longer complete")

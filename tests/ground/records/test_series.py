@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from synthetic import cells, rewrite, write_run
 
-from scaleproof.ground import cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records import series
-from scaleproof.ground.records.run import CURVES, read_run
-from scaleproof.ground.records.series import parsed, read_curves, read_series
+from scaleproof.ground.records.run import read_run
+from scaleproof.ground.records.series import parsed, read_series
 from scaleproof.ground.records.steps import read_steps
 
 
@@ -74,21 +73,3 @@ def test_a_series_that_cannot_be_read_disturbs_no_other(tmp_path):
     assert [bool(series_of(run)) for run in runs] == [True, True, False, False]
     with pytest.raises(UserError, match="sha256"):
         _ = runs[2].steps
-
-
-def test_curves_that_another_process_read_are_those_of_each_run(tmp_path, monkeypatch):
-    """What it cannot read says why when it is asked for."""
-    monkeypatch.setattr(cores, "available_cores", lambda: 2)
-    monkeypatch.setattr(cores, "MANY_RUNS", 1)
-    runs = [write_run(tmp_path, cell, k) for cell in cells() for k in (1, 2)]
-    (runs[3].folder / "steps.csv").write_text("changed")
-    with cores.beside(lambda: read_curves(runs), len(runs)) as curves:
-        for run, series in zip(runs, curves(), strict=True):
-            run.take_series(series)
-    assert not any("steps" in vars(run) for run in runs), "only what is asked for is sent"
-    for run in runs[:3]:
-        assert set(CURVES) <= set(vars(run))
-        alone = read_run(run.folder)
-        assert all(np.array_equal(getattr(run, name), getattr(alone, name)) for name in CURVES)
-    with pytest.raises(UserError, match="sha256"):
-        _ = runs[3].losses

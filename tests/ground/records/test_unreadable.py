@@ -12,7 +12,6 @@ from command_line import scaleproof
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.conclude.report.chart_catalog import charts_of
 from scaleproof.ground.campaign.cells import arms
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
@@ -94,7 +93,7 @@ DAMAGED = {
 STAGES = (
     *(("collect",), ("findings",), ("analyse",)),
     ("waterfall",),
-    *(("table", "scaling"), ("table", "strong"), ("table", "weak"), ("loss_chart", "step"), ("loss_chart", "seconds")),
+    *(("tables",), ("loss_charts",), ("charts",)),
 )
 
 
@@ -143,19 +142,15 @@ def campaign(made, tmp_path):
 def stage(campaign: Path, *words: str, of: str = "small") -> None:
     """A step of the workflow, as its rule calls it."""
     name, *rest = words
-    of_folder = name in ("table", "chart", "loss_chart")
+    of_folder = name in ("tables", "charts", "loss_charts")
     done = scaleproof("stage", name, *rest, f"results/{of}" if of_folder else f"{of}.yaml", cwd=campaign)
     assert done.returncode == 0, (words, done.stderr)
 
 
 def chain(campaign: Path, charts: bool = True, of: str = "small") -> None:
     """All steps of the workflow after the trainings, up to the page; without drawing what is drawn already."""
-    for words in STAGES if charts else STAGES[:7]:
+    for words in STAGES if charts else STAGES[:5]:
         stage(campaign, *words, of=of)
-    drawn = [name for name in charts_of(LoadedCampaign(campaign / f"{of}.yaml")) if not name.startswith("loss_")]
-    for name in drawn if charts else ():
-        if name != "waterfall":
-            stage(campaign, "chart", name, of=of)
     if of == "pairs":
         stage(campaign, "comparison", of=of)
     stage(campaign, "report", of=of)

@@ -15,10 +15,11 @@ import torch
 
 from scaleproof.cli import doctor
 from scaleproof.ground.campaign.batch import Batch
+from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile
 from scaleproof.measure.doctor import doctor_cpu, doctor_gpu, doctor_steps
-from scaleproof.measure.doctor.doctor import DOCTOR, Check, Verdict, examine, judged, line, read_report
+from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, line, read_report
 from scaleproof.measure.doctor.doctor_ranks import host_waits, read_ahead_differs
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.gpus import Gpu
@@ -105,8 +106,8 @@ def test_a_check_that_raises_has_failed_and_the_others_go_on(tmp_path):
         raise RuntimeError("no such device")
 
     heard = []
-    checks = [Check("one", "cpu", broken), Check("two", "cpu", lambda: judged(True, "well", ""))]
-    checks.append(Check("parts", "cpu", lambda: iter([("a", judged(False, "bad", "do this"))])))
+    checks = [Look("one", "cpu", broken), Look("two", "cpu", lambda: judged(True, "well", ""))]
+    checks.append(Look("parts", "cpu", lambda: iter([("a", judged(False, "bad", "do this"))])))
     report = examine(checks, "cpu", heard.append, tmp_path / DOCTOR)
     assert [(e.name, e.status) for e in report.checks] == [("one", "FAIL"), ("two", "PASS"), ("parts: a", "FAIL")]
     assert "no such device" in report.checks[0].evidence
@@ -268,7 +269,7 @@ def test_strategies_that_ranks_did_not_reach_are_failures(monkeypatch):
 def test_the_ranks_are_done_before_the_doctor_itself_uses_a_device(monkeypatch, tmp_path):
     """In compute mode "exclusive process" a device has room for one of them."""
     events = []
-    look = Check("look", "gpu", lambda: events.append("look") or judged(True, "", ""))
+    look = Look("look", "gpu", lambda: events.append("look") or judged(True, "", ""))
     monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", lambda: [H100, H100])
     monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])
     monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])
@@ -288,7 +289,7 @@ def test_the_doctor_waits_for_runs_and_they_for_it(gpus, monkeypatch, tmp_path):
         yield
         held.clear()
 
-    look = Check("look", "gpu", lambda: judged(bool(held), "", "", held=list(held)))
+    look = Look("look", "gpu", lambda: judged(bool(held), "", "", held=list(held)))
     monkeypatch.setattr("scaleproof.measure.launch.device_lock.device_lock", lock)
     monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", lambda: gpus)
     monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])

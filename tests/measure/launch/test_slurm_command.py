@@ -2,22 +2,21 @@
 
 import socket
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from synthetic import campaign, cells
 
-from scaleproof.driver.slurm_request import job, job_together
+from scaleproof.driver.slurm_request import job, job_together, sbatch_options
 from scaleproof.measure.launch import slurm_command
 from scaleproof.measure.machine import slurm
 from scaleproof.measure.machine.slurm import Allocation
 
 ONE_GPU, FOUR_GPUS, TWO_NODES, CPU_ONLY = "1x1", "1x4", "2x4", "1x2 cpu"
 SBATCH = {
-    ONE_GPU: "-t 17 --mem 8000 --nodes=1 --cpus-per-task=4 --no-kill --exclusive -D wd --gres=gpu:1",
-    FOUR_GPUS: "-t 17 --mem 32000 --nodes=1 --cpus-per-task=16 --no-kill --exclusive -D wd --gres=gpu:4",
-    TWO_NODES: "-t 17 --mem 32000 --nodes=2 --ntasks=2 --cpus-per-task=16 --no-kill --exclusive -D wd --gres=gpu:4",
-    CPU_ONLY: "-t 17 --mem 16000 --nodes=1 --ntasks=1 --cpus-per-task=2 --no-kill --exclusive -D wd",
+    ONE_GPU: "--nodes=1 --ntasks=1 --cpus-per-task=4 --mem=8000 --time=17 --gres=gpu:1 --no-kill --exclusive",
+    FOUR_GPUS: "--nodes=1 --ntasks=1 --cpus-per-task=16 --mem=32000 --time=17 --gres=gpu:4 --no-kill --exclusive",
+    TWO_NODES: "--nodes=2 --ntasks=2 --cpus-per-task=16 --mem=32000 --time=17 --gres=gpu:4 --no-kill --exclusive",
+    CPU_ONLY: "--nodes=1 --ntasks=1 --cpus-per-task=2 --mem=16000 --time=17 --no-kill --exclusive",
 }
 SRUN = {
     ONE_GPU: "--nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=16 --nodelist=n1",
@@ -33,33 +32,10 @@ def cell(kind: str):
     return cells(work={"global_batch": 16}, execution=execution, vary={"geometry": [geometry]})[0]
 
 
-class Resources(dict):
-    __getattr__ = dict.__getitem__
-
-
 @pytest.mark.parametrize("kind", SBATCH)
 def test_sbatch_line(kind):
-    """The plugin's own code makes it of what the rule asks for."""
-    from snakemake_executor_plugin_slurm.submit_string import get_submit_command
-    from snakemake_executor_plugin_slurm.utils import set_gres_string
-
-    asked = job(cell(kind), campaign().resources)
-    resources = Resources(
-        nodes=asked.nodes,
-        tasks=asked.nodes,
-        mpi=asked.mpi,
-        tasks_per_gpu=0,
-        gres=asked.gres,
-        runtime=asked.runtime,
-        cpus_per_task=asked.cpus_per_task,
-        mem_mb=asked.mem_mb,
-        slurm_extra=asked.options,
-    )
-    job_of_snakemake = SimpleNamespace(resources=resources, threads=1)
-    names = ("run_uuid", "slurm_logfile", "comment_str")
-    params = dict.fromkeys(names, "x") | {"account": "", "partition": "", "workdir": "wd"}
-    line = get_submit_command(job_of_snakemake, params) + set_gres_string(job_of_snakemake)
-    assert line.split("--comment x", 1)[1].split() == SBATCH[kind].split()
+    line = sbatch_options(job(cell(kind), campaign().resources).resources)
+    assert line == SBATCH[kind].split()
 
 
 @pytest.mark.parametrize("kind", SRUN)

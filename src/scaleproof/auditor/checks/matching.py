@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from scaleproof.auditor.checks.printed import Interval, exact, interval
+from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
 from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.checks.table_rows import (
     TIMES,
-    Series,
+    RowSeries,
     describe,
     figure,
     place,
@@ -33,10 +33,10 @@ RUN_KINDS = ("tokens_per_s", "epoch_time_s", "total_time_s", "time_s")
 
 
 @dataclass(frozen=True)
-class Source:
+class FigureSource:
     """A figure and where it stands, or of which rows or runs it is a ratio."""
 
-    value: Interval
+    value: PrintedInterval
     name: str
     devices: int | None = None
 
@@ -44,13 +44,13 @@ class Source:
 class FigureIndex:
     """Figures by kind, found by value."""
 
-    def __init__(self, figures: Iterable[tuple[str, Source]]) -> None:
-        by_kind: dict[str, list[Source]] = defaultdict(list)
+    def __init__(self, figures: Iterable[tuple[str, FigureSource]]) -> None:
+        by_kind: dict[str, list[FigureSource]] = defaultdict(list)
         for kind, source in figures:
             by_kind[kind].append(source)
         self._sources = {kind: sorted(sources, key=_middle) for kind, sources in by_kind.items()}
 
-    def find(self, kind: str, target: Interval, relative: float = CLOSE) -> Iterator[Source]:
+    def find(self, kind: str, target: PrintedInterval, relative: float = CLOSE) -> Iterator[FigureSource]:
         """The figures of a kind that may be the target one."""
         sources = self._sources.get(kind, [])
         for position in range(bisect_left(sources, target.low * 0.8, key=_middle), len(sources)):
@@ -61,7 +61,7 @@ class FigureIndex:
                 yield source
 
 
-def _middle(source: Source) -> float:
+def _middle(source: FigureSource) -> float:
     return source.value.middle
 
 
@@ -82,10 +82,10 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
     """What runs say of their speed; `time_s` has every time."""
 
-    def figures() -> Iterator[tuple[str, Source]]:
+    def figures() -> Iterator[tuple[str, FigureSource]]:
         for run in runs:
             for kind, value in figures_of(run).items():
-                source = Source(exact(value), run.name, run.world_size)
+                source = FigureSource(exact(value), run.name, run.world_size)
                 yield kind, source
                 if kind.endswith("_time_s"):
                     yield "time_s", source
@@ -118,7 +118,7 @@ def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
         yield from _change_claim(stated, rates)
 
 
-def _series_claims(series: Series, runs: dict[int, str]) -> Iterator[PublishedClaim]:
+def _series_claims(series: RowSeries, runs: dict[int, str]) -> Iterator[PublishedClaim]:
     base = series.baseline
     for row, _ in series.larger():
         stated = figure(row, "speedup")
@@ -186,39 +186,39 @@ def evidence_index(evidence: Evidence) -> FigureIndex:
     return FigureIndex([*_table_figures(evidence.tables), *_run_figures(evidence.runs)])
 
 
-def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, Source]]:
+def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
     kinds = {kind: stated for stated, of_table in STATED.items() for kind in of_table}
     for table in tables:
         for row in table.rows:
             for quantity in row.figures:
                 if quantity.kind in kinds:
                     name = f"{place(row)} {quantity.heading} {printed(quantity)}"
-                    yield kinds[quantity.kind], Source(interval(quantity), name, row.devices)
+                    yield kinds[quantity.kind], FigureSource(interval(quantity), name, row.devices)
         rows = [row for row in table.rows if row.measured][:MOST_ROWS]
         for a, b in permutations(rows, 2):
             for heading, ratio in speed_ratios(a, b, 1.0).items():
                 yield from _ratio(ratio, f"{place(a)} over {describe(b)} by {heading}", a.devices)
 
 
-def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, Source]]:
+def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
     figures = {run.name: figures_of(run) for run in runs[:MOST_RUNS]}
     for name, values in figures.items():
         for kind, value in values.items():
-            yield "rate" if kind == "tokens_per_s" else "time", Source(exact(value), name)
+            yield "rate" if kind == "tokens_per_s" else "time", FigureSource(exact(value), name)
     for a, b in permutations(figures, 2):
         for kind in figures[a].keys() & figures[b].keys():
             yield from _ratio(exact(figures[a][kind] / figures[b][kind]), f"{a} and {b}", None)
 
 
-def _ratio(ratio: Interval, name: str, devices: int | None) -> Iterator[tuple[str, Source]]:
+def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[tuple[str, FigureSource]]:
     """A ratio as a speed-up, as "71 % faster" and as "71 % less time"."""
-    yield "speedup", Source(ratio, name, devices)
+    yield "speedup", FigureSource(ratio, name, devices)
     if ratio.low > 1:
-        yield "change", Source(Interval(ratio.low - 1, ratio.high - 1), name, devices)
-        yield "change", Source(Interval(1 - 1 / ratio.low, 1 - 1 / ratio.high), name, devices)
+        yield "change", FigureSource(PrintedInterval(ratio.low - 1, ratio.high - 1), name, devices)
+        yield "change", FigureSource(PrintedInterval(1 - 1 / ratio.low, 1 - 1 / ratio.high), name, devices)
 
 
-def match(stated: StatedFigure, index: FigureIndex) -> Source | None:
+def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
     """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
     for source in index.find(stated.kind, _interval(stated)):
         if not (stated.devices and source.devices) or stated.devices == source.devices:
@@ -226,6 +226,6 @@ def match(stated: StatedFigure, index: FigureIndex) -> Source | None:
     return None
 
 
-def _interval(stated: StatedFigure) -> Interval:
+def _interval(stated: StatedFigure) -> PrintedInterval:
     value = abs(stated.value)
-    return Interval(max(0.0, value - stated.resolution), value + stated.resolution)
+    return PrintedInterval(max(0.0, value - stated.resolution), value + stated.resolution)

@@ -15,31 +15,31 @@ TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
-class Interval:
+class PrintedInterval:
     """Every value that a positive figure may have had, both ends included."""
 
     low: float
     high: float
 
-    def __mul__(self, other: "Interval | float") -> "Interval":
-        if isinstance(other, Interval):
-            return Interval(self.low * other.low, self.high * other.high)
-        return Interval(self.low * other, self.high * other)
+    def __mul__(self, other: "PrintedInterval | float") -> "PrintedInterval":
+        if isinstance(other, PrintedInterval):
+            return PrintedInterval(self.low * other.low, self.high * other.high)
+        return PrintedInterval(self.low * other, self.high * other)
 
-    def __truediv__(self, other: "Interval | float") -> "Interval":
-        if isinstance(other, Interval):
-            return Interval(self.low / other.high, self.high / max(other.low, 1e-300))
-        return Interval(self.low / other, self.high / other)
+    def __truediv__(self, other: "PrintedInterval | float") -> "PrintedInterval":
+        if isinstance(other, PrintedInterval):
+            return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))
+        return PrintedInterval(self.low / other, self.high / other)
 
-    def widened(self, relative: float) -> "Interval":
-        return Interval(self.low * (1 - relative), self.high * (1 + relative))
+    def widened(self, relative: float) -> "PrintedInterval":
+        return PrintedInterval(self.low * (1 - relative), self.high * (1 + relative))
 
-    def meets(self, other: "Interval", relative: float = TOLERANCE) -> bool:
+    def meets(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
         """Whether one value, give or take a relative difference, can be in both."""
         wide = self.widened(relative)
         return wide.low <= other.high and other.low <= wide.high
 
-    def meets_but_for_thousands(self, other: "Interval", relative: float = TOLERANCE) -> bool:
+    def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
         """The same, or a mark of thousands was taken for a decimal point in one or two of the figures."""
         return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
 
@@ -57,15 +57,15 @@ class Interval:
         return (self.high - self.low) / (self.high + self.low) if self.high + self.low > 0 else 1.0
 
 
-def interval(quantity: Quantity) -> Interval:
+def interval(quantity: Quantity) -> PrintedInterval:
     """What a printed figure may have been: one unit of its last digit either way. Never below zero."""
     value, unit = abs(quantity.value), quantity.resolution
-    return Interval(max(0.0, value - unit), value + unit)
+    return PrintedInterval(max(0.0, value - unit), value + unit)
 
 
-def exact(value: float) -> Interval:
-    return Interval(value, value)
+def exact(value: float) -> PrintedInterval:
+    return PrintedInterval(value, value)
 
 
-def product(intervals: Iterable[Interval]) -> Interval:
+def product(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
     return reduce(lambda a, b: a * b, intervals, exact(1.0))

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.execution import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
+from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, match
 from scaleproof.auditor.checks.speeds import epoch_seconds
 from scaleproof.auditor.read.reported import PublishedClaim

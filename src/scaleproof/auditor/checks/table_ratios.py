@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.printed import Interval, interval
+from scaleproof.auditor.checks.printed import PrintedInterval, interval
 from scaleproof.auditor.checks.table_rows import (
     RATES,
     STEADY,
-    Series,
+    RowSeries,
     describe,
     figure,
     place,
@@ -21,7 +21,7 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 
-ONE = Interval(0.995, 1.005)
+ONE = PrintedInterval(0.995, 1.005)
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 SLOWER = 0.98
 APART = 0.05  # relative difference above which a printed ratio is somebody else's
@@ -45,7 +45,7 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
             yield from _speedups(series)
 
 
-def _speedups(series: Series) -> Iterator[Flag]:
+def _speedups(series: RowSeries) -> Iterator[Flag]:
     base = series.baseline
     marked = figure(base, "speedup") if base is not None else None
     if base is None or marked is None or not ONE.meets(interval(marked), 0):
@@ -68,13 +68,13 @@ def _speedups(series: Series) -> Iterator[Flag]:
         )
 
 
-def _own_baselines(series: Series) -> bool:
+def _own_baselines(series: RowSeries) -> bool:
     """Whether a larger row is marked 1, too: each number of devices has a baseline of its own, another strategy."""
     marked = [figure(row, "speedup") for row, _ in series.larger()]
     return any(quantity is not None and quantity.value == 1 for quantity in marked)
 
 
-def _explained(stated: Interval, ratios: Mapping[str, Interval], devices: float) -> bool:
+def _explained(stated: PrintedInterval, ratios: Mapping[str, PrintedInterval], devices: float) -> bool:
     for ratio in ratios.values():
         if stated.meets(ratio, APART):
             return True
@@ -84,7 +84,7 @@ def _explained(stated: Interval, ratios: Mapping[str, Interval], devices: float)
     return False
 
 
-def _one_figure(ratios: Mapping[str, Interval], derivation: str) -> Correction | None:
+def _one_figure(ratios: Mapping[str, PrintedInterval], derivation: str) -> Correction | None:
     """The corrected ratio, where all figures of the row agree on it."""
     values = list(ratios.values())
     if any(not a.meets(b, 0.01) for a in values for b in values):
@@ -93,7 +93,7 @@ def _one_figure(ratios: Mapping[str, Interval], derivation: str) -> Correction |
     return Correction(value=round(ratios[heading].middle, 4), unit="x", derivation=f"{heading} {derivation}")
 
 
-def _ratio(ratio: Interval) -> str:
+def _ratio(ratio: PrintedInterval) -> str:
     return f"{ratio.middle:.3g}x"
 
 
@@ -155,19 +155,19 @@ class _Efficiency:
         return self.devices == self.base_devices and self.speedup is not None and self.speedup.value == 1
 
     @property
-    def stated(self) -> Interval:
+    def stated(self) -> PrintedInterval:
         return interval(self.efficiency) if self.efficiency else ONE
 
     @property
-    def stated_speedup(self) -> Interval:
+    def stated_speedup(self) -> PrintedInterval:
         return interval(self.speedup) if self.speedup else ONE
 
     @property
-    def right(self) -> Interval:
+    def right(self) -> PrintedInterval:
         return self.stated_speedup / (self.devices / self.base_devices)
 
     @property
-    def by_all_devices(self) -> Interval:
+    def by_all_devices(self) -> PrintedInterval:
         return self.stated_speedup / self.devices
 
 
@@ -271,7 +271,7 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     return 1.0 if devices and abs(here * devices / there - 1) <= 0.02 else None
 
 
-def _low(ratio: Interval) -> float:
+def _low(ratio: PrintedInterval) -> float:
     return ratio.low
 
 
@@ -294,7 +294,7 @@ def work_is_equal(context: AuditContext) -> Iterator[Flag]:
             yield from _unequal(series)
 
 
-def _unequal(series: Series) -> Iterator[Flag]:
+def _unequal(series: RowSeries) -> Iterator[Flag]:
     base = series.baseline
     if base is None:
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from scaleproof.auditor.checks.printed import Interval, interval
+from scaleproof.auditor.checks.printed import PrintedInterval, interval
 from scaleproof.auditor.read.reported_tables import KINDS, Quantity, ReportedRow, ReportedTable
 
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
@@ -25,7 +25,7 @@ SIZE_WORD = re.compile(
 
 
 @dataclass(frozen=True)
-class Series:
+class RowSeries:
     """Rows of a table that differ in the number of devices: one configuration at several sizes."""
 
     table: ReportedTable
@@ -47,13 +47,13 @@ class Series:
                 yield row, row.devices / self.baseline.devices
 
 
-def series_of(table: ReportedTable) -> list[Series]:
+def series_of(table: ReportedTable) -> list[RowSeries]:
     """Measured rows of a table by configuration, those with two sizes or more; a size is in each one once."""
     groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
     for row in table.rows:
         if row.measured and row.devices:
             groups[work_of(row, table)].append(row)
-    series = (Series(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())
+    series = (RowSeries(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())
     return [s for s in series if len({row.devices for row in s.rows}) == len(s.rows) >= 2]
 
 
@@ -100,12 +100,12 @@ def same_kind(a: Quantity, b: Quantity) -> bool:
 
 def speed_ratios(
     row: ReportedRow, base: ReportedRow, devices: float, kinds: Iterable[str] = MEASURED
-) -> dict[str, Interval]:
+) -> dict[str, PrintedInterval]:
     """How many times as fast a row is, by each of its measured figures: heading of the figure -> ratio.
 
     A rate of one device is multiplied by the ratio of devices.
     """
-    ratios: dict[str, Interval] = {}
+    ratios: dict[str, PrintedInterval] = {}
     for kind in kinds:
         here, there = figure(row, kind), figure(base, kind)
         if here is None or there is None or not same_kind(here, there):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.printed import TOLERANCE, Interval, exact, interval
+from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, exact, interval
 from scaleproof.auditor.checks.table_rows import describe, known, multiplies, place, places, printed, work_of
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
@@ -29,8 +29,8 @@ class _Product:
     row: ReportedRow
     rate: Quantity
     time: Quantity
-    work: Interval
-    stated: Interval | None  # of all devices; None where the row does not state it
+    work: PrintedInterval
+    stated: PrintedInterval | None  # of all devices; None where the row does not state it
     source: str
 
 
@@ -81,7 +81,7 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
                 yield _Product(row, rate, time, interval(rate) * interval(time), stated, source)
 
 
-def _batch(row: ReportedRow, table: ReportedTable, kind: str) -> tuple[Interval | None, str]:
+def _batch(row: ReportedRow, table: ReportedTable, kind: str) -> tuple[PrintedInterval | None, str]:
     """The stated work of a step on all devices, with its source in words."""
     own = {q.kind: q for q in (*table.figures, *row.figures)}
     # On one device the batch that is meant is not in doubt, only how many of it make a step.

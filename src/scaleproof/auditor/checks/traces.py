@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.execution import UPDATES_SKIPPED
@@ -11,7 +10,7 @@ from scaleproof.auditor.checks.published_claims import SHARES_CONTRADICT
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import Code, Flag
-from scaleproof.measure.trace.readers.nsys_stats import summarise_text
+from scaleproof.ground.nsys_stats import KERNELS, KernelSums, kernel_sums, read_text
 
 BOTTLENECK = 0.2  # share of all-reduce above which the summary's own program calls it one
 NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would give
@@ -39,24 +38,24 @@ def traces_agree(context: AuditContext) -> Iterator[Flag]:
         runs = [run for run in context.runs if run.details.get("folder") in (folder, str(Path(folder).parent))]
         for text in texts if len(runs) == 1 else ():
             try:
-                fields = summarise_text([text], None, None)
+                lines = read_text(text).get(KERNELS, [])
             except UserError:
                 continue
-            yield from _trace(runs[0], fields, Path(folder))
+            yield from _trace(runs[0], kernel_sums(lines), Path(folder))
 
 
-def _trace(run: ReportedRun, fields: dict[str, Any], folder: Path) -> Iterator[Flag]:
-    share, kernels_ms = fields.get("communication_share"), fields.get("kernel_time_ms")
-    if not share or not kernels_ms:
+def _trace(run: ReportedRun, kernels: KernelSums, folder: Path) -> Iterator[Flag]:
+    share = kernels.communication_share
+    if not share:
         return
-    evidence = f"collectives are {share:.1%} of the time of all GPU kernels ({kernels_ms * share / 1e3:,.1f} of "
-    evidence += f"{kernels_ms / 1e3:,.1f} s in the trace)"
+    evidence = f"collectives are {share:.1%} of the time of all GPU kernels ({kernels.communication_ns / 1e9:,.1f} of "
+    evidence += f"{kernels.total_ns / 1e9:,.1f} s in the trace)"
     yield Flag(evidence, [run], "communication-in-trace")
     if _calls_it_none(folder) and share > BOTTLENECK:
         yield Flag(
             f"its profile_summary.json says that all-reduce is no bottleneck; {evidence}", [run], SHARES_CONTRADICT.name
         )
-    yield from _updates(run, fields)
+    yield from _updates(run, kernels)
 
 
 def _calls_it_none(folder: Path) -> bool:
@@ -68,10 +67,10 @@ def _calls_it_none(folder: Path) -> bool:
         return False
 
 
-def _updates(run: ReportedRun, fields: dict[str, Any]) -> Iterator[Flag]:
+def _updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     """With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not."""
     stated = sum(span.optimizer_steps or 0 for span in run.timed_spans)
-    gathers = sum(count for name, count in fields.get("calls_by_kernel", {}).items() if "AllGather" in name)
+    gathers = sum(count for name, count in kernels.calls_by_kernel.items() if "AllGather" in name)
     if run.zero_stage not in (1, 2) or not stated or not run.world_size:
         return
     ranks = [n for n in range(1, run.world_size + 1) if NEARLY_ALL * stated <= gathers / n <= stated]

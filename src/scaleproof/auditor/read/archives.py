@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.auditor.read.text_files import UnreadableFile
 
 MOST_MEMBERS = 10_000
 LARGEST_MEMBER = 256 << 20
@@ -32,7 +32,7 @@ BROKEN = (
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Copy the files of an archive below `folder`; return what was left out, and why. Raises Unreadable for what is
+    """Copy the files of an archive below `folder`; return what was left out, and why. Raises UnreadableFile for what is
     no archive.
     """
     left_out: list[str] = []
@@ -62,7 +62,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
             raise
         if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
-            raise Unreadable(f"the archive cannot be opened: {_fault(error)}") from None
+            raise UnreadableFile(f"the archive cannot be opened: {_fault(error)}") from None
         left_out.append(f"the archive cannot be read to its end: {_fault(error)}; what stands before was read")
     return left_out
 

@@ -6,24 +6,22 @@ import hashlib
 import os
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaleproof.auditor.read import published_claims
 from scaleproof.auditor.read.configurations import attach_configurations
 from scaleproof.auditor.read.debug_settings import debug_settings_in
 from scaleproof.auditor.read.fields import Fields
+from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_names import complete_from_name
-
-if TYPE_CHECKING:
-    from scaleproof.auditor.read.discover import Reading
 
 CHUNK = 1 << 20
 SHARED = 0.6  # of the headings that pieces of one table have in common
 
 
-def complete_runs(reading: "Reading", given: dict[str, dict[str, int]]) -> None:
+def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
     """What is said about runs elsewhere: claims files, the command line of the audit, configurations, names."""
     for run in reading.evidence.runs:
         _complete(run, reading.scopes, reading.launchers.get(run.details.get("folder", "")))
@@ -35,7 +33,7 @@ def complete_runs(reading: "Reading", given: dict[str, dict[str, int]]) -> None:
     attach_configurations(reading)
 
 
-def settle(reading: "Reading") -> None:
+def settle(reading: Reading) -> None:
     """Every run once, under a name of its own; results that stand in one file each as one table."""
     evidence = reading.evidence
     _name_copies(reading)
@@ -77,7 +75,7 @@ def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
         run.debug_settings["nsys"] = "on"
 
 
-def _name_copies(reading: "Reading") -> None:
+def _name_copies(reading: Reading) -> None:
     """Files with the same bytes: named, and all but the first of their runs marked."""
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():

@@ -12,18 +12,16 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logs.base import LAUNCH, NODES, PROCESSES
+from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import ContextFact, ReportedRun
 from scaleproof.auditor.read.walk import SCRIPTS
 from scaleproof.auditor.read.words import described
-
-if TYPE_CHECKING:
-    from scaleproof.auditor.read.discover import Reading
 
 FIELDS = {
     "micro_batch": "micro_batch",
@@ -60,7 +58,7 @@ MOST_KEYS, MOST_WORDS = 500, 400
 
 
 @dataclass(slots=True)
-class Configuration:
+class ConfigurationFile:
     """What one file says."""
 
     path: Path
@@ -73,7 +71,7 @@ class Configuration:
             self.facts.append(ContextFact(field_name, value, self.name, line))
 
 
-def attach_configurations(reading: "Reading") -> None:
+def attach_configurations(reading: Reading) -> None:
     """Give every run what the configurations say that are certainly its own: the only ones beside it, or those
     that name its folder.
     """
@@ -91,7 +89,7 @@ def attach_configurations(reading: "Reading") -> None:
             run.context += configuration.facts
 
 
-def _names_folder(configuration: Configuration, run: ReportedRun) -> bool:
+def _names_folder(configuration: ConfigurationFile, run: ReportedRun) -> bool:
     """Whether an output folder of a configuration is the run's: of the same last names, or the same place from
     the configuration's folder.
     """
@@ -109,7 +107,7 @@ def _names_folder(configuration: Configuration, run: ReportedRun) -> bool:
     return False
 
 
-def _beside(run: ReportedRun, configurations: list[Configuration]) -> list[Configuration]:
+def _beside(run: ReportedRun, configurations: list[ConfigurationFile]) -> list[ConfigurationFile]:
     """Configurations in the run's own folder, where at most one of each kind of file is there."""
     folder = Path(run.details.get("folder", ""))
     beside = [
@@ -121,15 +119,15 @@ def _beside(run: ReportedRun, configurations: list[Configuration]) -> list[Confi
     return beside if len(suffixes) == len(set(suffixes)) else []
 
 
-def _by_name(run: ReportedRun, configurations: list[Configuration]) -> list[Configuration]:
+def _by_name(run: ReportedRun, configurations: list[ConfigurationFile]) -> list[ConfigurationFile]:
     """A configuration whose name is the run's, or that of its folder."""
     names = {Path(run.files[0]).stem.lower(), Path(run.files[0]).parent.name.lower(), run.name.lower()}
     named = [c for c in configurations if len(c.path.stem) > 5 and c.path.stem.lower() in names]
     return named if len(named) == 1 else []
 
 
-def _read(path: Path, name: str, text: str) -> Configuration | None:
-    configuration = Configuration(path, name)
+def _read(path: Path, name: str, text: str) -> ConfigurationFile | None:
+    configuration = ConfigurationFile(path, name)
     suffix = path.suffix.lower()
     try:
         if suffix in SCRIPTS:
@@ -145,7 +143,7 @@ def _read(path: Path, name: str, text: str) -> Configuration | None:
     return configuration
 
 
-def _mapping(configuration: Configuration, data: Any, text: str) -> None:
+def _mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
     if not isinstance(data, dict):
         return
     _deepspeed(configuration, data, text)
@@ -169,7 +167,7 @@ def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tupl
             yield keys, value
 
 
-def _take(configuration: Configuration, key: str, value: Any, line: int | None) -> None:
+def _take(configuration: ConfigurationFile, key: str, value: Any, line: int | None) -> None:
     """A key that is understood, with a whole number or a word."""
     if key in KEYS:
         name: str | None = KEYS[key]
@@ -188,7 +186,7 @@ def _take(configuration: Configuration, key: str, value: Any, line: int | None) 
         configuration.add(name, number, line)
 
 
-def _deepspeed(configuration: Configuration, data: dict[str, Any], text: str) -> None:
+def _deepspeed(configuration: ConfigurationFile, data: dict[str, Any], text: str) -> None:
     zero = data.get("zero_optimization")
     if isinstance(zero, dict):
         if isinstance(zero.get("stage"), int):
@@ -211,7 +209,7 @@ def _line_of(text: str, key: str) -> int | None:
     return text.count("\n", 0, m.start()) + 1 if m else None
 
 
-def _script(configuration: Configuration, text: str) -> None:
+def _script(configuration: ConfigurationFile, text: str) -> None:
     """Directives of Slurm, then the command that starts the ranks."""
     requested: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -231,7 +229,7 @@ def _script(configuration: Configuration, text: str) -> None:
         _arguments(configuration, m[0], number_of)
 
 
-def _directive(configuration: Configuration, requested: dict[str, int], name: str, value: str, line: int) -> None:
+def _directive(configuration: ConfigurationFile, requested: dict[str, int], name: str, value: str, line: int) -> None:
     if name in ("nodes", "N") and value.isdigit():
         requested["nodes"] = int(value)
         configuration.add("nodes", int(value), line)
@@ -243,7 +241,7 @@ def _directive(configuration: Configuration, requested: dict[str, int], name: st
         configuration.outputs.append(str(PurePosixPath(value).parent))
 
 
-def _arguments(configuration: Configuration, command: str, line: int | None) -> None:
+def _arguments(configuration: ConfigurationFile, command: str, line: int | None) -> None:
     try:
         words = shlex.split(command, comments=True)[:MOST_WORDS]
     except ValueError:

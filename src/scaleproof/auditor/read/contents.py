@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from scaleproof.auditor.read import logs, text_files
-from scaleproof.auditor.read.csv_tables import DELIMITERS, layout_of
+from scaleproof.auditor.read.csv_layout import DELIMITERS, layout_of
 from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
 from scaleproof.auditor.read.grids import SEPARATOR
 from scaleproof.auditor.read.headings import column_of

@@ -5,14 +5,11 @@ configuration.
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from scaleproof.auditor.read.cells import gave_no_figures, is_nothing
+from scaleproof.auditor.read.csv_layout import Layout
 from scaleproof.auditor.read.fields import figure
-from scaleproof.auditor.read.table_cells import RESULTS, counts_devices
-
-if TYPE_CHECKING:
-    from scaleproof.auditor.read.csv_tables import Layout
+from scaleproof.auditor.read.printed_figures import gave_no_figures, is_nothing
+from scaleproof.auditor.read.row_figures import RESULTS, counts_devices
 
 LOOKED_AT = 2_000  # rows that show the form of a file
 OUTCOMES = RESULTS | {"loss", "val_loss", "perplexity", "accuracy", "power_w", "energy_j", "cost", "data_time_s"}
@@ -20,7 +17,7 @@ MOST_LENGTHS = 24  # of runs in one table
 Records = Sequence[list[str]]
 
 
-def settle_keys(layout: "Layout", records: Records) -> None:
+def settle_keys(layout: Layout, records: Records) -> None:
     """The columns that tell the runs of a file apart, once its rows are seen.
 
     A column `gpu` of utilisation is none. Where an epoch is there more than once, columns of settings that nobody
@@ -36,7 +33,7 @@ def settle_keys(layout: "Layout", records: Records) -> None:
             return
 
 
-def goes_on(layout: "Layout", records: Records) -> bool:
+def goes_on(layout: Layout, records: Records) -> bool:
     """Whether the steps or epochs of at least one run go on from row to row, as they do in a log."""
     sequences = _sequences(layout, records, layout.keys)
     return any(_is_sequence(places) for places in sequences if len(places) > 1)
@@ -53,11 +50,11 @@ def _is_sequence(places: list[int]) -> bool:
     return len(gaps) == 1  # 10, 5, 20 are lengths of runs, fastest first
 
 
-def _repeated(layout: "Layout", records: Records, keys: list[int]) -> bool:
+def _repeated(layout: Layout, records: Records, keys: list[int]) -> bool:
     return any(len(set(places)) < len(places) for places in _sequences(layout, records, keys))
 
 
-def _sequences(layout: "Layout", records: Records, keys: list[int]) -> list[list[int]]:
+def _sequences(layout: Layout, records: Records, keys: list[int]) -> list[list[int]]:
     """The steps or epochs of each run, in the order of the file."""
     at = layout.places["step" if layout.kind == "steps" else "epoch"]
     epoch = layout.places.get("epoch")  # steps may count from 0 in every epoch
@@ -77,7 +74,7 @@ def _sequences(layout: "Layout", records: Records, keys: list[int]) -> list[list
     return list(runs.values())
 
 
-def _is_setting(layout: "Layout", records: Records, k: int) -> bool:
+def _is_setting(layout: Layout, records: Records, k: int) -> bool:
     """Whether a column has a few values, each of which stands for several rows: neither a result nor a place."""
     if k in layout.places.values() or k == layout.group or layout.columns[k].kind in OUTCOMES:
         return False

@@ -7,15 +7,14 @@ import csv
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from scaleproof.auditor.read import (
     archives,
+    csv_layout,
+    csv_logs,
     csv_rows,
-    csv_tables,
     event_files,
     logs,
     monitor_logs,
@@ -29,15 +28,16 @@ from scaleproof.auditor.read.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_
 from scaleproof.auditor.read.documents import quoted_blocks
 from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.json_files import read_json
-from scaleproof.auditor.read.read_tables import (
+from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
+from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
+from scaleproof.auditor.read.table_files import (
     read_csv_table,
     read_document_file,
     read_notebook_file,
     read_plain_text,
     read_spreadsheet,
 )
-from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
-from scaleproof.auditor.read.text_files import Unreadable, printable
+from scaleproof.auditor.read.text_files import UnreadableFile, printable
 from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -57,43 +57,14 @@ BREAKS: tuple[type[Exception], ...] = (
     AssertionError,
 )
 SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
-NO_NUMBERS = ("failed", "not_applicable")
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
 LFS = b"version https://git-lfs.github.com/spec/"
-GENERIC = {
-    "training_metrics.json",
-    "metrics.csv",
-    "metrics.json",
-    "step_log.csv",
-    "gpu_log.csv",
-    "trainer_state.json",
-    "train.log",
-    "scaling_report.json",
-    "results.json",
-    "output.log",
-    "log.txt",
-    "stdout.txt",
-    "summary.json",
-    "wandb-summary.json",
-    "results.csv",
-}
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
     r"latency|batch|rank|mib|DLLL|MLLOG"
 )
-
-
-@dataclass
-class Reading:
-    """What one call of `gather` collects along the way."""
-
-    evidence: Evidence
-    scopes: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)  # of claims files: folder, facts
-    launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
-    paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
-    configurations: list[tuple[Path, str, str]] = field(default_factory=list)  # file, name, text
 
 
 def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Evidence:
@@ -127,7 +98,7 @@ def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
         return False
     try:
         own = bool(re.search(rb'"schema_version": *"3\.', text_files.head(folder / METRICS)))
-    except Unreadable:
+    except UnreadableFile:
         return False
     if own:
         evidence.own_runs.append(str(folder))
@@ -155,7 +126,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
             _take_archive(reading, path, name, unpacked)
         else:
             _read(reading, path, name)
-    except Unreadable as reason:
+    except UnreadableFile as reason:
         evidence.unread.append(Unread(name, str(reason), reason.kind))
     except PermissionError as error:
         evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
@@ -186,10 +157,10 @@ def _read(reading: Reading, path: Path, name: str) -> None:
     named = path.name in GENERIC or path in evidence.named_files
     if not start.strip(b"\0 \t\r\n"):
         if named:
-            raise Unreadable("it is empty")
+            raise UnreadableFile("it is empty")
         evidence.ignored.append(name)
     elif start.startswith(LFS):
-        raise Unreadable("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
+        raise UnreadableFile("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
     elif event_files.is_event_file(path, start):
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):
@@ -200,18 +171,18 @@ def _read(reading: Reading, path: Path, name: str) -> None:
             evidence.ignored.append(name)
     elif (encoding := text_files.encoding(start)) is None:
         if named:
-            raise Unreadable("it is binary", "binary")
+            raise UnreadableFile("it is binary", "binary")
         evidence.ignored.append(name)
     else:
         opening = text_files.decoded(start, encoding)
         own_series = bool(SERIES) and opening.startswith(SERIES)
         if own_series and not (path.parent / METRICS).is_file():
-            raise Unreadable(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
+            raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
         if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
-                raise Unreadable("it is not a metrics file of any known schema")
+                raise UnreadableFile("it is not a metrics file of any known schema")
             if own_series and path in evidence.named_files:
-                raise Unreadable(f"the series of a run; name the run's folder, {path.parent}", "not a result")
+                raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
             evidence.ignored.append(name)
 
 
@@ -341,7 +312,7 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
 def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, place: int) -> bool:
     """A log in CSV, of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0."""
     evidence = reading.evidence
-    if not any(d in header for d in csv_tables.DELIMITERS) and not header.startswith("#"):
+    if not any(d in header for d in csv_layout.DELIMITERS) and not header.startswith("#"):
         return False
 
     def rest() -> Iterator[str]:
@@ -356,13 +327,13 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
         evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, rest()))
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
-    elif layout := csv_tables.layout_of(header):
-        first = list(islice(csv_tables.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
+    elif layout := csv_layout.layout_of(header):
+        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
         csv_rows.settle_keys(layout, first)
         one_each = len(first) > 1 and not csv_rows.goes_on(layout, first)  # one row for each configuration
         if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
             return True
-        runs = csv_tables.read_log(name, layout, rest(), place + 2)
+        runs = csv_logs.read_log(name, layout, rest(), place + 2)
         timed = [run for run in runs if run.timed_spans or run.logged_steps]
         if not timed and runs:
             add_run(reading, runs[0], path)
@@ -371,18 +342,3 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     else:
         return False
     return True
-
-
-def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
-    """Add a run of a file. Raises Unreadable where it has neither a time nor a loss."""
-    if not (run.timed_spans or run.logged_steps or run.rank_losses or run.details.get("status") in NO_NUMBERS):
-        problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
-        raise Unreadable(f"it is a {run.format} without a single timed step or epoch{problems}")
-    file, _, part = run.name.partition("#")
-    run.files = [file]
-    run.details["folder"] = str(path.parent)
-    generic = path.name in GENERIC or event_files.PREFIX in path.name
-    if generic and Path(file).parent != Path("."):
-        run.name = str(Path(file).parent) + (f"#{part}" if part else "")
-    reading.paths[file] = path
-    reading.evidence.runs.append(run)

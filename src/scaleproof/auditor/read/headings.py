@@ -9,9 +9,9 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from scaleproof.auditor.read.cells import plain_text, remarks_of
 from scaleproof.auditor.read.heading_words import PHRASES
 from scaleproof.auditor.read.other_languages import in_english
+from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
 from scaleproof.auditor.read.reported_tables import Remark, TableColumn
 from scaleproof.auditor.read.statistics_of_headings import WITH_SPREAD, without_statistic
 from scaleproof.auditor.read.units import DEVICE, Unit, unit_of

@@ -3,18 +3,16 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaleproof.auditor.read import metrics_json, text_files
 from scaleproof.auditor.read.fields import Fields, figure
 from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
+from scaleproof.auditor.read.reading import Reading, add_run
 from scaleproof.auditor.read.reported import ReportedRun, ScalingReport
-from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
-
-if TYPE_CHECKING:
-    from scaleproof.auditor.read.discover import Reading
 
 # Of JSON that is ours to read, cut off or not.
 MARKS = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
@@ -24,7 +22,7 @@ NOTEBOOK = ("cells", "nbformat")
 
 
 def read_json(
-    reading: "Reading", path: Path, name: str, encoding: str, opening: str, text: str | None, named: bool
+    reading: Reading, path: Path, name: str, encoding: str, opening: str, text: str | None, named: bool
 ) -> bool:
     """Whether a file that begins like JSON was read as such. `named`: its name says that it is a result."""
     if TRACE.search(opening[:20_000]):
@@ -34,23 +32,23 @@ def read_json(
         text = text_files.whole(path, encoding)
     if (lines := _json_lines(text)) is not None:
         if run := read_history(name, lines):
-            _add(reading, run, path)
+            add_run(reading, run, path)
             return True
         return _generic(reading, lines, name, text)
     try:
         data, problem = text_files.parse_json(text)
     except ValueError as error:
         if named or MARKS.search(opening):
-            raise Unreadable(f"it is cut off or no JSON: {str(error)[:100]}") from None
+            raise UnreadableFile(f"it is cut off or no JSON: {str(error)[:100]}") from None
         return False
     if problem and not MARKS.search(opening):
         if named:
-            raise Unreadable(problem.replace("; what stands before was read", ""))
+            raise UnreadableFile(problem.replace("; what stands before was read", ""))
         return False
     if isinstance(data, dict) and _known(reading, path, name, data, problem):
         return True
     if isinstance(data, list) and (run := _tensorboard(data, name)):
-        _add(reading, run, path)
+        add_run(reading, run, path)
         return True
     return _generic(reading, data, name, text)
 
@@ -70,13 +68,13 @@ def _json_lines(text: str) -> list[Any] | None:
     return values
 
 
-def _known(reading: "Reading", path: Path, name: str, data: dict[str, Any], problem: str) -> bool:
+def _known(reading: Reading, path: Path, name: str, data: dict[str, Any], problem: str) -> bool:
     """Files of known programs."""
     evidence = reading.evidence
     run: ReportedRun | None = None
     if metrics_json.is_metrics(data):
         if problem:
-            raise Unreadable(problem.replace("; what stands before was read", ""))
+            raise UnreadableFile(problem.replace("; what stands before was read", ""))
         run = metrics_json.read_metrics(name, data)
     elif metrics_json.is_legacy(data):
         run = metrics_json.read_legacy(name, data)
@@ -102,17 +100,11 @@ def _known(reading: "Reading", path: Path, name: str, data: dict[str, Any], prob
         return False
     if problem:
         run.problems.append(problem)
-    _add(reading, run, path)
+    add_run(reading, run, path)
     return True
 
 
-def _add(reading: "Reading", run: ReportedRun, path: Path) -> None:
-    from scaleproof.auditor.read.discover import add_run
-
-    add_run(reading, run, path)
-
-
-def _generic(reading: "Reading", data: Any, name: str, text: str) -> bool:
+def _generic(reading: Reading, data: Any, name: str, text: str) -> bool:
     table = results_of(data, name, text)
     if table is None:
         return False

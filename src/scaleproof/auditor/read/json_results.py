@@ -10,8 +10,8 @@ from scaleproof.auditor.read.fields import LARGEST
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.table_cells import RESULTS, Place
-from scaleproof.auditor.read.tables import read_table
+from scaleproof.auditor.read.row_figures import RESULTS, Place
+from scaleproof.auditor.read.typed_tables import read_table
 
 DEEPEST, MOST_RECORDS = 8, 5_000
 MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
@@ -25,7 +25,7 @@ SERIES = 40  # values of a list that are still rows; longer lists are series alo
 
 
 @dataclass(slots=True)
-class Record:
+class JsonRecord:
     """One result: its name, its scalars by key, and where it stands ("runs[2].ddp")."""
 
     name: str
@@ -74,7 +74,7 @@ def _parts(data: Any, left: int) -> int:
     return left
 
 
-def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: str) -> list[Record]:
+def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: str) -> list[JsonRecord]:
     if depth > DEEPEST:
         return []
     if isinstance(data, list):
@@ -92,7 +92,7 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: 
         return columns
     children = {str(k): v for k, v in data.items() if isinstance(v, dict | list) and v}
     own = {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
-    below: list[Record] = []
+    below: list[JsonRecord] = []
     shared = {**inherited, **own}
     for key, child in children.items():
         if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
@@ -110,7 +110,7 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: 
         return below
     # A part without a figure of its own is not a result, although the figures around it hold for it, too.
     printed = {k: v for k, v in shared.items() if k not in inherited or k in own}
-    return [Record(name, shared, path)] if _understood(printed) else []
+    return [JsonRecord(name, shared, path)] if _understood(printed) else []
 
 
 def _below(path: str, key: str) -> str:
@@ -142,7 +142,7 @@ def _has_digit(value: Any) -> bool:
     return isinstance(value, str) and len(value) < 40 and bool(re.match(r"[~<>]?\d", value))
 
 
-def _columns(data: dict[str, Any], path: str) -> list[Record]:
+def _columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
     """{"gpus": [1, 2, 4], "throughput": [...]}: columns of equal length, with at least one that says which row is
     which.
     """
@@ -169,7 +169,7 @@ def _columns(data: dict[str, Any], path: str) -> list[Record]:
         return []
     scalars = {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
     columns = range(length)
-    return [Record("", {**scalars, **{k: v[i] for k, v in lists.items()}}, f"{path}[{i}]") for i in columns]
+    return [JsonRecord("", {**scalars, **{k: v[i] for k, v in lists.items()}}, f"{path}[{i}]") for i in columns]
 
 
 def _name_of(entry: dict[str, Any], name: str, index: int) -> str:
@@ -192,7 +192,7 @@ def _printed(value: Any) -> str:
     return str(value)[:300]
 
 
-def _lines(records: list[Record], keys: list[str], text: str) -> list[int]:
+def _lines(records: list[JsonRecord], keys: list[str], text: str) -> list[int]:
     """The line of each record: where a key that all of them have stands for the n-th time."""
     for key in keys:
         if all(key in record.values for record in records) and text.count(f'"{key}"') == len(records):

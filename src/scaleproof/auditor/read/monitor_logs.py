@@ -63,7 +63,7 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
         (columns.index(n) for n in ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id") if n in columns), None
     )
     stamp = columns.index("timestamp") if "timestamp" in columns else None
-    counted = Samples()
+    counted = DeviceSamples()
     for record in csv.reader(line.replace("\0", "") for line in lines):
         used = _cell(record, utilization)
         held = _cell(record, memory)
@@ -105,7 +105,7 @@ def _cell(record: list[str], place: int | None) -> float | None:
     return figure(record[place].replace("%", "").replace("MiB", "").strip())
 
 
-class Samples:
+class DeviceSamples:
     """Counts samples, device by device."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Samples:
 def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
     """`nvidia-smi dmon`: columns under "# gpu pwr ... sm mem", a heading every screen."""
     columns = header.lstrip("# ").split()
-    counted = Samples()
+    counted = DeviceSamples()
     for line in lines:
         parts = line.split()
         if not parts or line.lstrip().startswith("#") or len(parts) != len(columns):

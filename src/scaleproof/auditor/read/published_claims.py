@@ -15,7 +15,7 @@ import yaml
 
 from scaleproof.auditor.read.fields import LARGEST, figure
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
-from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.ground.errors import nearest
 
 VERSION = "1.0"
@@ -60,17 +60,17 @@ def is_claims_file(text: str) -> bool:
 
 
 def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
-    """Add the statements of a claims file; return what it says about runs. Raises Unreadable with the mistake."""
+    """Add the statements of a claims file; return what it says about runs. Raises UnreadableFile with the mistake."""
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Unreadable(f"it is no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UnreadableFile(f"it is no YAML: {' '.join(str(error).split())[:200]}") from None
     key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])
     if not isinstance(data, dict) or data.get(key) != VERSION:
-        raise Unreadable(f'{key} must be "{VERSION}"')
+        raise UnreadableFile(f'{key} must be "{VERSION}"')
     claims, runs = data.get("claims") or [], data.get("runs") or {}
     if not isinstance(claims, list) or not isinstance(runs, dict):
-        raise Unreadable("`claims` must be a list and `runs` a mapping")
+        raise UnreadableFile("`claims` must be a list and `runs` a mapping")
     for i, entry in enumerate(claims):
         evidence.published_claims.append(_claim_of(entry, f"claims[{i}]"))
     for name, facts in runs.items():
@@ -81,18 +81,18 @@ def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]
 def _claim_of(entry: Any, where: str) -> PublishedClaim:
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        raise Unreadable(f"{where}.kind is {str(kind)[:40]!r}.{nearest(kind, KINDS)} Kinds: {', '.join(KINDS)}")
+        raise UnreadableFile(f"{where}.kind is {str(kind)[:40]!r}.{nearest(kind, KINDS)} Kinds: {', '.join(KINDS)}")
     values = {k: v for k, v in entry.items() if k not in ("kind", "source")}
     allowed = {k.rstrip("?") for k in KINDS[kind]}
     for key in (k for k in KINDS[kind] if not k.endswith("?")):
         if key not in values:
-            raise Unreadable(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
+            raise UnreadableFile(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
     for key, value in values.items():
         if key not in allowed:
-            raise Unreadable(f"{where}.{key} is no key of {kind}.{nearest(key, allowed)}")
+            raise UnreadableFile(f"{where}.{key} is no key of {kind}.{nearest(key, allowed)}")
         if key in TEXTS:
             if not isinstance(value, str | bool):
-                raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a text")
+                raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
             continue
         number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
         if (
@@ -101,21 +101,21 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
             or not isinstance(number, int | float)
             or not abs(number) < LARGEST
         ):
-            raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a number")
+            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a number")
         values[key] = number
     return PublishedClaim(kind, values, str(entry.get("source") or "as published")[:200])
 
 
 def _checked_facts(facts: Any, where: str) -> None:
     if not isinstance(facts, dict):
-        raise Unreadable(f"{where} must be a mapping")
+        raise UnreadableFile(f"{where} must be a mapping")
     for key, value in facts.items():
         if key not in FACTS:
-            raise Unreadable(f"{where}.{key} is unknown.{nearest(key, FACTS)} Allowed: {', '.join(FACTS)}")
+            raise UnreadableFile(f"{where}.{key} is unknown.{nearest(key, FACTS)} Allowed: {', '.join(FACTS)}")
         if key in WHOLE and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12):
-            raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a whole number")
+            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a whole number")
         if key not in WHOLE and not isinstance(value, str):
-            raise Unreadable(f"{where}.{key} is {str(value)[:40]!r}, not a text")
+            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
 
 
 def complete(claim: ReportedRun, facts: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import re
 from itertools import permutations
 
-from scaleproof.auditor.read.cells import figures_of
+from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 
 MOST_COLUMNS = 12

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.cells import NUMBER, number, plain_text
+from scaleproof.auditor.read.printed_figures import NUMBER, number, plain_text
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
 from scaleproof.auditor.read.units import DEVICE, unit_of

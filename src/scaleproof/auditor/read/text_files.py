@@ -19,7 +19,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
 _TAIL = re.compile(r"[,\s]*$")
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """Why a file was not read, as a sentence without its name. Only `damaged` says that something is wrong with the
     file.
     """
@@ -30,16 +30,16 @@ class Unreadable(Exception):
 
 
 def head(path: Path) -> bytes:
-    """The first bytes of a regular file. Raises Unreadable for all else."""
+    """The first bytes of a regular file. Raises UnreadableFile for all else."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise Unreadable("it is not a regular file", "special")
+            raise UnreadableFile("it is not a regular file", "special")
         with path.open("rb") as file:
             return file.read(HEAD)
     except PermissionError as error:
-        raise Unreadable(error.strerror or str(error), "permission") from None
+        raise UnreadableFile(error.strerror or str(error), "permission") from None
     except OSError as error:
-        raise Unreadable(error.strerror or str(error), "special") from None
+        raise UnreadableFile(error.strerror or str(error), "special") from None
 
 
 def encoding(start: bytes) -> str | None:
@@ -75,16 +75,16 @@ def decoded(start: bytes, name: str) -> str:
 
 
 def whole(path: Path, name: str) -> str:
-    """The text of a file that must be read as one piece. Raises Unreadable where it is too large."""
+    """The text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
     size = path.stat().st_size
     if size > WHOLE:
         reason = f"it has {size / 2**20:,.0f} MiB; files of this kind are parsed in one piece, up to {WHOLE >> 20} MiB"
-        raise Unreadable(reason, "limit")
+        raise UnreadableFile(reason, "limit")
     try:
         with path.open(encoding=name, errors="replace") as file:
             return file.read()
     except (OSError, UnicodeError) as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableFile(str(error)) from None
 
 
 def lines(path: Path, name: str) -> Iterator[str]:

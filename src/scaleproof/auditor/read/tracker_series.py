@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scaleproof.auditor.read.csv_tables import RUN_KINDS
+from scaleproof.auditor.read.csv_layout import RUN_KINDS
 from scaleproof.auditor.read.fields import figure, not_finite
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries

@@ -2,21 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from scaleproof.conclude.analysis.paired_test import compare
 from scaleproof.conclude.analysis.run_tables import throughput
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
-from scaleproof.ground.confidence import CONFIDENCE, estimate_dict
+from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.comparison_report import AbComparison, ArmRate, ComparisonArms, ComparisonReport
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, read_run
 from scaleproof.ground.records.unreadable import is_readable, unreadable_run
 
-SCHEMA_VERSION = "1.2"
+Status = Literal["ok", "incomplete", "invalid", "incomparable"]
 
 
 @dataclass(frozen=True)
@@ -81,45 +83,42 @@ def comparison_report(
     comparisons: dict[str, tuple[Cell, Cell, list[Pair]]],
     findings: Findings,
     cells: Sequence[Cell] = (),
-) -> dict[str, Any]:
+) -> ComparisonReport:
     """`comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
 
     `arms`: tokens/s of A and of B over all of their runs, those of A/A pairs included, and the cells of the campaign
     that do the same work: what the machine does differently between the pairs and these is seen there.
     """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "campaign": campaign,
-        "confidence": CONFIDENCE,
-        "comparisons": [_describe(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()],
-    }
+    described = [_describe(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
+    return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=described)
 
 
 def _describe(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
-) -> dict[str, Any]:
+) -> AbComparison:
     """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
     ratios = {null: [p.ratio for p in pairs if p.null == null and p.ratio is not None] for null in (False, True)}
     own = findings.of_comparison(name)
     status, why = _status(ratios, pairs, findings, name)
-    return {
-        "name": name,
-        "a": a.slug,
-        "b": b.slug,
-        "declared": differences(a.config, b.config),
-        "status": status,
-        "why": why,
-        "pairs": len(pairs),
-        "estimate": asdict(compare(ratios[False], ratios[True])) if status == "ok" else None,
-        "arms": {"a": _arm(a, pairs, cells), "b": _arm(b, pairs, cells)} if status == "ok" else None,
-        "findings": [code for code in codes_above_note(own) if code != "provenance-differs"],
-        "metrics_paths": [str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
-    }
+    return AbComparison(
+        name=name,
+        a=a.slug,
+        b=b.slug,
+        declared=differences(a.config, b.config),
+        status=status,
+        why=why,
+        pairs=len(pairs),
+        estimate=compare(ratios[False], ratios[True]) if status == "ok" else None,
+        arms=ComparisonArms(a=_arm(a, pairs, cells), b=_arm(b, pairs, cells)) if status == "ok" else None,
+        findings=[code for code in codes_above_note(own) if code != "provenance-differs"],
+        metrics_paths=[str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
+    )
 
 
-def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> dict[str, Any]:
+def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
     runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
-    return {"tokens_per_s": estimate_dict(throughput(runs)), "same_work": [o.slug for o in cells if same(cell, o)]}
+    alike = [other.slug for other in cells if same(cell, other)]
+    return ArmRate(tokens_per_s=Estimated.of(throughput(runs)), same_work=alike)
 
 
 def same(a: Cell, b: Cell) -> bool:
@@ -131,7 +130,7 @@ def same(a: Cell, b: Cell) -> bool:
 
 def _status(
     ratios: dict[bool, list[float]], pairs: list[Pair], findings: Findings, name: str
-) -> tuple[str, str | None]:
+) -> tuple[Status, str | None]:
     own = findings.of_comparison(name)
     if min(len(values) for values in ratios.values()) < 2:
         failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]

@@ -1,7 +1,6 @@
 """findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_of, runs_of
 from scaleproof.conclude.analysis.measured_cells import measured_cells
@@ -9,10 +8,10 @@ from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
 from scaleproof.conclude.checks.arms import Arms
 from scaleproof.conclude.checks.traces import traced_cells
-from scaleproof.ground.cores import beside
-from scaleproof.ground.findings.finding import Finding, Findings
+from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
+from scaleproof.ground.records.forecast_report import ForecastReport
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import Run, measured
 
@@ -25,12 +24,11 @@ def campaign_findings(
     excluded: Sequence[ExcludedNode] = (),
 ) -> Findings:
     """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
-    with beside(lambda: scaling_series(measured_cells(runs)), len(runs)) as series:
-        pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
-        traced = traced_cells(profiles, measured(runs))
-        arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
-        own = audit(campaign, runs)
-        return audit_campaign(own, series(), traced, pairs, arms, excluded)
+    series = scaling_series(measured_cells(runs))
+    pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
+    traced = traced_cells(profiles, measured(runs))
+    arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
+    return audit_campaign(audit(campaign, runs), series, traced, pairs, arms, excluded)
 
 
 def _arms(name: str, pairs: list[Pair]) -> Arms:
@@ -42,13 +40,11 @@ def _arms(name: str, pairs: list[Pair]) -> Arms:
     return Arms(name, of_kind[False], of_kind[True])
 
 
-def with_forecasts(findings: Findings, forecast: dict[str, Any]) -> Findings:
-    """The findings with those about forecasts and sweeps, from forecast.json."""
-    own = [Finding.model_validate(finding) for finding in forecast["findings"]]
-    checks = [*findings.checks, *forecast["checks"]]
+def with_forecasts(findings: Findings, forecast: ForecastReport) -> Findings:
+    """The findings with those about forecasts and sweeps."""
     return Findings(
         campaign=findings.campaign,
         rules_version=findings.rules_version,
-        checks=checks,
-        findings=by_severity([*findings.findings, *own]),
+        checks=[*findings.checks, *forecast.checks],
+        findings=by_severity([*findings.findings, *forecast.findings]),
     )

@@ -1,7 +1,6 @@
 """A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved."""
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -9,31 +8,13 @@ from scipy.special import stdtrit
 
 from scaleproof.conclude.analysis.simultaneous import sd_interval
 from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.records.comparison_report import Paired
 
 POWER = 0.8  # probability with which the smallest detectable effect is detected
 RESOLVE = 0.02  # the effect for which the pairs needed are stated
 FEWEST_PAIRS = 6  # below, an estimate of the spread says nothing about the pairs needed
 MOST_PAIRS = 1000
 DRAWS = 20_000  # of the Monte Carlo behind a power
-
-
-@dataclass(frozen=True)
-class Paired:
-    """B relative to A. Ratios of tokens/s; 1.05 is 5 % faster."""
-
-    n: int
-    ratio: float
-    low: float
-    high: float
-    floor: float  # ratio - 1 that the mean of n A/A pairs stays below by itself, with 95 %
-    null_ratios: list[float]
-    ratios: list[float]
-    detectable_low: float  # ratio - 1 that this many pairs detect with a probability of 80 %: lower and upper bound
-    detectable_high: float
-    pairs_low: int | None  # pairs that detect RESOLVE with that probability; None: more than MOST_PAIRS
-    pairs_high: int | None
-    claim: str | None  # "faster" or "slower"; None where the pairs do not support it
-    overstated: bool  # claimed, though an effect of this size is claimed less than four times out of five
 
 
 def compare(ratios: list[float], null_ratios: list[float]) -> Paired:

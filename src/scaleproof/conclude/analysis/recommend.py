@@ -1,13 +1,13 @@
 """Which cell to use: the simplest that is shown to lose little, never one that merely was not shown to be slower."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from scaleproof.conclude.analysis.measured_cells import MeasuredCell
 from scaleproof.conclude.analysis.simultaneous import Family
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.scaling_report import Recommendation
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
 SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
@@ -28,7 +28,7 @@ def recommend(
     findings: Findings,
     beats_single: Mapping[str, bool | None],
     margin: float,
-) -> dict[str, Any] | None:
+) -> Recommendation | None:
     """The recommendation among comparable cells of one size, fastest first; None for a single cell.
 
     A cell qualifies if the lower bounds of its ratios to all others are at least 1 - `margin` (non-inferiority, with
@@ -38,17 +38,11 @@ def recommend(
     """
     if len(cells) < 2:
         return None
-    undecided: dict[str, Any] = {
-        "cell": None,
-        "fastest": cells[0].cell,
-        "margin": margin,
-        "why": None,
-        "candidate": None,
-    }
-    undecided |= {"worst": None, "simpler": None, "disturbed": []}
+    advice = Recommendation(fastest=cells[0].cell, margin=margin)
     if family is None:
-        return undecided | {"why": "too-few-repeats"}
-    disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
+        advice.why = "too-few-repeats"
+        return advice
+    advice.disturbed = disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
     sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
     lows = np.exp((family.log_ratio - family.half).min(axis=1))
     highs = np.exp((family.log_ratio + family.half).min(axis=1))
@@ -58,20 +52,16 @@ def recommend(
     if not qualified:
         if not possible:
             promising = [c.cell for c in cells if beats_single.get(c.cell) is not False]
-            why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
-            return undecided | {"why": why, "disturbed": disturbed}
+            advice.why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
+            return advice
         candidate = possible[0]
-        worst = 1 - float(lows[candidate])
-        undecided |= {"why": "undecided", "candidate": cells[candidate].cell, "worst": worst}
-        return undecided | {"disturbed": disturbed}
+        advice.why, advice.candidate, advice.worst = "undecided", cells[candidate].cell, 1 - float(lows[candidate])
+        return advice
     chosen = qualified[0]
     simpler = [i for i in possible if i != chosen and _simplicity(cells[i]) < _simplicity(cells[chosen])]
-    return undecided | {
-        "cell": cells[chosen].cell,
-        "worst": 1 - min(float(lows[chosen]), 1.0),
-        "simpler": cells[simpler[0]].cell if simpler else None,
-        "disturbed": disturbed,
-    }
+    advice.cell, advice.worst = cells[chosen].cell, 1 - min(float(lows[chosen]), 1.0)
+    advice.simpler = cells[simpler[0]].cell if simpler else None
+    return advice
 
 
 def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:

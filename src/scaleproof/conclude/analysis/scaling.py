@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scaleproof.conclude.analysis.comparability import unintended_differences
@@ -12,21 +12,14 @@ from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import compare_all, resolution
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.confidence import (
-    CONFIDENCE,
-    Estimate,
-    estimate_dict,
-    paired_ratio,
-    ratio,
-    scaled,
-    times_per_second,
-)
+from scaleproof.ground.confidence import CONFIDENCE, Estimate, paired_ratio, ratio, scaled, times_per_second
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run
+from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
 from scaleproof.ground.snakemake_command import HERE, options_of_runs
 
-SCHEMA_VERSION = "5.0"
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
 
 
@@ -36,10 +29,10 @@ def scaling_report(
     runs: Sequence[Run],
     findings: Findings,
     margin: float = MARGIN,
-    question: dict[str, Any] | None = None,
+    question: Mapping[str, str | float] | None = None,
     repeat_until: RepeatUntil | None = None,
     snakemake: str | None = None,
-) -> dict[str, Any]:
+) -> ScalingReport:
     """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
 
     The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest
@@ -59,26 +52,24 @@ def scaling_report(
     resolve = repeat_until.resolve if repeat_until else None
     series = scaling_series(cells, resolve or margin)
     _compare_with_best_single(series, cells, confidence)
-    for one in series:
-        for point in one["runs"].values():
-            point["findings"] = codes_above_note(findings.of(point["cell"]))
+    for point in (point for one in series for point in one.points):
+        point.findings = codes_above_note(findings.of(point.cell))
     numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
     invalid = sorted({f.code for f in numbers if f.severity == "invalid"})
-    report: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "campaign": campaign,
-        "title": title,
-        "clock": "window",
-        "confidence": CONFIDENCE,
-        "status": "invalid_comparison" if invalid else "ok",
-        "mismatches": invalid,
-        "seconds_per_repeat": _seconds_per_repeat(runs),
-        "snakemake": snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
-        "series": series,
-        "question": answer_question(question, cells, resolve),
-        "ranking": ranking(cells, findings, _beats_single(series), margin, confidence, resolve),
-    }
-    return report | {"repeats": take_look(report, runs, repeat_until) if repeat_until else None}
+    report = ScalingReport(
+        campaign=campaign,
+        title=title,
+        confidence=CONFIDENCE,
+        status="invalid_comparison" if invalid else "ok",
+        mismatches=invalid,
+        seconds_per_repeat=_seconds_per_repeat(runs),
+        snakemake=snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
+        series=series,
+        question=answer_question(question, cells, resolve),
+        ranking=ranking(cells, findings, _beats_single(series), margin, confidence, resolve),
+    )
+    report.repeats = take_look(report, runs, repeat_until) if repeat_until else None
+    return report
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
@@ -90,18 +81,17 @@ def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
     return sum(map(statistics.fmean, seconds.values())) if seconds else None
 
 
-def _beats_single(series: list[dict[str, Any]]) -> dict[str, bool | None]:
+def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
     """Cell -> whether it is shown to be faster than the best single device; None: it is one, or none was measured."""
     beats: dict[str, bool | None] = {}
-    for one in series:
-        for point in one["runs"].values():
-            against = point["speedup_vs_best_single"]
-            comparable = point["devices"] > 1 and against is not None
-            beats[point["cell"]] = bool(against["low"] and against["low"] > 1) if comparable else None
+    for point in (point for one in series for point in one.points):
+        against = point.speedup_vs_best_single
+        comparable = point.devices > 1 and against is not None
+        beats[point.cell] = bool(against and against.low and against.low > 1) if comparable else None
     return beats
 
 
-def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[dict[str, Any]]:
+def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
     """The series of a campaign with their figures; findings are made from these (conclude/checks/scaling.py).
 
     Intervals against the best single device are single ones. `effect`: the difference that further repeats are planned
@@ -115,30 +105,26 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _compare_with_best_single(
-    series: Sequence[dict[str, Any]], cells: dict[str, MeasuredCell], confidence: float
+    series: Sequence[ScalingSeries], cells: dict[str, MeasuredCell], confidence: float
 ) -> None:
     """Intervals that hold together where several cells of one size are compared with the same single device.
 
     Else the one that is picked because it looks best would beat the device too often by chance. Two repeats have none.
     """
-    groups: dict[tuple, list[dict[str, Any]]] = {}
-    for one in series:
-        for point in one["runs"].values():
-            if point["speedup_vs_best_single"] and point["devices"] > 1:
-                batch = cells[point["cell"]].values["global_batch"]
-                groups.setdefault((point["best_single"], point["devices"], batch), []).append(point)
-    for (single, *_), points in groups.items():
-        if len(points) < 2:
+    groups: dict[tuple, dict[str, Estimated]] = {}
+    for point in (point for one in series for point in one.points):
+        if point.speedup_vs_best_single and point.devices > 1:
+            key = (point.best_single, point.devices, cells[point.cell].values["global_batch"])
+            groups.setdefault(key, {})[point.cell] = point.speedup_vs_best_single
+    for (single, *_), ratios in groups.items():
+        if len(ratios) < 2:
             continue
-        members = [single, *(point["cell"] for point in points)]
+        members = [single, *ratios]
         family = compare_all(
             {c: cells[c].rates for c in members}, {c: cells[c].rate.value for c in members}, confidence
         )
-        for place, point in enumerate(points, start=1):
-            bounds = (
-                {"low": family.low(place, 0), "high": family.high(place, 0)} if family else {"low": None, "high": None}
-            )
-            point["speedup_vs_best_single"] |= bounds
+        for place, one_ratio in enumerate(ratios.values(), start=1):
+            one_ratio.low, one_ratio.high = (family.low(place, 0), family.high(place, 0)) if family else (None, None)
 
 
 def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
@@ -152,7 +138,7 @@ def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
     }
 
 
-def scaling_kind(cells: list[dict]) -> str | None:
+def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
     """strong: one global batch for all sizes. weak: one batch per device. None: neither, or a single size."""
     if len({c["devices"] for c in cells}) < 2:
         return None
@@ -168,61 +154,62 @@ def _work(values: dict[str, Any], batch: float) -> tuple:
 
 def _describe(
     name: str, members: list[MeasuredCell], singles: dict[tuple, list[MeasuredCell]], effect: float
-) -> dict[str, Any]:
+) -> ScalingSeries:
     """`singles`: the cells with one device, by their work."""
     kind = scaling_kind([c.values for c in members])
     base = members[0]
     protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
     points = {c.values["geometry"]: _point(c, base, kind, singles) for c in members}
-    comparable = [c for c in members if not points[c.values["geometry"]]["incomparable"]]
+    comparable = [c for c in members if not points[c.values["geometry"]].incomparable]
     ends = {c.cell: c.rates for c in (comparable[0], comparable[-1])}
     family = compare_all(ends, confidence=base.confidence)
-    return {
-        "name": name,
-        "strategy": base.values["strategy"],
-        "kind": kind,
-        "protocol": protocol,
-        "baseline": base.cell,
-        "baseline_devices": base.values["devices"],
-        "resolve": resolution(family, effect) if family else None,  # of the largest size and the smallest
-        "law": fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
-        "runs": points,
-    }
+    return ScalingSeries(
+        name=name,
+        strategy=base.values["strategy"],
+        kind=kind,
+        protocol=protocol,
+        baseline=base.cell,
+        baseline_devices=base.values["devices"],
+        resolve=resolution(family, effect) if family else None,  # of the largest size and the smallest
+        law=fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
+        runs=points,
+    )
 
 
 def _point(
-    cell: MeasuredCell, base: MeasuredCell, kind: str | None, singles: dict[tuple, list[MeasuredCell]]
-) -> dict[str, Any]:
+    cell: MeasuredCell, base: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
+) -> ScalingPoint:
     devices = cell.values["devices"]
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
     related = kind and cell is not base and not incomparable
-    speedup = cell.relative_to(base) if related else None
-    efficiency = speedup and scaled(speedup, base.values["devices"] / devices)
+    relative = cell.relative_to(base) if related else None
+    speedup = Estimated.of(relative) if relative else None
+    efficiency = Estimated.of(scaled(relative, base.values["devices"] / devices)) if relative else None
     # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
-    by_job = _job_ratio(cell, base) if related and kind == "strong" else None
+    by_job = Estimated.of(_job_ratio(cell, base)) if related and kind == "strong" else None
     from_one = kind == "strong" and base.values["devices"] == 1
     single, single_incomparable = _best_single(cell, kind, singles)
-    return {
-        "cell": cell.cell,
-        "devices": devices,
-        "repeats": [run.metrics.repeat for run in cell.runs],
-        "metrics_paths": [str(run.folder / METRICS) for run in cell.runs],
-        "n": len(cell.runs),
-        "tokens_per_sec_global": estimate_dict(cell.rate),
-        "tokens_per_sec_median": statistics.median(cell.rates.values()),
-        "window_wall_time_sec": sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
-        "speedup": estimate_dict(speedup),
-        "scaling_efficiency": estimate_dict(efficiency),
-        "speedup_by_job_wall_time": estimate_dict(by_job),
-        "verdict": verdict(estimate_dict(efficiency), estimate_dict(speedup)),
-        "karp_flatt": karp_flatt(estimate_dict(speedup), devices) if from_one else None,
-        "incomparable": incomparable,
-        "best_single": single and single.cell,
-        "speedup_vs_best_single": estimate_dict(cell.relative_to(single) if single and single is not cell else None),
-        "best_single_incomparable": single_incomparable,
-        "overhead_only": devices == 1
+    return ScalingPoint(
+        cell=cell.cell,
+        devices=devices,
+        repeats=[run.metrics.repeat for run in cell.runs],
+        metrics_paths=[str(run.folder / METRICS) for run in cell.runs],
+        n=len(cell.runs),
+        tokens_per_sec_global=Estimated.of(cell.rate),
+        tokens_per_sec_median=statistics.median(cell.rates.values()),
+        window_wall_time_sec=sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
+        speedup=speedup,
+        scaling_efficiency=efficiency,
+        speedup_by_job_wall_time=by_job,
+        verdict=verdict(efficiency, speedup),
+        karp_flatt=karp_flatt(speedup, devices) if from_one else None,
+        incomparable=incomparable,
+        best_single=single and single.cell,
+        speedup_vs_best_single=Estimated.of(cell.relative_to(single)) if single and single is not cell else None,
+        best_single_incomparable=single_incomparable,
+        overhead_only=devices == 1
         and cell.values["strategy"].removesuffix("-offload") in SHARDING,  # with one device there is nothing to shard
-    }
+    )
 
 
 def _rates(cell: MeasuredCell) -> list[float]:
@@ -239,7 +226,7 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 
 
 def _best_single(
-    cell: MeasuredCell, kind: str | None, singles: dict[tuple, list[MeasuredCell]]
+    cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
     """The fastest comparable cell with one device that does the same work, and what made others incomparable.
 
@@ -257,16 +244,16 @@ def _best_single(
     return best, [] if comparable else sorted(fields)
 
 
-def verdict(efficiency: dict[str, Any] | None, speedup: dict[str, Any] | None) -> str | None:
+def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
     """The usual words for an efficiency, where its whole interval supports them: below 0.7 low, from 0.85 excellent.
 
     A speed-up below 1 is "slower than the baseline". None without an interval; "undecided" where it spans a mark.
     """
-    if not efficiency or not speedup or efficiency["low"] is None:
+    if not efficiency or not speedup or efficiency.low is None or efficiency.high is None:
         return None
-    if speedup["high"] < 1:
+    if speedup.high is not None and speedup.high < 1:
         return "slower than the baseline"
-    low, high = (_word(efficiency[bound]) for bound in ("low", "high"))
+    low, high = _word(efficiency.low), _word(efficiency.high)
     return low if low == high else f"undecided, {low} to {high}"
 
 

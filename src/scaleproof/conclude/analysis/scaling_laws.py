@@ -2,25 +2,27 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import Kind, LackOfFit, Law, ScalingLaw
 
 LEAST_MISS = 0.005  # logarithm of a speed-up; a law need not hold to half a percent
 POINTS = 3  # sizes, the baseline among them: a line through fewer fits anything
+LAWS: dict[Kind, Law] = {"strong": "amdahl", "weak": "gustafson"}
 
 
-def karp_flatt(speedup: dict[str, Any] | None, devices: int) -> dict[str, Any] | None:
+def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
     """The serial fraction that a measured speed-up S over one device stands for: (1/S - 1/N) / (1 - 1/N).
 
-    Karp and Flatt, CACM 33(5), 1990. `speedup` has value, low, high, n. None where S is not above 1: a program that
+    Karp and Flatt, CACM 33(5), 1990. None where S is not above 1: a program that
     gets slower has no serial fraction. It falls with S, so the bounds change places. None where S is above N as well;
     the bounds are cut at 0 and 1.
     """
-    if devices < 2 or not speedup or speedup["value"] <= 1:
+    if devices < 2 or not speedup or speedup.value <= 1:
         return None
 
     def of(s: float | None) -> float | None:
@@ -29,35 +31,29 @@ def karp_flatt(speedup: dict[str, Any] | None, devices: int) -> dict[str, Any] |
     def clipped(fraction: float | None) -> float | None:
         return None if fraction is None else min(max(fraction, 0.0), 1.0)
 
-    value = of(speedup["value"])
+    value = of(speedup.value)
     if value is None or not 0 <= value <= 1:
         return None
-    return {
-        "value": value,
-        "low": clipped(of(speedup["high"])),
-        "high": clipped(of(speedup["low"])),
-        "n": speedup["n"],
-    }
+    return Estimated(value=value, low=clipped(of(speedup.high)), high=clipped(of(speedup.low)), n=speedup.n)
 
 
-def fit(kind: str, rates: dict[int, list[float]], confidence: float = CONFIDENCE) -> dict[str, Any]:
+def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENCE) -> ScalingLaw:
     """The law of a series. `rates`: devices -> tokens/s of each repeat, in the order of repeats.
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
     `fraction` is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over
     repeats, because sizes share their baseline and are not independent. `undefined` says why there is none.
     """
-    law = {"strong": "amdahl", "weak": "gustafson"}[kind]
-    missing = {"law": law, "fraction": None, "limit": None, "lack_of_fit": None}
+    law = LAWS[kind]
     repeats = min((len(values) for values in rates.values()), default=0)
     if len(rates) < POINTS:
-        return missing | {"undefined": f"{len(rates)} sizes; a fit needs {POINTS}"}
+        return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {POINTS}")
     if min(rates) != 1:
-        return missing | {"undefined": f"the smallest size has {min(rates)} devices, not one"}
+        return ScalingLaw(law=law, undefined=f"the smallest size has {min(rates)} devices, not one")
     speedups = [{n: rates[n][k] / rates[1][k] for n in sorted(rates) if n > 1} for k in range(repeats)]
     slower = [n for n in sorted(rates)[1:] if np.mean([s[n] for s in speedups]) <= 1]
     if slower:
-        return missing | {"undefined": f"no faster than one device on {', '.join(map(str, slower))}"}
+        return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(map(str, slower))}")
     solve = {"amdahl": _amdahl, "gustafson": _gustafson}[law]
     fractions = np.array([solve(s) for s in speedups])
     value = float(fractions.mean())
@@ -68,16 +64,11 @@ def fit(kind: str, rates: dict[int, list[float]], confidence: float = CONFIDENCE
         low, high = value - half, value + half
     lack = _lack_of_fit(law, fractions, speedups)
     limit = 1 / value if law == "amdahl" and 0 < value <= 1 and not lack else None
-    return {
-        "lack_of_fit": lack,
-        "law": law,
-        "fraction": {"value": value, "low": low, "high": high, "n": repeats},
-        "limit": limit,
-        "undefined": None,
-    }
+    fraction = Estimated(value=value, low=low, high=high, n=repeats)
+    return ScalingLaw(law=law, fraction=fraction, limit=limit, lack_of_fit=lack)
 
 
-def _lack_of_fit(law: str, fractions: np.ndarray, speedups: list[dict[int, float]]) -> dict[str, Any] | None:
+def _lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
     """The size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
     Residuals are of each repeat about its own fit, so what a repeat shares cancels; Student's t over repeats, at the
@@ -86,7 +77,7 @@ def _lack_of_fit(law: str, fractions: np.ndarray, speedups: list[dict[int, float
     if len(speedups) < 3:
         return None
     sizes = list(speedups[0])
-    worst: dict[str, Any] | None = None
+    worst: LackOfFit | None = None
     for n in sizes:
         law_at_n = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)
         misses = np.array([math.log(s[n]) for s in speedups]) - np.log(np.maximum(law_at_n, np.finfo(float).tiny))
@@ -94,8 +85,8 @@ def _lack_of_fit(law: str, fractions: np.ndarray, speedups: list[dict[int, float
         level = 1 - (1 - CONFIDENCE) / 2 / len(sizes)
         miss = float(misses.mean())
         certain = abs(miss) > float(stdtrit(len(misses) - 1, level)) * error
-        if certain and abs(miss) > LEAST_MISS and (worst is None or abs(miss) > abs(worst["log_miss"])):
-            worst = {"devices": n, "log_miss": miss, "percent": 100 * math.expm1(miss)}
+        if certain and abs(miss) > LEAST_MISS and (worst is None or abs(miss) > abs(worst.log_miss)):
+            worst = LackOfFit(devices=n, log_miss=miss, percent=100 * math.expm1(miss))
     return worst
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any, Literal
 
 import numpy as np
 from scipy.special import chdtrc, chdtri, stdtrit
@@ -23,6 +22,7 @@ from scipy.special import chdtrc, chdtri, stdtrit
 from scaleproof.conclude.analysis.studentized_range import studentized_range
 from scaleproof.ground.campaign.repeats import GROWTH, rounds
 from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
 POWER = 0.8
 MOST_REPEATS = 1000
@@ -33,7 +33,6 @@ ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - 1 / GROWTH)
 # every other time, and two or three equal cells are told apart in 8 % of campaigns (docs/statistics.md).
 FEWEST = 3
 DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent
-Method = Literal["tukey-blocks", "tukey-kramer"]
 UNEQUAL_NOISE = 0.05  # level of the test that cells are equally noisy
 
 
@@ -162,7 +161,7 @@ def _letter(place: int) -> str:
     return chr(ord("a") + place) if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
 
 
-def resolution(family: Family, effect: float) -> dict[str, Any]:
+def resolution(family: Family, effect: float) -> Resolution:
     """What further repeats of these cells would show, from the noise of the runs so far.
 
     `repeats`: per cell, that tell cells apart which differ by `effect` (0.05: 5 %), with a probability of POWER; None
@@ -178,13 +177,13 @@ def resolution(family: Family, effect: float) -> dict[str, Any]:
         return math.expm1(detectable(n, k, confidence, family.freedom) * family.sd)
 
     in_reach = max((n for n in looks if n <= MOST_TIMES * family.n), default=family.n)
-    return {
-        "effect": effect,
-        "n": family.n,
-        "repeats": next((n for n in looks if shown_by(n) <= effect), None),
-        "detectable": shown_by(family.n, family.confidence),
-        "further": {"repeats": in_reach, "detectable": shown_by(in_reach)},
-    }
+    return Resolution(
+        effect=effect,
+        n=family.n,
+        repeats=next((n for n in looks if shown_by(n) <= effect), None),
+        detectable=shown_by(family.n, family.confidence),
+        further=FurtherRepeats(repeats=in_reach, detectable=shown_by(in_reach)),
+    )
 
 
 def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:

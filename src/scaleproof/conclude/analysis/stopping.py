@@ -7,17 +7,15 @@ Bonferroni's inequality all intervals of all looks hold together with 95 %, what
 prints the intervals of the look at which it ended.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
 from scaleproof.conclude.analysis.run_tables import configuration
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.records.run import Run
-
-Ratio = Mapping[str, Any]  # value, low, high, n
+from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, WhyEnded
 
 
 def confidence_at(rule: RepeatUntil, repeats: int) -> float:
@@ -27,16 +25,16 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     return 1 - (1 - CONFIDENCE) * (after - before) / looks[-1]
 
 
-def resolved(ratio: Ratio | None, resolve: float) -> bool:
-    """Whether its interval tells it from 1, or shows that it differs by less than `resolve`."""
-    if not ratio or ratio["low"] is None or ratio["high"] is None:
+def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
+    """Whether the interval of a ratio tells it from 1, or shows that it differs by less than `resolve`."""
+    if ratio is None:
         return False
-    low, high = ratio["low"], ratio["high"]
+    low, high = ratio
     return bool(low > 1 or high < 1 or (low > 1 / (1 + resolve) and high < 1 + resolve))
 
 
-def take_look(report: Mapping[str, Any], runs: Sequence[Run], rule: RepeatUntil) -> dict[str, Any]:
-    """Whether the comparison is decided and whether repeats go on. `report`: as scaling_report.json, of `runs`.
+def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
+    """Whether the comparison is decided and whether repeats go on. `report`: of `runs`.
 
     The comparison: the campaign's `question`; without one, the fastest cell of the largest size with all others and
     with one device; without several cells of one size, each series at its largest size with its smallest. `why`:
@@ -48,7 +46,7 @@ def take_look(report: Mapping[str, Any], runs: Sequence[Run], rule: RepeatUntil)
     seconds = sum(durations_s)
     device_seconds = sum(s * configuration(run)["devices"] for s, run in zip(durations_s, runs, strict=True))
     following = next((n for n in rule.looks() if n > repeats), None)
-    why = None
+    why: WhyEnded | None = None
     if decided is None:
         why = "nothing-to-compare"
     elif decided:
@@ -61,31 +59,31 @@ def take_look(report: Mapping[str, Any], runs: Sequence[Run], rule: RepeatUntil)
             why = "minutes"
         elif rule.device_hours is not None and device_seconds * growth > 3600 * rule.device_hours:
             why = "device_hours"
-    return {
-        "repeats": repeats,
+    return LookTaken(
+        repeats=repeats,
         **rule.model_dump(),
-        "looks": list(rule.looks()),
-        "confidence": confidence_at(rule, repeats),
-        "decided": bool(decided),
-        "goes_on": why is None,
-        "why": why,
-        "spent_minutes": seconds / 60,
-        "spent_device_hours": device_seconds / 3600,
-    }
+        looks=list(rule.looks()),
+        confidence=confidence_at(rule, repeats),
+        decided=bool(decided),
+        goes_on=why is None,
+        why=why,
+        spent_minutes=seconds / 60,
+        spent_device_hours=device_seconds / 3600,
+    )
 
 
-def _decided(report: Mapping[str, Any], resolve: float) -> bool | None:
+def _decided(report: ScalingReport, resolve: float) -> bool | None:
     """None: there is nothing that repeats could decide."""
-    if report["question"]:
-        status = report["question"]["status"]
+    if report.question:
+        status = report.question.status
         return None if status in ("incomparable", "unmeasured") else status != "undecided"
-    group = largest_group(report["ranking"])
+    group = largest_group(report.ranking)
     if group:
-        entries = [entry for entry in group["cells"] if not entry["incomparable"]]
-        ratios = [entry["relative_to_fastest"] for entry in entries[1:]]
-        single = single_device_ratio(report, entries[0]["cell"])
+        first, *others = group.comparable
+        ratios = [entry.relative_to_fastest for entry in others]
+        single = single_device_ratio(report, first.cell)
         ratios += [single] if single else []
     else:
-        points = [list(series["runs"].values()) for series in report["series"] if len(series["runs"]) > 1]
-        ratios = [sizes[-1]["speedup"] for sizes in points if sizes[-1]["speedup"]]
-    return all(resolved(ratio, resolve) for ratio in ratios) if ratios else None
+        largest = [series.points[-1] for series in report.series if len(series.runs) > 1]
+        ratios = [point.speedup for point in largest if point.speedup]
+    return all(resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios) if ratios else None

@@ -1,15 +1,20 @@
 """Loss of scaling: from the ideal time of a step to the measured one, part by part, and what remains unexplained."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.analysis.run_tables import CONFIGURATION
+from scaleproof.ground.records.profile_schema import Step
+from scaleproof.ground.records.scaling_report import Kind, ScalingReport
+from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart, WaterfallReport
 
-SCHEMA_VERSION = "1.1"
 # What may differ between a cell and the one that has its local batch on one device.
 SPREAD = ("geometry", "accumulation", "global_batch", "micro_batch")
+
+Row = dict[str, Any]  # of cells.csv
 
 
 @dataclass(frozen=True)
@@ -23,24 +28,16 @@ class Shares:
     transfer_exposed: float | None  # part of the transfers beside which nothing is computed
 
 
-@dataclass(frozen=True)
-class Part:
-    """Milliseconds of a step; None where nothing measured it, with what would."""
-
-    name: str
-    ms: float | None
-    source: str
-
-
-def shares(per_step: list[dict[str, Any]]) -> Shares | None:
-    """From the rows `per_step` of a profile_summary.json; None where the trace does not carry it."""
+def shares(per_step: Sequence[Step]) -> Shares | None:
+    """From the steps of a profile; None where the trace does not carry it."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
-    if not per_step or any(row[name] is None for row in per_step for name in names):
+    columns = {name: [getattr(row, name) for row in per_step] for name in names}
+    if not per_step or any(None in values for values in columns.values()):
         return None
-    total = {name: sum(row[name] for row in per_step) for name in names}
+    total = {name: sum(values) for name, values in columns.items()}
     transfer_ms = total["communication_ms"] - total["wait_ms"]
     # Summaries of older versions do not say how much of the waiting is hidden behind computation.
-    waits = [float(row["exposed_wait_ms"]) for row in per_step if row.get("exposed_wait_ms") is not None]
+    waits = [row.exposed_wait_ms for row in per_step if row.exposed_wait_ms is not None]
     exposed_wait_ms = sum(waits) if len(waits) == len(per_step) else None
     known = exposed_wait_ms is not None and transfer_ms > 0
     return Shares(
@@ -54,24 +51,26 @@ def shares(per_step: list[dict[str, Any]]) -> Shares | None:
 
 
 def waterfall_report(
-    campaign: str, cells: pd.DataFrame, report: dict[str, Any], traced: dict[str, list[dict[str, Any]]]
-) -> dict[str, Any]:
-    """`cells`: cells.csv; `report`: scaling_report.json; `traced`: cell -> its `per_step`.
+    campaign: str, cells: pd.DataFrame, report: ScalingReport, traced: Mapping[str, Sequence[Step]]
+) -> WaterfallReport:
+    """`cells`: cells.csv; `traced`: cell -> the steps of its profile.
 
     An entry for each cell beyond the baseline of its series: its parts sum to `measured_ms`, `unexplained_ms` among
     them. Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
     """
     by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
     entries = [
-        _describe(by_name[point["cell"]], by_name[series["baseline"]], series["kind"], by_name, traced)
-        for series in report["series"]
-        for point in series["runs"].values()
-        if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
+        _describe(by_name[point.cell], by_name[series.baseline], series.kind, by_name, traced)
+        for series in report.series
+        for point in series.points
+        if series.kind and point.cell != series.baseline and not point.incomparable
     ]
-    return {"schema_version": SCHEMA_VERSION, "campaign": campaign, "cells": entries}
+    return WaterfallReport(campaign=campaign, cells=entries)
 
 
-def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced: dict[str, list]) -> dict[str, Any]:
+def _describe(
+    cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[Step]]
+) -> WaterfallCell:
     scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
     measured = _step_ms(cell)
     ideal = _step_ms(base) * scale
@@ -80,35 +79,39 @@ def _describe(cell: dict, base: dict, kind: str, cells: dict[str, dict], traced:
     parts = [
         *([_local_batch(cell, ideal, cells)] if kind == "strong" else []),
         *_communication(own, measured),
-        Part("waiting for data", _data_ms(cell) - scale * _data_ms(base), "timed runs"),
+        _part("waiting for data", _data_ms(cell) - scale * _data_ms(base), "timed runs"),
         _gaps(own, of_base, cell, base, scale),
     ]
     unexplained = measured - ideal - sum(part.ms or 0 for part in parts)
-    return {
-        "cell": cell["cell"],
-        "strategy": cell["strategy"],
-        "baseline": base["cell"],
-        "kind": kind,
-        "n": int(cell["n"]),
-        "measured_ms": measured,
-        "ideal_ms": ideal,
-        "parts": [asdict(part) for part in parts],
-        "unexplained_ms": unexplained,
-        "compute_to_communication": own and own.compute_to_communication,
-        "transfer_exposed": own and own.transfer_exposed,
-    }
+    return WaterfallCell(
+        cell=cell["cell"],
+        strategy=cell["strategy"],
+        baseline=base["cell"],
+        kind=kind,
+        n=int(cell["n"]),
+        measured_ms=measured,
+        ideal_ms=ideal,
+        parts=parts,
+        unexplained_ms=unexplained,
+        compute_to_communication=own and own.compute_to_communication,
+        transfer_exposed=own and own.transfer_exposed,
+    )
 
 
-def _step_ms(cell: dict) -> float:
+def _part(name: str, ms: float | None, source: str) -> WaterfallPart:
+    return WaterfallPart(name=name, ms=ms, source=source)
+
+
+def _step_ms(cell: Row) -> float:
     """All time over all steps: a global batch at the cell's rate in samples, padded or not."""
     return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
-def _data_ms(cell: dict) -> float:
+def _data_ms(cell: Row) -> float:
     return cell["data_wait_share"] * _step_ms(cell)
 
 
-def _local_batch(cell: dict, ideal: float, cells: dict[str, dict]) -> Part:
+def _local_batch(cell: Row, ideal: float, cells: Mapping[str, Row]) -> WaterfallPart:
     """A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not."""
     local = cell["global_batch"] / cell["devices"]
     same = [name for name in CONFIGURATION if name not in SPREAD]
@@ -116,28 +119,28 @@ def _local_batch(cell: dict, ideal: float, cells: dict[str, dict]) -> Part:
         if other["devices"] != 1 or other["global_batch"] != local:
             continue
         if all(other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same):
-            return Part("smaller local batch", _step_ms(other) - ideal, other["cell"])
-    return Part("smaller local batch", None, f"needs a cell with one device and a global batch of {local:g}")
+            return _part("smaller local batch", _step_ms(other) - ideal, other["cell"])
+    return _part("smaller local batch", None, f"needs a cell with one device and a global batch of {local:g}")
 
 
-def _communication(own: Shares | None, measured: float) -> list[Part]:
+def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
     """Exposed communication in its two parts; as one where the trace does not tell them apart."""
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if own is None:
         why = "needs a trace of this cell"
-        return [Part(transfer, None, why), Part(waiting, None, why)]
+        return [_part(transfer, None, why), _part(waiting, None, why)]
     if own.exposed_wait is None:
         together = "is in exposed communication: an older version summarised the trace"
-        return [Part("exposed communication", own.exposed * measured, "trace"), Part(waiting, None, together)]
+        return [_part("exposed communication", own.exposed * measured, "trace"), _part(waiting, None, together)]
     return [
-        Part(transfer, (own.exposed - own.exposed_wait) * measured, "trace"),
-        Part(waiting, own.exposed_wait * measured, "trace"),
+        _part(transfer, (own.exposed - own.exposed_wait) * measured, "trace"),
+        _part(waiting, own.exposed_wait * measured, "trace"),
     ]
 
 
-def _gaps(own: Shares | None, of_base: Shares | None, cell: dict, base: dict, scale: float) -> Part:
+def _gaps(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
     """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included."""
     if own is None or of_base is None:
-        return Part("host gaps", None, "needs traces of this cell and of its baseline")
+        return _part("host gaps", None, "needs traces of this cell and of its baseline")
     idle = own.idle * _step_ms(cell) - _data_ms(cell)
-    return Part("host gaps", idle - scale * (of_base.idle * _step_ms(base) - _data_ms(base)), "traces")
+    return _part("host gaps", idle - scale * (of_base.idle * _step_ms(base) - _data_ms(base)), "traces")

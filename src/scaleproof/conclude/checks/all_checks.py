@@ -1,8 +1,7 @@
 """All checks on our own runs, and running them. Importing a module of checks registers them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from scaleproof.conclude.checks import (  # noqa: F401
     census,
@@ -27,9 +26,8 @@ from scaleproof.conclude.checks import (  # noqa: F401
 from scaleproof.conclude.checks.arms import Arms, of_arms
 from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.nodes import of_excluded_node
-from scaleproof.conclude.checks.scaling import Series, of_series
+from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
-from scaleproof.ground.cores import beside, halves
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
@@ -47,7 +45,7 @@ from scaleproof.ground.findings.registry import (
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.metrics import Failed, Measured
 from scaleproof.ground.records.rank_fields import field_fault
-from scaleproof.ground.records.run import COMPARED, STEPS, MeasuredRun, Run, measured
+from scaleproof.ground.records.run import STEPS, MeasuredRun, Run, measured
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
@@ -73,10 +71,10 @@ def check_names(*registers: Iterable) -> list[str]:
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
-    with_numbers, findings = _of_each(measured(runs))
+    with_numbers, findings = _run_by_run(measured(runs))
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:
-        findings += _of_many(with_numbers)
+        findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
         findings += of_all_runs.noting([runs])
     return Findings(
         campaign=campaign,
@@ -86,48 +84,8 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     )
 
 
-def _of_each(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
-    """The runs whose series can be read, and what is found in single runs: many are shared with a second process."""
-    first, second = halves(runs)
-    with beside(lambda: _look_at_for_another(second), len(runs)) as other:
-        own = _look_at(first)
-        rest, compared = other()
-    for run, series in zip(second, compared, strict=True):
-        run.take_series(series)
-    alone = own.joined_by(rest)
-    sound = [run for run, problem in zip(runs, alone.problems, strict=True) if not problem]
-    odd = [_unusable(run, problem) for run, problem in zip(runs, alone.problems, strict=True) if problem]
-    return sound, odd + [finding for findings in alone.findings for finding in findings]
-
-
-def _once(findings: list[Finding]) -> list[Finding]:
-    """What several checks say of a damaged record in the same words stands once."""
-    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
-    return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """What single runs show: of each why its series cannot be read ("" if it can), and the findings of each check."""
-
-    problems: list[str]
-    findings: list[list[Finding]]
-
-    def joined_by(self, others: "_Alone") -> "_Alone":
-        """With what other runs show, check by check."""
-        findings = [own + more for own, more in zip(self.findings, others.findings, strict=True)]
-        return _Alone(self.problems + others.problems, findings)
-
-
-def _look_at_for_another(runs: Sequence[MeasuredRun]) -> tuple[_Alone, list[dict[str, Any]]]:
-    """As `_look_at`, with what another process compares with its own runs; nothing of runs that cannot be read."""
-    alone = _look_at(runs)
-    sound = zip(runs, alone.problems, strict=True)
-    return alone, [{} if problem else run.series(COMPARED) for run, problem in sound]
-
-
-def _look_at(runs: Sequence[MeasuredRun]) -> _Alone:
-    """What the runs show one by one: an odd record silences no other.
+def _run_by_run(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
+    """The runs whose series can be read, and the findings of single runs: an odd record silences no other.
 
     Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
     stays with one check for a while, which takes half of the time of run by run.
@@ -135,12 +93,19 @@ def _look_at(runs: Sequence[MeasuredRun]) -> _Alone:
     read_series(runs)
     problems = [_problem(run) for run in runs]
     sound = [run for run, problem in zip(runs, problems, strict=True) if not problem]
+    unusable = [_unusable(run, problem) for run, problem in zip(runs, problems, strict=True) if problem]
     checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
     for first in range(0, len(sound), AT_A_TIME):
         for check, findings in checks:
             for run in sound[first : first + AT_A_TIME]:
-                findings += _alone(check, run)
-    return _Alone(problems, [findings for _, findings in checks])
+                findings += _checked_alone(check, run)
+    return sound, unusable + [finding for _, findings in checks for finding in findings]
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """What several checks say of a damaged record in the same words stands once."""
+    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
+    return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
 
 
 def _problem(run: MeasuredRun) -> str:
@@ -157,7 +122,7 @@ def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
 
 
-def _alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
+def _checked_alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
     """Findings of a check on one run, or who is at fault that there are none."""
     try:
         return check(run)
@@ -171,29 +136,21 @@ def _blamed(check: str, run: MeasuredRun, error: Exception) -> Finding:
     return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
 
 
-def _of_many(runs: list[MeasuredRun]) -> list[Finding]:
-    """What is found in runs together; the checks on many are shared with a second process."""
-    first, second = halves(list(of_runs))
-    with beside(lambda: [finding for check in second for finding in _together(check, runs)], len(runs)) as other:
-        own = [finding for check in first for finding in _together(check, runs)]
-        return own + other()
-
-
-def _together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:
+def _checked_together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:
     """Findings of a check on all runs, without those on which it breaks by themselves."""
-    findings, error = _made(check, runs)
+    findings, error = _attempt(check, runs)
     if error is None:
         return findings
-    odd = {run.name: _blamed(check.name, run, own) for run in runs if (own := _made(check, [run])[1])}
+    odd = {run.name: _blamed(check.name, run, own) for run in runs if (own := _attempt(check, [run])[1])}
     rest = [run for run in runs if run.name not in odd]
     if odd and rest:
-        findings, error = _made(check, rest)
+        findings, error = _attempt(check, rest)
     if error and rest:
         findings = [check_failed(check.name, error, [run.name for run in rest])]
     return [*findings, *odd.values()]
 
 
-def _made(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[list[Finding], Exception | None]:
+def _attempt(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[list[Finding], Exception | None]:
     try:
         return check(runs), None
     except Exception as error:
@@ -213,7 +170,7 @@ def _unusable(run: Run, problem: str) -> Finding:
 
 def audit_campaign(
     own: Findings,
-    series: Sequence[Series] = (),
+    series: Sequence[ScalingSeries] = (),
     traces: Sequence[TracedCell] = (),
     pairs: dict[str, list[Run]] | None = None,
     arms: Sequence[Arms] = (),

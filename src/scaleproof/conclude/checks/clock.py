@@ -1,12 +1,14 @@
 """Do clocks that know nothing of each other agree on the window?"""
 
+import csv
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import percent, seconds
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 
 # Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
 # machines as busy as they were; two readings around the window differ by far less.
@@ -18,6 +20,9 @@ AROUND_SHARE, AROUND_S = 0.02, 0.05
 AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
 LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
 APART_SHARE, APART_S = 0.02, 0.02
+# A job is longer than its run by the start of Python, and of an environment on a slow network disk.
+SHORTER_SHARE, SHORTER_S = 0.01, 1.0
+LONGER_SHARE, LONGER_S = 0.10, 300.0
 
 
 @of_run.check(
@@ -28,8 +33,9 @@ APART_SHARE, APART_S = 0.02, 0.02
         detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
         "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
         "to the end of the validation less the validation (10 % + 0.1 s, longer by as much as the mean step is longer "
-        "than the shortest, or the window than what the ranks did not wait for cores), and against the launcher, "
-        "another process, which sees the window begin and end (10 % + 1.5 s).",
+        "than the shortest, or the window than what the ranks did not wait for cores), against the launcher, "
+        "another process, which sees the window begin and end (10 % + 1.5 s); the whole run against its job by "
+        "Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s).",
         seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
         repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
     )
@@ -59,6 +65,22 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
             yield Flag(
                 f"the launcher saw a window of {seconds(second.window_s)}; by its step timer it took {seconds(wall)}"
             )
+            return
+    job, total = seconds_of_job(run), metrics.total_wall_time_s
+    if job is not None and not job - LONGER_SHARE * job - LONGER_S <= total <= job + SHORTER_SHARE * job + SHORTER_S:
+        yield Flag(f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}")
+
+
+def seconds_of_job(run: MeasuredRun) -> float | None:
+    """What Snakemake's benchmark says of the run's job; None where there is none, and on several hosts."""
+    if len({rank["host"] for rank in run.metrics.ranks}) > 1:
+        return None
+    try:
+        with (run.folder / BENCHMARK).open(encoding="utf-8", newline="") as file:
+            time = float(next(csv.DictReader(file, delimiter="\t"))["s"])
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        return None
+    return time if math.isfinite(time) else None
 
 
 def _slowed(run: MeasuredRun) -> float:

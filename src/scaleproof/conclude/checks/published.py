@@ -56,9 +56,18 @@ def same(recorded: float | None, computed: float | None) -> bool:
 
 def figures(run: MeasuredRun) -> Figures:
     """Name, recorded value and value computed again of everything that can be."""
-    rows = run.steps[run.steps["phase"] == "window"]
-    parts = (_of_configuration, _of_validation, _of_model, _of_devices, _of_ranks, _of_census, _of_startup)
-    return chain(_of_window(run, rows), _of_work(run, rows), *(part(run) for part in parts))
+    parts = (
+        _of_window,
+        _of_work,
+        _of_configuration,
+        _of_validation,
+        _of_model,
+        _of_devices,
+        _of_ranks,
+        _of_census,
+        _of_startup,
+    )
+    return chain.from_iterable(part(run) for part in parts)
 
 
 def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
@@ -94,47 +103,18 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     yield from (pair for pair in pairs if pair[1] != pair[3])
 
 
-def _of_window(run: MeasuredRun, rows: np.ndarray) -> Figures:
-    window = run.metrics.window
-    step = rows["step"]
-    if (step[1:] < step[:-1]).any():
-        rows = rows[np.argsort(step, kind="stable")]
-        step = rows["step"]
-    first = np.append(0, np.flatnonzero(step[1:] != step[:-1]) + 1)  # row of each step
-    n, n_devices = len(first), run.n_devices
-    times = np.maximum.reduceat(rows["step_time_s"], first)
-    waits = np.maximum.reduceat(rows["data_wait_s"], first)
-    losses = np.add.reduceat(rows["loss"] * rows["samples"], first) / np.add.reduceat(rows["samples"], first)
-    ordered = np.sort(times).tolist()  # Python's numbers are compared in a fraction of the time of numpy's
-    losses = losses.tolist()
-    yield "window.step_time_mean_s", window.step_time_mean_s, float(times.sum()) / n
-    yield "window.step_time_min_s", window.step_time_min_s, ordered[0]
-    yield "window.step_time_max_s", window.step_time_max_s, ordered[-1]
-    yield "window.step_time_p50_s", window.step_time_p50_s, _quantile(ordered, 0.50)
-    yield "window.step_time_p95_s", window.step_time_p95_s, _quantile(ordered, 0.95) if n >= 20 else None
-    yield "window.step_time_p99_s", window.step_time_p99_s, _quantile(ordered, 0.99) if n >= 100 else None
-    yield "window.data_wait_mean_s", window.data_wait_mean_s, float(waits.sum()) / n
-    yield "window.train_loss_mean", window.train_loss_mean, sum(losses) / n
-    yield "window.train_loss_first", window.train_loss_first, losses[0]
-    yield "window.train_loss_last", window.train_loss_last, losses[-1]
-    tokens = int(rows["tokens"].sum())
-    yield "window.step_time_n", window.step_time_n, n
-    yield "window.tokens", window.tokens, tokens
-    yield "window.tokens_per_s", window.tokens_per_s, tokens / window.wall_time_s
-    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, tokens / window.wall_time_s / n_devices
+def _of_window(run: MeasuredRun) -> Figures:
+    window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
+    for name, computed in vars(run.recomputed).items():
+        yield f"window.{name}", getattr(window, name), computed
+    n, per_device = run.recomputed.step_time_n, run.recomputed.tokens_per_s / run.n_devices
+    yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, per_device
     yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, n
-    yield "window.micro_steps", window.micro_steps, n * run.metrics.training_config.accumulation
+    yield "window.micro_steps", window.micro_steps, n * accumulation
 
 
-def _quantile(ordered: list[float], share: float) -> float:
-    """Linear interpolation between the two nearest ranks, as numpy's default and R's type 7."""
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def _of_work(run: MeasuredRun, rows: np.ndarray) -> Figures:
+def _of_work(run: MeasuredRun) -> Figures:
+    rows = run.steps[run.steps["phase"] == "window"]
     ledger = run.metrics.ledger
     work = run.metrics.config["work"]
     yield "ledger.samples_consumed", ledger.samples_consumed, int(rows["samples"].sum())

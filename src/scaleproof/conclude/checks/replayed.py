@@ -162,7 +162,7 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Weight decay applies to as many elements as in the replay."""
     reference = reference_for(run)
     decay = run.metrics.config["work"]["optimizer"]["weight_decay"]
-    if reference is None or reference.decayed is None or not decay:
+    if reference is None or reference.decayed is None or reference.parameters is None or not decay:
         return
     expected = reference.decayed, reference.parameters
     for rank, census in enumerate(run.metrics.census or []):

@@ -6,48 +6,46 @@ speed-up and efficiency with their intervals.
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
 
 ABOVE = 1.02  # caches and clocks give a few parts in a hundred; beyond, an interval above 1 is not noise
 
-Series = dict[str, Any]
-of_series: Register[Series] = Register(lambda series: [series["name"]], concerns="scaling")
+of_series: Register[ScalingSeries] = Register(lambda series: [series.name], concerns="scaling")
 
 
-def _flag(point: dict[str, Any], evidence: str, advice: str | None = None) -> Flag:
-    runs = [f"{point['cell']}/rep{k}" for k in point["repeats"]]
-    return Flag(evidence, about=runs, cells=[point["cell"]], advice=advice)
+def _flag(point: ScalingPoint, evidence: str, advice: str | None = None) -> Flag:
+    runs = [f"{point.cell}/rep{k}" for k in point.repeats]
+    return Flag(evidence, about=runs, cells=[point.cell], advice=advice)
 
 
 @of_series.check(SUPER_LINEAR)
-def scaling_is_not_super_linear(series: Series) -> Iterator[Flag]:
+def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
     """No efficiency is above 1 beyond its interval."""
-    for point in series["runs"].values():
-        e = point["scaling_efficiency"]
-        if e and e["low"] is not None and e["low"] > 1 and e["value"] > ABOVE:
+    for point in series.points:
+        e = point.scaling_efficiency
+        if e and e.above() and e.value > ABOVE:
             yield _flag(
                 point,
-                f"efficiency {e['value']:.3f}, 95 % interval {e['low']:.3f} to {e['high']:.3f}",
+                f"efficiency {e.value:.3f}, 95 % interval {e.low:.3f} to {e.high:.3f}",
                 "More than N times the rate of one Nth: the baseline was disturbed, or its working set does not fit "
                 "where that of the larger size does. Run the baseline again before quoting it.",
             )
 
 
 @of_series.check(SLOWER_WITH_MORE)
-def more_devices_are_not_slower(series: Series) -> Iterator[Flag]:
+def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
     """No rate falls from one size to the next beyond both intervals."""
-    for smaller, larger in pairwise(series["runs"].values()):
-        a = smaller["tokens_per_sec_global"]
-        b = larger["tokens_per_sec_global"]
-        if larger["devices"] > smaller["devices"] and None not in (a["low"], b["high"]) and b["high"] < a["low"]:
+    for smaller, larger in pairwise(series.points):
+        a = smaller.tokens_per_sec_global
+        b = larger.tokens_per_sec_global
+        if larger.devices > smaller.devices and a.low is not None and b.below(a.low):
             yield _flag(
                 larger,
-                f"{integer(b['value'])} tokens/s on {larger['devices']} devices, {integer(a['value'])} on "
-                f"{smaller['devices']}",
+                f"{integer(b.value)} tokens/s on {larger.devices} devices, {integer(a.value)} on {smaller.devices}",
                 "Communication or a shared resource is the limit; a trace of this cell shows which.",
             )
 
@@ -62,9 +60,9 @@ def more_devices_are_not_slower(series: Series) -> Iterator[Flag]:
         repair="A speed-up over this baseline would measure these as well. Run both again in one environment.",
     )
 )
-def baseline_is_comparable(series: Series) -> Iterator[Flag]:
+def baseline_is_comparable(series: ScalingSeries) -> Iterator[Flag]:
     """Each size has the provenance of the baseline."""
-    for point in series["runs"].values():
-        fields = point["incomparable"]
+    for point in series.points:
+        fields = point.incomparable
         if fields:
-            yield _flag(point, f"{', '.join(fields)} differ{'s' if len(fields) == 1 else ''} from {series['baseline']}")
+            yield _flag(point, f"{', '.join(fields)} differ{'s' if len(fields) == 1 else ''} from {series.baseline}")

@@ -16,6 +16,15 @@ SHORTEST_S = 1.0  # of a window
 THROTTLED = 0.05  # part of the samples of a GPU
 WAITING = 0.02  # part of a step that may go by waiting for tokens
 WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
+SUMMARISED = (  # figures of the window that a summary of another series would have otherwise
+    "step_time_mean_s",
+    "step_time_p50_s",
+    "step_time_min_s",
+    "step_time_max_s",
+    "tokens_per_s",
+    "train_loss_first",
+    "train_loss_last",
+)
 
 
 def near(a: float, b: float) -> bool:
@@ -70,21 +79,10 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
 def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     """Step statistics and rate of the summary, computed again from the raw series."""
     window = run.metrics.window
-    times = run.step_times
-    losses = run.window["loss"]
-    recomputed = {
-        "step_time_mean_s": times.mean(),
-        "step_time_p50_s": run.median_step_s,
-        "step_time_min_s": times.min(),
-        "step_time_max_s": times.max(),
-        "tokens_per_s": run.window["tokens"].sum() / window.wall_time_s,
-        "train_loss_first": losses[0],
-        "train_loss_last": losses[-1],
-    }
     wrong = [
-        f"{name} is {getattr(window, name):.6g}, the series gives {value:.6g}"
-        for name, value in recomputed.items()
-        if not near(getattr(window, name), value)
+        f"{name} is {getattr(window, name):.6g}, the series gives {getattr(run.recomputed, name):.6g}"
+        for name in SUMMARISED
+        if not near(getattr(window, name), getattr(run.recomputed, name))
     ]
     total = run.metrics.total_wall_time_s
     if total is not None and not total >= window.wall_time_s:

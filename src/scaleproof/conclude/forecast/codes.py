@@ -44,7 +44,7 @@ NODE_SLOW = Code(
     seen="nccl issue 318: the first useful measurement is an all-reduce between exactly two nodes; superbenchmark "
     "issue 626.",
     repair="Leave the node out: the sweep's exclude.txt has the line for sbatch --exclude or "
-    "--slurm-exclude-failed-nodes. Tell the site.",
+    "--scaleproof-slurm-exclude-nodes. Tell the site.",
 )
 
 LINK_SLOW = Code(

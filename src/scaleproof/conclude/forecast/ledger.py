@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, doublings, interval_score
 from scaleproof.ground.errors import damaged
 from scaleproof.ground.files import read_record, write_json
+from scaleproof.ground.records.forecast_report import CellForecast, Coverage
 
 MODEL_VERSION = "1"  # residuals of another model are no residuals of this one
 LEDGER = "ledger.json"
@@ -22,23 +23,10 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Entry(Record):
-    """The forecast of one cell's step time, in seconds, or why there is none."""
+class Entry(CellForecast):
+    """As it was made, with its interval."""
 
-    cell: str
-    strategy: str
-    devices: int
-    largest_measured: int | None = Field(None, description="Devices of the largest run that it was made from.")
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    level: float | None = None
-    construction: str | None = None
-    n: int | None = None
-    parts: dict[str, float] = Field({}, description="Seconds: compute, update, communication, residual, waiting.")
-    refusal: str | None = Field(None, description="Code of the refusal; then there is no number.")
-    reason: str | None = None
-    measure: str | None = Field(None, description="The measurement that would lift the refusal.")
+    model_config = ConfigDict(frozen=True)
 
     @property
     def interval(self) -> Interval | None:
@@ -182,10 +170,10 @@ def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node",
     return list(largest.values())
 
 
-def coverage(scores: Iterable[Score]) -> dict[str, Any]:
+def coverage(scores: Iterable[Score]) -> Coverage:
     """How many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed."""
     rows = list(scores)
     inside = sum(row.inside for row in rows)
     low, high = clopper_pearson(inside, len(rows))
     nominal = sum(row.level for row in rows) / len(rows) if rows else None
-    return {"n": len(rows), "inside": inside, "low": low, "high": high, "nominal": nominal}
+    return Coverage(n=len(rows), inside=inside, low=low, high=high, nominal=nominal)

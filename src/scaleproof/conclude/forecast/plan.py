@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -32,6 +31,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.scaling_report import Resolution
 
 ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing says how runs differ
 
@@ -67,7 +67,7 @@ class Plan:
     price: Price | None
     leave_out: tuple[str, ...]
     measure_next: str | None
-    resolve: dict[str, Any] | None  # what further repeats would show, as the report has it
+    resolve: Resolution | None  # what further repeats would show, as the report has it
     taken: tuple[str, ...]
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
@@ -163,7 +163,7 @@ def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, bud
     )
 
 
-def _resolve(evidence: Evidence) -> dict[str, Any] | None:
+def _resolve(evidence: Evidence) -> Resolution | None:
     """What further repeats would show: of the comparison that the report concludes from, by the report's formula."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
@@ -177,9 +177,9 @@ def _resolve(evidence: Evidence) -> dict[str, Any] | None:
         )
     except UserError:  # a damaged record, which the report names
         return None
-    series = next((one for one in report["series"] if len(one["runs"]) > 1), None)
-    compared = report["question"] or largest_group(report["ranking"]) or series
-    return compared["resolve"] if compared else None
+    series = next((one for one in report.series if len(one.runs) > 1), None)
+    compared = report.question or largest_group(report.ranking) or series
+    return compared.resolve if compared else None
 
 
 def _kwh(rows: list[PlanRow]) -> float | None:

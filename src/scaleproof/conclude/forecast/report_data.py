@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from scaleproof.conclude.forecast.campaign_forecast import Calibration, Evidence, calibrate, cells_of, outcomes
 from scaleproof.conclude.forecast.collective import Network, Table, Unsupported
@@ -11,10 +10,18 @@ from scaleproof.conclude.forecast.interval import Interval, leave_largest_out
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scaleproof.conclude.forecast.settings import DDP_BUCKET, measured_of, series_key, target_of
 from scaleproof.conclude.forecast.step_model import Measured, StepModel
-from scaleproof.conclude.forecast.sweep_file import pair_rows, sweep_rows, unstable_rows, weak_rows
+from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.campaign.cells import Cell
-
-SCHEMA_VERSION = "1.0"
+from scaleproof.ground.records.forecast_report import (
+    ForecastReport,
+    ForecastRow,
+    LedgerCoverage,
+    NodePair,
+    SweepLink,
+    SweepReport,
+    SweepRow,
+    WhatIfRow,
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class WhatIf:
     step: Interval
 
 
-def report_of(evidence: Evidence, folder: Path) -> dict[str, Any]:
+def report_of(evidence: Evidence, folder: Path) -> ForecastReport:
     """Forecasts (the newest of each cell) beside what was measured, scores, what-if rows, sweeps, and coverage."""
     measured, _ = outcomes(evidence)
     newest = _newest(read_forecasts(folder), {cell: when for cell, (_, when) in measured.items()})
@@ -40,43 +47,43 @@ def report_of(evidence: Evidence, folder: Path) -> dict[str, Any]:
         entry, made = newest[cell.slug]
         score = by_cell.get(cell.slug)
         rows.append(
-            entry.model_dump(mode="json")
-            | {
-                "made_utc": made,
-                "tokens_per_step": _tokens_per_step(cell),
-                "relatives": [c.slug for c in evidence.loaded.cells if series_key(c) == series_key(cell)],
-                "wide": entry.interval is not None and entry.interval.wide,
-                "measured_s": measured.get(cell.slug, (None, ""))[0],
-                "inside": score.inside if score else None,
-                "error": score.error if score else None,
-            }
+            ForecastRow(
+                **entry.model_dump(),
+                made_utc=made,
+                tokens_per_step=_tokens_per_step(cell),
+                relatives=[c.slug for c in evidence.loaded.cells if series_key(c) == series_key(cell)],
+                wide=entry.interval is not None and entry.interval.wide,
+                measured_s=measured.get(cell.slug, (None, ""))[0],
+                inside=score.inside if score else None,
+                error=score.error if score else None,
+            )
         )
     known, targets = cells_of(evidence)
     calibration = calibrate(evidence, known, targets) if known else None
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "campaign": evidence.loaded.name,
-        "machine": evidence.machine,
-        "forecasts": rows,
-        "what_if": [_what_if_row(row) for row in what_ifs(calibration, known)] if calibration else [],
-        "sweeps": [
-            {
-                "group": str(sweep.group),
-                "backend": sweep.backend,
-                "device": sweep.device,
-                "tool": sweep.tool,
-                "link": sweep.link.model_dump() if sweep.link else None,
-                "rows": [row.model_dump(mode="json") for row in sweep_rows(sweep)],
-                "unstable": [f"{row.collective} {row.nbytes}" for row in unstable_rows(sweep)],
-                "weak": [f"{row.collective} {row.nbytes}" for row in weak_rows(sweep)],
-                "node_pairs": [asdict(row) for row in pair_rows(sweep)],
-            }
-            for sweep in evidence.sweeps
-        ],
-        "checks": [check.name for check in CHECKS],
-        "findings": [finding.model_dump(mode="json") for finding in findings_of(evidence, scores)],
-        "coverage": coverage(evidence.ledger) | {"here": coverage(scores)},
-    }
+    return ForecastReport(
+        campaign=evidence.loaded.name,
+        machine=evidence.machine,
+        forecasts=rows,
+        what_if=[_what_if_row(row) for row in what_ifs(calibration, known)] if calibration else [],
+        sweeps=[_sweep(sweep) for sweep in evidence.sweeps],
+        checks=[check.name for check in CHECKS],
+        findings=findings_of(evidence, scores),
+        coverage=LedgerCoverage(**coverage(evidence.ledger).model_dump(), here=coverage(scores)),
+    )
+
+
+def _sweep(sweep: Sweep) -> SweepReport:
+    return SweepReport(
+        group=str(sweep.group),
+        backend=sweep.backend,
+        device=sweep.device,
+        tool=sweep.tool,
+        link=SweepLink(**sweep.link.model_dump()) if sweep.link else None,
+        rows=[SweepRow(**row.model_dump()) for row in sweep_rows(sweep)],
+        unstable=[f"{row.collective} {row.nbytes}" for row in unstable_rows(sweep)],
+        weak=[f"{row.collective} {row.nbytes}" for row in weak_rows(sweep)],
+        node_pairs=[NodePair(**asdict(row)) for row in pair_rows(sweep)],
+    )
 
 
 def _tokens_per_step(cell: Cell) -> int | None:
@@ -163,13 +170,13 @@ def _faster(network: Network) -> Network:
     return replace(network, tables=tables)
 
 
-def _what_if_row(row: WhatIf) -> dict[str, Any]:
-    return {
-        "cell": row.cell,
-        "change": row.change,
-        "measured_s": row.measured_s,
-        "value_s": row.step.value,
-        "low_s": row.step.low,
-        "high_s": row.step.high,
-        "level": row.step.level,
-    }
+def _what_if_row(row: WhatIf) -> WhatIfRow:
+    return WhatIfRow(
+        cell=row.cell,
+        change=row.change,
+        measured_s=row.measured_s,
+        value_s=row.step.value,
+        low_s=row.step.low,
+        high_s=row.step.high,
+        level=row.step.level,
+    )

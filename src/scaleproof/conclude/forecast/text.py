@@ -23,6 +23,7 @@ from scaleproof.conclude.forecast.sweep_file import (
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import size
+from scaleproof.ground.records.scaling_report import Resolution
 
 
 def sweep_text(sweep: Sweep) -> str:
@@ -145,13 +146,13 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _resolve(resolve: dict[str, Any]) -> str:
+def _resolve(resolve: Resolution) -> str:
     """The numbers of the report's "Next"."""
-    repeats = resolve["repeats"]
+    repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
-        f"{number} differences of {100 * resolve['effect']:.2g} % (at least 4 times in 5, by the spread of the runs so "
-        f"far); the {resolve['n']} so far show {100 * resolve['detectable']:.2g} %"
+        f"{number} differences of {100 * resolve.effect:.2g} % (at least 4 times in 5, by the spread of the runs so "
+        f"far); the {resolve.n} so far show {100 * resolve.detectable:.2g} %"
     )
 
 

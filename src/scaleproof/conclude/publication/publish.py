@@ -12,8 +12,11 @@ from typing import Any
 from scaleproof.conclude.publication.crate import crate_metadata
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
+from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import megabytes
+from scaleproof.ground.records.forecast_report import read_forecast
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
+from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manifest
@@ -132,9 +135,9 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
     """Replace host names everywhere, and the hashes of the files that this changes."""
     hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
     if (out / "findings.json").is_file():
-        hosts |= set(hosts_left_out(json.loads((out / "findings.json").read_bytes())["findings"]))
+        hosts |= set(hosts_left_out(read_findings(out / "findings.json").findings))
     if (out / "forecast.json").is_file():
-        hosts |= set(hosts_of_node_pairs(json.loads((out / "forecast.json").read_bytes())))
+        hosts |= set(hosts_of_node_pairs(read_forecast(out / "forecast.json")))
     pseudonyms = Pseudonyms(hosts)
     hashes: dict[str, str] = {}
     for path in _texts(out):
@@ -180,7 +183,7 @@ def _sha256(text: str) -> str:
 def _describe(out: Path, campaign: str, request: Publication, version: str) -> None:
     """README, licence, citation, environment and RO-Crate of a publication."""
     runs = [run for run in read_runs(out)[0] if run.ok]
-    title = json.loads((out / "scaling_report.json").read_bytes())["title"]
+    title = read_scaling_report(out / "scaling_report.json").title
     write_json(out / "environment.json", _environment(runs))
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))

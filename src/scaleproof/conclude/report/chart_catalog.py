@@ -1,13 +1,12 @@
 """The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scaleproof.ground.errors import UserError, nearest
-
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.records.scaling_report import ScalingReport
 
 
 def always(*_: Any) -> bool:
@@ -21,7 +20,8 @@ class Chart:
     title: str
     caption: str
     planned: Callable[["LoadedCampaign"], bool] = always  # known before anything ran: the workflow draws it
-    has_content: Callable[[Any, dict[str, Any]], bool] = always  # from cells.csv and scaling_report.json
+    has_content: Callable[[Any, "ScalingReport"], bool] = always  # from cells.csv and scaling_report.json
+    rule: str = "charts"  # of the workflow, which draws it
     row: float = 0.0  # inches a cell; without them a chart is as high as all others
     panels: int = 1  # pairs of axes side by side
     banded: bool = False  # forecasts stand beside what was measured
@@ -45,24 +45,24 @@ def _batches(loaded: "LoadedCampaign") -> bool:
     return any(_values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro"))
 
 
-def _scaled(_: Any, report: dict[str, Any]) -> bool:
+def _scaled(_: Any, report: "ScalingReport") -> bool:
     return any(s["kind"] for s in report["series"])
 
 
-def _curved(_: Any, report: dict[str, Any]) -> bool:
+def _curved(_: Any, report: "ScalingReport") -> bool:
     """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
     return any(s["kind"] and len(s["runs"]) > 2 for s in report["series"])
 
 
-def _measured(cells: Any, _: dict[str, Any]) -> bool:
+def _measured(cells: Any, _: "ScalingReport") -> bool:
     return bool(cells["n"].any())
 
 
-def _several(cells: Any, _: dict[str, Any]) -> bool:
+def _several(cells: Any, _: "ScalingReport") -> bool:
     return bool((cells["n"] > 0).sum() > 1)
 
 
-def _has(column: str) -> Callable[[Any, dict[str, Any]], bool]:
+def _has(column: str) -> Callable[[Any, "ScalingReport"], bool]:
     return lambda cells, _: bool(cells[column].notna().any())
 
 
@@ -101,12 +101,14 @@ CATALOG = {
         "and stays in the unexplained part; traced shares are applied to the timed step.",
         _sizes,
         _scaled,
+        rule="waterfall",
     ),
     "forecast": Chart(
         "Forecasts",
         "Time of a step as it was forecast before the run: the band is the interval, the line its value; the dot is "
         "what was measured afterwards, red where it is outside.",
         lambda loaded: loaded.campaign.forecast.enabled,
+        rule="forecast_report",
     ),
     "step_time": Chart(
         "Step times",
@@ -120,12 +122,14 @@ CATALOG = {
         "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
         "loss after the last step.",
         has_content=_measured,
+        rule="loss_charts",
     ),
     "loss_seconds": Chart(
         "Loss and time",
         "The same losses against the seconds of the window. Dashed: the target of “time to "
         "loss”. Steps of the warm-up train as well, but are not timed.",
         has_content=_measured,
+        rule="loss_charts",
     ),
     "job_time": Chart(
         "Time of a whole run",
@@ -176,6 +180,11 @@ COMPARISON = Chart(
 )
 
 
+def charts_drawn_by(rule: str) -> list[str]:
+    """The charts that a rule of the workflow draws, for every campaign: one without content says so."""
+    return [name for name, chart in CATALOG.items() if chart.rule == rule]
+
+
 def charts_of(loaded: "LoadedCampaign") -> list[str]:
     """The charts of a campaign's report, in their order there."""
     return [name for name, chart in CATALOG.items() if chart.planned(loaded)]
@@ -184,8 +193,3 @@ def charts_of(loaded: "LoadedCampaign") -> list[str]:
 def tables_of(loaded: "LoadedCampaign") -> list[str]:
     """The tables of a campaign's report; those of scaling where it has more than one size."""
     return ["scaling", "strong", "weak"] if _sizes(loaded) else ["scaling"]
-
-
-def unknown_chart(name: str, charts: Iterable[str]) -> UserError:
-    """The error for a name that no chart has."""
-    return UserError(f'there is no chart "{name}".{nearest(name, charts)} Charts: {", ".join(charts)}')

@@ -13,6 +13,7 @@ from scaleproof.conclude.report.sentences.ratios import compared_sentence, compa
 from scaleproof.ground.comparison import Compared, claim
 from scaleproof.ground.html import environment
 from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import Run
 
 
@@ -74,11 +75,11 @@ def _cell_of(text: str, side: Side) -> str:
 
 
 def _row(one: Compared, name: str) -> dict[str, str]:
-    interval = {"value": one.ratio, "low": one.low, "high": one.high, "n": min(one.runs)}
+    interval = one.ratio and Estimated(value=one.ratio, low=one.low, high=one.high, n=min(one.runs))
     return {
         "cell": name,
         "findings": " ".join(one.suspect),
-        "B over A [95 %]": estimate(interval),
+        "B over A [95 %]": estimate(interval or None),
         "claim": claim(one),
         f"A ({one.unit})": number(one.rates[0], 4),
         f"B ({one.unit})": number(one.rates[1], 4),

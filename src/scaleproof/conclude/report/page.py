@@ -37,6 +37,9 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.forecast_report import ForecastReport
+from scaleproof.ground.records.scaling_report import ScalingReport
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 SEVERITIES = ("invalid", "suspect", "note")
 MOST_FOOTNOTES = 5
@@ -84,7 +87,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
 
 def _context(inputs: PageInputs) -> dict[str, Any]:
     """What the template is filled with, but for the rows of runs."""
-    report, comparisons = inputs.report, list(inputs.comparisons)
+    report, comparisons = inputs.report, inputs.comparisons
     conclusion = conclude(report, comparisons, inputs.forecast)
     findings = inputs.findings.findings
     groups, severity_of = _grouped(findings), _severities(findings)
@@ -92,7 +95,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     tables = _tables(inputs)
     footnotes = [finding for finding in findings if finding.severity != "note"]
     drawings = _charts(inputs)
-    facts = inputs.facts()  # last: another process may be at them
+    facts = inputs.facts
     trust = trust_in(inputs.findings, report, len(facts.lost), comparisons)
     return {
         "report": report,
@@ -112,11 +115,11 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "singles": _single_devices(report),
         "definition_of": lambda name: COLUMNS[name].definition,
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
-        "baselines": [(s["name"], s["kind"], s["baseline"]) for s in report["series"] if s["kind"]],
+        "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
         "without_baseline": _without_baseline(report),
         "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
         "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in comparisons],
-        "comparison_rows": comparison_rows({"comparisons": comparisons}).to_dict("records"),
+        "comparison_rows": comparison_rows(comparisons).to_dict("records"),
         "pair_rows": pair_rows(comparisons),
         "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
         "charts": [drawing for drawing in drawings if drawing.name not in PLACED],
@@ -160,15 +163,15 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
 
 
 def _tables(inputs: PageInputs) -> dict[str, Table]:
-    kinds = [kind for kind in KINDS if any(s["kind"] == kind for s in inputs.report["series"])]
+    kinds = [kind for kind in KINDS if any(s.kind == kind for s in inputs.report.series)]
     series = {kind: series_view(inputs.report, kind) for kind in kinds}
     marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
     return {"cells": cells_view(inputs.cells, inputs.report, marked)} | series
 
 
-def _forecast(forecast: dict[str, Any]) -> dict[str, Any]:
+def _forecast(forecast: ForecastReport) -> dict[str, Any]:
     """The section about forecasts: sentences, the table, and what would have to change."""
-    rows = forecast["forecasts"]
+    rows = forecast.forecasts
     return {
         "sentences": forecast_sentences(forecast),
         "rows": forecast_human(rows).to_dict("records") if rows else [],
@@ -176,34 +179,34 @@ def _forecast(forecast: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _without_baseline(report: dict[str, Any]) -> list[str]:
+def _without_baseline(report: ScalingReport) -> list[str]:
     """Series of one size beside others that have several: they have no speed-up of their own."""
-    if not any(s["kind"] for s in report["series"]):
+    if not any(s.kind for s in report.series):
         return []
-    return [s["name"] for s in report["series"] if not s["kind"]]
+    return [s.name for s in report.series if not s.kind]
 
 
-def _whole_jobs(report: dict[str, Any]) -> list[tuple[str, Figure, Figure]]:
+def _whole_jobs(report: ScalingReport) -> list[tuple[str, Figure, Figure]]:
     """The largest size of each series that has a speed-up of the whole job: its cell, that, and the window's."""
-    largest = [list(series["runs"].values())[-1] for series in report["series"] if series["kind"]]
+    largest = [series.points[-1] for series in report.series if series.kind]
     return [
-        (point["cell"], series_figure(point, "speedup_by_job_wall_time"), series_figure(point, "speedup"))
+        (point.cell, series_figure(point, "speedup_by_job_wall_time"), series_figure(point, "speedup"))
         for point in largest
-        if point["speedup_by_job_wall_time"] and point["speedup"]
+        if point.speedup_by_job_wall_time and point.speedup
     ][:MOST_JOBS]
 
 
-def _single_devices(report: dict[str, Any]) -> list[str]:
+def _single_devices(report: ScalingReport) -> list[str]:
     """The cells with one device that others are relative to; none where there are too many to name."""
-    points = [point for series in report["series"] for point in series["runs"].values()]
-    cells = list(dict.fromkeys(point["best_single"] for point in points if point["speedup_vs_best_single"]))
+    best = [point.best_single for point in report.points if point.best_single and point.speedup_vs_best_single]
+    cells = list(dict.fromkeys(best))
     return cells if len(cells) <= MOST_JOBS else []
 
 
-def _is_known(entry: dict[str, Any]) -> bool:
+def _is_known(entry: WaterfallCell) -> bool:
     """A waterfall says something where at least half of its parts were measured."""
-    measured = sum(part["ms"] is not None for part in entry["parts"])
-    return 2 * measured >= len(entry["parts"])
+    measured = sum(part.ms is not None for part in entry.parts)
+    return 2 * measured >= len(entry.parts)
 
 
 def _charts(inputs: PageInputs) -> list[Drawing]:
@@ -211,17 +214,17 @@ def _charts(inputs: PageInputs) -> list[Drawing]:
     chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
     if not any(_is_known(entry) for entry in inputs.waterfall):
         chosen.pop("waterfall", None)
-    if not any(row["value"] is not None for row in (inputs.forecast or {"forecasts": []})["forecasts"]):
+    if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
         chosen.pop("forecast", None)
-    if any(c["estimate"] for c in inputs.comparisons):
+    if any(c.estimate for c in inputs.comparisons):
         chosen["comparison"] = COMPARISON
     return [_drawing(inputs, name, chart.title, chart.caption) for name, chart in chosen.items()]
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
-    if not inputs.traces or not any(t["status"] == "ok" for t in inputs.traces["traces"]):
+    traced = len(inputs.traces.ok) if inputs.traces else 0
+    if not traced:
         return []
-    traced = sum(t["status"] == "ok" for t in inputs.traces["traces"])
     names = [name for name in TRACE_CAPTIONS if traced > 1 or name not in COMPARING]
     return [_drawing(inputs, name, name.removeprefix("trace-").capitalize(), TRACE_CAPTIONS[name]) for name in names]
 

@@ -11,7 +11,7 @@ from scaleproof.ground.records.host_names import hosts_of
 from scaleproof.ground.records.metrics import Failure, Measured, Recorded
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.unreadable import is_readable
-from scaleproof.measure.doctor.doctor import Entry, Report
+from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
 Facts = list[tuple[str, str]]
 
@@ -115,8 +115,8 @@ class MachineCheck:
 
     date: str
     counts: str  # "20 PASS, 1 FAIL, 5 not here"
-    failed: list[Entry]
-    others: list[Entry]
+    failed: list[JudgedLook]
+    others: list[JudgedLook]
 
     @property
     def facts(self) -> Facts:

@@ -11,6 +11,7 @@ from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, sp
 from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
 from scaleproof.ground.number_format import estimate, is_useless
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 
 # Columns of the file alone.
 FILES_ONLY = ("kind", "perplexity", "startup_s")
@@ -68,7 +69,7 @@ class Table:
         return sum(not column.first for column in self.columns)
 
 
-def cells_view(cells: pd.DataFrame, report: dict[str, Any], marked: Collection[str] = ()) -> Table:
+def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> Table:
     """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
@@ -111,7 +112,7 @@ def _order(value: Any) -> float | None:
     return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
 
 
-def series_view(report: dict[str, Any], kind: str) -> Table:
+def series_view(report: ScalingReport, kind: str) -> Table:
     """Strong or weak scaling: one row per size of a series."""
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
@@ -125,13 +126,13 @@ def series_view(report: dict[str, Any], kind: str) -> Table:
     return Table(kind, columns, rows, [])
 
 
-def _series_figure(point: dict[str, Any], quantity: str, text: str) -> Figure:
+def _series_figure(point: ScalingPoint, quantity: str, text: str) -> Figure:
     if quantity not in SERIES_FIGURES or not point[quantity]:
         return Figure(text, order=float(text) if text.isdigit() else None)
     return series_figure(point, quantity, text)
 
 
-def series_figure(point: dict[str, Any], quantity: str, text: str = "") -> Figure:
+def series_figure(point: ScalingPoint, quantity: str, text: str = "") -> Figure:
     """A quantity of a point of scaling_report.json that has it; `text`: how it is printed, if not as ratios are."""
     interval = point[quantity]
     name = COLUMNS[quantity].figure or quantity

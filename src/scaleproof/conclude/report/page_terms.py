@@ -42,7 +42,7 @@ LEARNT = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e t
 
 def terms(inputs: PageInputs) -> Terms:
     """The words that the page uses, with the parts of its cells' names first."""
-    names = [*inputs.cells["cell"], *(c[arm] for c in inputs.comparisons for arm in ("a", "b"))]
+    names = [*inputs.cells["cell"], *(arm for c in inputs.comparisons for arm in (c.a, c.b))]
     explained = {"cell": _cell(names)} | ALWAYS
     explained |= PAIRS if inputs.comparisons else {}
     explained |= TRACED if inputs.traces or inputs.waterfall else {}

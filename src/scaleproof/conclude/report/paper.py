@@ -48,16 +48,16 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
 
 def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """All text of the paper; the template has none of a campaign's."""
-    conclusion = conclude(inputs.report, list(inputs.comparisons), inputs.forecast)
-    facts = inputs.facts()
+    conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
+    facts = inputs.facts
     findings = sorted(inputs.findings.findings, key=lambda f: SEVERITIES.index(f.severity))
     table = cells_view(inputs.cells, inputs.report)
     columns = [i for i, column in enumerate(table.columns) if column.first]
     rows = [[row.cell, *(row.figures[i].text for i in columns), " ".join(row.findings) or "–"] for row in table.rows]
     constant = ", ".join(f"{name} {value}" for name, value in table.constant)
     return {
-        "title": inputs.report["title"],
-        "campaign": inputs.report["campaign"],
+        "title": inputs.report.title,
+        "campaign": inputs.report.campaign,
         "verdict": conclusion.verdict,
         "bullets": [bullet.sentence for bullet in conclusion.bullets],
         "when": facts.when,

@@ -1,7 +1,6 @@
 """Reading what the analysis wrote. An error on a missing, damaged or cut file names the command that rebuilds it."""
 
 import io
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,26 +11,25 @@ import pandas as pd
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing
 from scaleproof.ground.files import read_record
+from scaleproof.ground.records.profile_schema import PROFILE, Profile, Step
+from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
+from scaleproof.ground.records.traces_report import TracesReport, read_traces_report
 
 OURS = "where that changes nothing, it is a defect of scaleproof: report it, with the file"
 # Columns of cells.csv that tables print; the others of a table come from the report.
 PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
 
-def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
+def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport]:
     """runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError.
 
     Both tables must have all that the report speaks of: a table that was cut short would silently say less.
     """
-    report = read_json(folder / "scaling_report.json", "series", "ranking")
+    report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
     cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *PRINTED)
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
-    try:
-        points = [point for series in report["series"] for point in series["runs"].values()]
-        reported = {(point["cell"], repeat) for point in points for repeat in point["repeats"]}
-    except (LookupError, TypeError, AttributeError) as error:
-        raise damaged(folder / "scaling_report.json", first_fault(error)) from None
+    reported = {(point.cell, repeat) for point in report.points for repeat in point.repeats}
     if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged(folder / "cells.csv", "it ends too early")
     if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
@@ -50,27 +48,17 @@ def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return losses, cells
 
 
-def read_comparisons(folder: Path) -> list[dict[str, Any]]:
-    """The entries of comparison.json. Raises UserError."""
-    return read_json(folder / "comparison.json", "comparisons")["comparisons"]
-
-
-def read_traces(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+def read_traces(folder: Path) -> tuple[TracesReport, dict[str, pd.DataFrame]]:
     """traces.json, and the timeline of each traced cell. Raises UserError."""
-    report = read_json(folder / "traces.json", "traces")
-    spans = {t["cell"]: read_csv(folder / "traces" / t["cell"] / "timeline.csv", "step") for t in report["traces"]}
+    report = read_traces_report(folder / "traces.json")
+    spans = {t.cell: read_csv(folder / "traces" / t.cell / "timeline.csv", "step") for t in report.traces}
     return report, spans
 
 
-def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """The rows `per_step` of the profile_summary.json of each traced cell. Raises UserError."""
-    paths = {cell: folder / "traces" / cell / "profile_summary.json" for cell in cells}
-    return {cell: read_json(path, "per_step")["per_step"] for cell, path in paths.items()}
-
-
-def read_waterfall(folder: Path) -> list[dict[str, Any]]:
-    """The entries of waterfall.json. Raises UserError."""
-    return read_json(folder / "waterfall.json", "cells")["cells"]
+def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[Step]]:
+    """The steps of the profile of each traced cell. Raises UserError."""
+    paths = {cell: folder / "traces" / cell / PROFILE for cell in cells}
+    return {cell: read_record(path, Profile.model_validate_json).per_step for cell, path in paths.items()}
 
 
 @contextmanager
@@ -83,18 +71,6 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise UserError(f"{damaged(path, first_fault(error))}; {OURS}") from error
-
-
-def read_json(path: Path, *keys: str) -> dict[str, Any]:
-    """An object with these keys. Raises UserError."""
-    data = read_record(path, lambda content: json.loads(content, parse_constant=_no_number))
-    if not isinstance(data, dict) or not set(keys) <= set(data):
-        raise damaged(path, f"it has no {', '.join(keys)}")
-    return data
-
-
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number of JSON")
 
 
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:

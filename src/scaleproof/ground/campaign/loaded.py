@@ -197,6 +197,29 @@ class LoadedCampaign:
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
 
+    def planned_run(self, slug: str, repeat: int) -> Cell:
+        """The cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
+        cell = self.cell(slug)
+        if self.shared_jobs:
+            raise UserError(
+                f"runs of {self.path} are made several in a job (resources); ask for all of them, "
+                f"results/{self.name}/runs.csv, or for one job: {next(iter(self.records(RESULTS, 1)))}"
+            )
+        if repeat > self.campaign.most_repeats:
+            raise UserError(f"{self.path} plans repeats 1 to {self.campaign.most_repeats} (key: repeats)")
+        return cell
+
+    def traced_cell(self, slug: str) -> Cell:
+        """The cell of a trace. Raises UserError where the campaign takes none of it."""
+        cell = self.cell(slug)
+        if cell not in self.traced:
+            traced = [one.slug for one in self.traced]
+            raise UserError(
+                f"{self.path} does not trace {slug} (key: trace.cells).{nearest(slug, traced)} "
+                f"Traced: {', '.join(traced) or 'none'}"
+            )
+        return cell
+
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
         """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
         if name in self.comparisons:
@@ -239,15 +262,6 @@ class LoadedCampaign:
             return self.campaign.most_repeats
         return next((n for n in rule.looks() if not goes_on(look_file(results, self.name, n))), rule.at_most)
 
-    def look_is_due(self, results: Path) -> bool:
-        """Whether `repeats.resolve` asks for a look that has not been taken."""
-        rule = self.campaign.repeat_until
-        if rule is None:
-            return False
-        looks = [look_file(results, self.name, n) for n in rule.looks()[:-1]]
-        ending = next((look for look in looks if not goes_on(look)), None)
-        return ending is not None and not ending.is_file()
-
     def check_files(self) -> None:
         """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
         for name, corpus in self.corpora.items():
@@ -270,13 +284,13 @@ class LoadedCampaign:
 
 
 @lru_cache
-def load_named(name: str) -> LoadedCampaign:
+def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     """The campaign called `name` in config/campaigns. Raises UserError with the nearest name where there is none."""
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
         names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
         raise UserError(f'there is no campaign "{name}" ({path}).{nearest(name, names)} Campaigns: {", ".join(names)}')
-    return LoadedCampaign(path)
+    return LoadedCampaign(path, results)
 
 
 def corpus_called(name: str, place: str = "") -> Corpus:

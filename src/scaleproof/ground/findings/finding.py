@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scaleproof.ground.errors import plural
+from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
 
 Severity = Literal["invalid", "suspect", "note"]
@@ -98,6 +100,11 @@ class Findings(BaseModel):
             for cell in dict.fromkeys(finding.cells):
                 by_place.setdefault((finding.concerns, cell), []).append(finding)
         return by_place
+
+
+def read_findings(path: Path) -> Findings:
+    """Raises UserError where it is missing or damaged."""
+    return read_record(path, Findings.model_validate_json)
 
 
 def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:

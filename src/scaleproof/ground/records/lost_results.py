@@ -1,4 +1,4 @@
-"""Files that results were made from and that are gone: Snakemake alone looks no further than the next file."""
+"""Files that results were made from and that are gone: Snakemake looks no further than the next file."""
 
 import csv
 import json
@@ -101,14 +101,14 @@ def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
 
 
 def lost_text(lost: Collection[Path]) -> str:
-    """What is missing, and what follows from it."""
+    """What is missing."""
     runs = sorted({str(path.parent) for path in lost if path.parent.name.startswith("rep")})
     others = [str(path) for path in lost if str(path.parent) not in runs]
     texts = []
     if runs:
         what = f"{runs[0]} is" if len(runs) == 1 else f"{len(runs)} runs ({runs[0]}, ...) are"
-        texts.append(f"{what} no longer complete and will be measured again")
+        texts.append(f"{what} no longer complete")
     if others:
         what = f"{others[0]} is" if len(others) == 1 else f"{len(others)} files ({others[0]}, ...) are"
-        texts.append(f"{what} missing and will be made again")
+        texts.append(f"{what} missing")
     return "; ".join(texts)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
+from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
 from scaleproof.ground.snakemake_command import snakemake_command
 
@@ -21,10 +22,8 @@ STEPS = "steps.csv"
 LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
+BENCHMARK = "benchmark.tsv"  # of Snakemake: the seconds of the run's job
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
-# What is asked of the raw series of many runs at once, small parts of them: by checks, and by tables.
-COMPARED = ("step_times", "median_step_s", "losses", "waits")
-CURVES = ("step_times", "losses", "elapsed")
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
 
 
@@ -94,12 +93,8 @@ class Run:
         """Seconds that each rank waited for data, in each step, warm-up included."""
         return np.ascontiguousarray(self.steps["data_wait_s"])
 
-    def series(self, names: Iterable[str]) -> dict[str, Any]:
-        """The properties `names` of the raw series. Raises as `steps`."""
-        return {name: getattr(self, name) for name in names}
-
-    def take_series(self, series: dict[str, Any]) -> None:
-        """Keep what was read together with other runs, or in another process (`series` there)."""
+    def take_series(self, **series: Any) -> None:
+        """Keep the properties that were read together with those of other runs."""
         vars(self).update(series)
 
 
@@ -113,6 +108,13 @@ class MeasuredRun(Run):
     def n_devices(self) -> int:
         """Devices that came up, over all ranks."""
         return self.metrics.n_devices
+
+    @cached_property
+    def recomputed(self) -> WindowFigures:
+        """Figures of the window, computed again from the raw series. Raises as `steps`."""
+        rows = self.steps[self.steps["phase"] == "window"]
+        merged = merged_steps((row[1], *row[3:]) for row in rows.tolist())
+        return window_figures(merged, self.metrics.window.wall_time_s)
 
 
 def measured(runs: Iterable[Run]) -> list[MeasuredRun]:

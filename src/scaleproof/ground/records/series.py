@@ -3,14 +3,13 @@
 import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.run import CURVES, MeasuredRun
+from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
 
 TOGETHER = 1 << 20  # bytes of files that are parsed at once
@@ -39,24 +38,13 @@ def read_series(runs: Iterable[MeasuredRun]) -> None:
     _parse(contents)
 
 
-def read_curves(runs: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
-    """Give each run what tables ask of its raw series, and return it; nothing of a run that cannot be read."""
-    read_series(runs)
-    curves: list[dict[str, Any]] = []
-    for run in runs:
-        try:
-            curves.append(run.series(CURVES))
-        except (UserError, OSError, ValueError):
-            curves.append({})
-    return curves
-
-
 def _parse(contents: dict[MeasuredRun, bytes]) -> None:
     with contextlib.suppress(ValueError):
         rows, ends = parsed(list(contents.values()))
         steps = np.split(rows, ends[:-1])
-        for run, *series in zip(contents, steps, windows_of(rows, ends), losses_of(rows, ends), strict=True):
-            run.take_series(dict(zip(("steps", "window", "losses"), series, strict=True)))
+        each = zip(contents, steps, windows_of(rows, ends), losses_of(rows, ends), strict=True)
+        for run, of_run, window, losses in each:
+            run.take_series(steps=of_run, window=window, losses=losses)
 
 
 def parsed(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:

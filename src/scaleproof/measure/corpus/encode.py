@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tiktoken
 
-from scaleproof.ground.cores import end_silently
 from scaleproof.ground.errors import damaged, missing, shortened
 from scaleproof.ground.files import whole_file, write_json
 from scaleproof.measure.corpus import tokenizer
@@ -122,7 +122,10 @@ def end_with_parent() -> None:
 
     Ctrl-C, which reaches both, ends it without a word: its parent has one.
     """
-    end_silently()
+    stops = (signal.SIGINT, signal.SIGTERM)
+    for number in stops:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
     parent = os.getppid()
 
     def watch() -> None:

@@ -8,7 +8,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,32 +16,13 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from scaleproof.ground.files import scrub, write_json
+from scaleproof.ground.verdict import Status, Verdict
 
 DOCTOR = "doctor.json"
-Status = Literal["PASS", "FAIL", "not here"]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What one look at the machine gives. `values`: figures behind the evidence, in the units of their names."""
-
-    status: Status
-    evidence: str
-    advice: str = ""
-    values: dict[str, Any] = field(default_factory=dict)
-
-
-def judged(ok: bool, evidence: str, advice: str, **values: Any) -> Verdict:
-    """PASS or FAIL; the advice is kept for a failure alone."""
-    return Verdict("PASS" if ok else "FAIL", evidence, "" if ok else advice, values)
-
-
-def not_here(why: str) -> Verdict:
-    return Verdict("not here", why)
-
-
-@dataclass(frozen=True)
-class Check:
+class Look:
     """A look at the machine; `run` may return several verdicts, each with the rest of its name."""
 
     name: str
@@ -49,7 +30,7 @@ class Check:
     run: Callable[[], Verdict | Iterable[tuple[str, Verdict]]]
 
 
-class Entry(BaseModel):
+class JudgedLook(BaseModel):
     """One verdict, as doctor.json has it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -72,14 +53,14 @@ class Report(BaseModel):
     timestamp_utc: AwareDatetime
     host: str
     device: str
-    checks: list[Entry]
+    checks: list[JudgedLook]
 
     @property
-    def failed(self) -> list[Entry]:
+    def failed(self) -> list[JudgedLook]:
         return [entry for entry in self.checks if entry.status == "FAIL"]
 
 
-def examine(checks: Iterable[Check], device: str, tell: Callable[[Entry], None], out: Path | None = None) -> Report:
+def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:
     """Run the checks one after the other; `tell` hears of each verdict, and `out` has all of them so far.
 
     A check that raises has failed, and says how: the others go on.
@@ -90,7 +71,7 @@ def examine(checks: Iterable[Check], device: str, tell: Callable[[Entry], None],
     for check in checks:
         began = time.perf_counter()
         for name, verdict in _verdicts(check):
-            entry = Entry(
+            entry = JudgedLook(
                 name=name,
                 area=check.area,
                 status=verdict.status,
@@ -106,7 +87,7 @@ def examine(checks: Iterable[Check], device: str, tell: Callable[[Entry], None],
     return report
 
 
-def _verdicts(check: Check) -> list[tuple[str, Verdict]]:
+def _verdicts(check: Look) -> list[tuple[str, Verdict]]:
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -120,7 +101,7 @@ def _verdicts(check: Check) -> list[tuple[str, Verdict]]:
         return [(check.name, Verdict("FAIL", f"{what} ({where})", advice))]
 
 
-def line(entry: Entry) -> str:
+def line(entry: JudgedLook) -> str:
     """A verdict for the terminal."""
     text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
     return f"{text}\n          {entry.advice}" if entry.advice else text

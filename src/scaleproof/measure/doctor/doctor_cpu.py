@@ -12,7 +12,8 @@ import numpy as np
 import psutil
 
 from scaleproof.ground.cores import available_cores
-from scaleproof.measure.doctor.doctor import Check, Verdict, judged, not_here
+from scaleproof.ground.verdict import Verdict, judged, not_here
+from scaleproof.measure.doctor.doctor import Look
 
 STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
 SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
@@ -21,16 +22,16 @@ FREE_GB, WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64
 
 
-def checks(folder: Path) -> list[Check]:
+def checks(folder: Path) -> list[Look]:
     """The checks; `folder` is where results are written."""
     return [
-        Check("cores", "cpu", cores),
-        Check("steal and frequency", "cpu", steal),
-        Check("steadiness", "cpu", steadiness),
-        Check("clock", "cpu", clock),
-        Check("disk", "cpu", lambda: disk(folder)),
-        Check("OpenMP", "cpu", openmp),
-        Check("compiler", "cpu", compiler),
+        Look("cores", "cpu", cores),
+        Look("steal and frequency", "cpu", steal),
+        Look("steadiness", "cpu", steadiness),
+        Look("clock", "cpu", clock),
+        Look("disk", "cpu", lambda: disk(folder)),
+        Look("OpenMP", "cpu", openmp),
+        Look("compiler", "cpu", compiler),
     ]
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.facts.peaks import peak
-from scaleproof.measure.doctor.doctor import Check, Verdict, judged, not_here
+from scaleproof.ground.verdict import Verdict, judged, not_here
+from scaleproof.measure.doctor.doctor import Look
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu
@@ -23,7 +24,7 @@ COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process
 FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
 
 
-def checks(gpus: list[Gpu], lost: str = "") -> list[Check]:
+def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
     """The checks; without a GPU each is `not here`. `lost`: why the devices that there are cannot be used."""
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": architecture,
@@ -41,16 +42,16 @@ def checks(gpus: list[Gpu], lost: str = "") -> list[Check]:
     }
     if gpus:
         of_each = [
-            Check(f"{name}: device {i}" if len(gpus) > 1 else name, "gpu", partial(_on, i, look))
+            Look(f"{name}: device {i}" if len(gpus) > 1 else name, "gpu", partial(_on, i, look))
             for name, look in each.items()
             for i in range(len(gpus))
         ]
-        return [*(Check(name, "gpu", look) for name, look in once.items()), *of_each]
+        return [*(Look(name, "gpu", look) for name, look in once.items()), *of_each]
     why = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
-    absent = [Check(name, "gpu", lambda: not_here(why)) for name in (once | each)]
+    absent = [Look(name, "gpu", lambda: not_here(why)) for name in (once | each)]
     if lost:
         advice = "no GPU of this machine can be measured until that is mended"
-        absent[0] = Check(absent[0].name, "gpu", lambda: judged(False, why, advice))
+        absent[0] = Look(absent[0].name, "gpu", lambda: judged(False, why, advice))
     return absent
 
 

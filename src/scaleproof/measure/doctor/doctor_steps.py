@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.config import Campaign, shape_of
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
-from scaleproof.measure.doctor.doctor import Verdict, judged
+from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.doctor.doctor_ranks import CELLS, RESULT
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.launch import local

@@ -12,7 +12,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, sha256_of, write_atomic, write_json
 from scaleproof.ground.records.census import SecondClock
 from scaleproof.ground.records.metrics import Failed, Failure, Measured, parse_metrics
-from scaleproof.ground.records.run import COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.run import BENCHMARK, COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import open_split
@@ -54,7 +54,7 @@ def _run_alone(
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
-    attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG))
+    attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG, BENCHMARK))
     origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None)
     request = write_request(
         cell,

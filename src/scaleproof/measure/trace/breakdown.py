@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scaleproof.ground.facts.kernel_classes import COMMUNICATION, UNCLASSIFIED, classify
+from scaleproof.ground.facts.kernel_classes import COMMUNICATION, MARK, UNCLASSIFIED, classify
 from scaleproof.ground.records.profile_schema import Collective, Coverage, Kernel, Slowest, Step
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import tree
@@ -15,7 +15,6 @@ from scaleproof.measure.trace.time_spans import Spans, union, within, without
 from scaleproof.measure.trace.top_entries import top_entries
 from scaleproof.measure.trace.waiting import Waiting, waiting
 
-MARK = 0.95  # share of device time that must be understood before anything is said about communication
 GAP_NS = 10_000
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
 TOP = 10

@@ -8,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
+from result_models import point, series
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_losses
@@ -74,7 +75,7 @@ def test_a_faint_bar_is_noticed():
 
 def test_a_series_that_is_alone_at_a_size_stands_on_its_tick():
     def one(*devices):
-        return {"runs": {str(d): {"devices": d} for d in devices}}
+        return series(runs={str(d): point("ddp", d) for d in devices})
 
     assert places([one(1, 2), one(2), one(2)]) == [{1: 0.0, 2: -1.0}, {2: 0.0}, {2: 1.0}]
 

@@ -1,6 +1,5 @@
 """Charts and words of traces: from files alone, the same bytes each time, and no 0 for what is unknown."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def traced(tmp_path) -> Path:
         )
         profiles[folder / PROFILE] = Profile(**known, **fields)
         (folder / PROFILE).write_text(profiles[folder / PROFILE].model_dump_json())
-    (tmp_path / "traces.json").write_text(json.dumps(traces_report("synthetic", profiles, [])))
+    (tmp_path / "traces.json").write_text(traces_report("synthetic", profiles, []).model_dump_json())
     return tmp_path
 
 
@@ -92,7 +91,7 @@ def test_parts_add_up_to_the_step(traced):
 
 def test_where_nothing_was_traced_charts_say_so(traced):
     report, spans = read_traces(traced)
-    report["traces"] = [t for t in report["traces"] if t["status"] != "ok"]
+    report.traces = [t for t in report.traces if t.status != "ok"]
     for name in CHARTS:
         drawn = Figure()
         CHARTS[name](drawn.subplots(), report, spans)
@@ -114,9 +113,9 @@ def test_the_page_tells_of_traces_and_their_findings(traced, results):
         draw_trace(name, *read_traces(traced), results.folder / "charts")
     page = results.page().read_text()
     assert "Inside a step" not in page
-    profiles = [read_profile(traced / "traces" / t["cell"] / PROFILE) for t in report["traces"]]
+    profiles = [read_profile(traced / "traces" / t.cell / PROFILE) for t in report.traces]
     results.findings = campaign_findings("synthetic", results.runs, profiles)
-    assert results.findings.of_trace(report["traces"][1]["cell"])
+    assert results.findings.of_trace(report.traces[1].cell)
     page = results.page(traces=report, profiles=profiles).read_text()
     assert "Inside a step" in page
     assert "Rank 1 comes last in 4 of 4 steps" in page

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import yaml
+from result_models import comparison, paired, scaling
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
@@ -131,11 +132,10 @@ def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
     times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero3", "1x2"): 0.12}
     report = campaign(times)
     printed = set()
-    for one in report["series"]:
-        for point in one["runs"].values():
-            printed |= {estimate(point[name]) for name in ("speedup", "speedup_vs_best_single") if point[name]}
-    for entry in report["ranking"][-1]["cells"]:
-        printed |= {estimate(entry["relative_to_fastest"])}
+    for point in report.points:
+        printed |= {estimate(ratio) for ratio in (point.speedup, point.speedup_vs_best_single) if ratio}
+    for entry in report.ranking[-1].cells:
+        printed |= {estimate(entry.relative_to_fastest)}
     row_numbers = set(re.findall(r"[\d.]+", " ".join(printed).replace("\u00a0", " ")))
     bullets = [b for b in conclude(report).bullets if b.topic in ("fastest", "slower", "one-device", "scaling")]
     assert len(bullets) >= 3
@@ -146,12 +146,13 @@ def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
 
 def test_every_cell_is_held_against_one_device(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero3", "1x2"): 0.12})
-    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    points = {point.cell: point for point in report.points}
     text = text_of(conclude(report), "one-device")
     faster = r"ddp-n1x2 at 1.67x \(1.\S+\) and zero1-n1x2 at 1.25x \(1.\S+\) are faster"
     assert re.search(rf"{faster}; zero3-n1x2 at 0.83\dx \(\S+\) is slower", text)
     assert not text_of(conclude(report), "scaling"), "the speed-up of ddp stands there"
-    points["ddp-n1x2"]["speedup_vs_best_single"] |= {"low": 0.9, "high": 3.1}
+    ratio = points["ddp-n1x2"].speedup_vs_best_single
+    ratio.low, ratio.high = 0.9, 3.1
     text = text_of(conclude(report), "one-device")
     assert text.startswith("Against one device: zero1-n1x2 at 1.25x")
     assert " is faster; ddp-n1x2 at 1.67x (0.900-3.10) is undecided; zero3-n1x2" in text
@@ -179,7 +180,7 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
     until = RepeatUntil.model_validate(yaml.safe_load(line[1]))
     assert until.at_most == int(line[2]) == 5 + int(line[3])
     assert until.at_most in list(RepeatUntil(resolve=0.05, at_least=5, at_most=1000).looks())
-    assert line[4] == duration(int(line[3]) * report["seconds_per_repeat"], 2)
+    assert line[4] == duration(int(line[3]) * report.seconds_per_repeat, 2)
 
 
 def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
@@ -200,7 +201,7 @@ def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, distu
     """More repeats of it would be repeats of the disturbance."""
     report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
     assert "quiet" not in text_of(conclude(report), "next")
-    report["ranking"][0]["recommendation"]["disturbed"] = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
+    report.ranking[0].recommendation.disturbed = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
     assert text_of(conclude(report), "next").startswith(f"Next: on a quiet machine, {command}")
 
 
@@ -210,7 +211,7 @@ def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
     text = text_of(conclude(report), "next")
     assert 'make a campaign in a new file, with "repeats: {resolve: ' in text
     assert ". For 3 %: " in text, "what the campaign asks for, not the margin of 5 %"
-    report["repeats"] |= {"why": None, "goes_on": True}
+    report.repeats.why, report.repeats.goes_on = None, True
     unfinished = conclude(report)
     assert not text_of(unfinished, "next"), "further repeats are on their way"
 
@@ -348,8 +349,7 @@ def test_invalid_numbers_answer_nothing(campaign):
 
 
 def test_nothing_measured_and_nothing_to_compare(campaign):
-    nothing = {"status": "ok", "mismatches": [], "series": [], "ranking": [], "campaign": "demo"}
-    assert conclude(nothing).verdict == "No answer: no run has numbers"
+    assert conclude(scaling()).verdict == "No answer: no run has numbers"
     alone = campaign({("ddp", "1x1"): 0.1})
     assert conclude(alone).verdict.startswith("No answer yet: one cell alone")
     answer = conclude(alone, [ab("faster")])
@@ -357,13 +357,9 @@ def test_nothing_measured_and_nothing_to_compare(campaign):
     assert topics(answer) == ["comparison"]
 
 
-def ab(claim=None, **changes):
-    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 8, "floor": 0.01, "claim": claim, "overstated": False}
-    estimate |= {"detectable_low": 0.02, "detectable_high": 0.06, "pairs_low": 10, "pairs_high": 44}
-    estimate["null_ratios"] = [1.0] * 4
-    entry = {"name": "fused", "a": "x", "b": "y", "status": "ok", "why": None}
-    estimate |= {k: changes.pop(k) for k in list(changes) if k in estimate}
-    return entry | {"estimate": estimate} | changes
+def ab(claim=None, status="ok", why=None, **changes):
+    known = {"n": 8, "detectable_high": 0.06, "pairs_low": 10, "pairs_high": 44, "null_ratios": [1.0] * 4}
+    return comparison(paired(**known | {"claim": claim} | changes), status=status, why=why)
 
 
 def test_a_comparison_claims_what_its_pairs_support():
@@ -389,9 +385,9 @@ def test_a_comparison_that_failed_answers_nothing():
 
 def test_findings_of_the_same_cells_are_named_together(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08})
-    points = {point["cell"]: point for one in report["series"] for point in one["runs"].values()}
+    points = {point.cell: point for point in report.points}
     for point in points.values():
-        point["findings"] = ["machine-busy", "cores-shared"]
-    points["ddp-n1x2"]["findings"].append("window-short")
+        point.findings = ["machine-busy", "cores-shared"]
+    points["ddp-n1x2"].findings.append("window-short")
     text = conclude(report).bullets[0].sentence
     assert text.startswith("With reservations: machine-busy and cores-shared in all 3 cells; window-short in ddp-n1x2")

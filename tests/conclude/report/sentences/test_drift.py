@@ -2,25 +2,26 @@
 
 import pandas as pd
 import pytest
+from result_models import comparison
 
 from scaleproof.conclude.report.sentences.drift import drift_sentences
 from scaleproof.ground.confidence import mean_rate, of_interval
+from scaleproof.ground.records.result_file import Estimated
 
 
 def rate(*runs):
-    e = mean_rate(list(runs))
-    return {"value": e.value, "low": e.low, "high": e.high, "n": e.n}
+    return Estimated.of(mean_rate(list(runs)))
 
 
 def entry(a, same_work):
     arms = {"a": {"tokens_per_s": a, "same_work": same_work}, "b": {"tokens_per_s": rate(70, 71), "same_work": []}}
-    return {"a": "single-n1x1-ga1", "b": "single-n1x1-ga4", "arms": arms}
+    return comparison(None, a="single-n1x1-ga1", b="single-n1x1-ga4", arms=arms)
 
 
 def table(cell, *runs):
-    e = rate(*runs) if runs else dict.fromkeys(("value", "low", "high"))
-    row = {"cell": cell, "n": len(runs), "tokens_per_s": e["value"]}
-    return pd.DataFrame([row | {"tokens_per_s_low": e["low"], "tokens_per_s_high": e["high"]}])
+    e = rate(*runs) if runs else None
+    row = {"cell": cell, "n": len(runs), "tokens_per_s": e and e.value}
+    return pd.DataFrame([row | {"tokens_per_s_low": e and e.low, "tokens_per_s_high": e and e.high}])
 
 
 def test_another_rate_than_in_the_table_is_said():
@@ -55,7 +56,7 @@ def test_a_configuration_of_another_name_is_no_other_strategy():
 )
 def test_nothing_is_said_where_nothing_is_shown(cells, same_work):
     assert drift_sentences(entry(rate(130, 131, 129, 132), same_work), table(*cells)) == []
-    assert drift_sentences({"a": "x", "b": "y"}, table(*cells)) == [], "a file of an older version"
+    assert drift_sentences(comparison(None), table(*cells)) == [], "a file of an older version"
 
 
 def test_an_estimate_is_recovered_from_what_is_published():

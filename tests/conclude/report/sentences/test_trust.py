@@ -1,21 +1,18 @@
 """Whether the figures can be trusted: by the runs that the answer is made from, not by how many findings there are."""
 
 import pytest
+from result_models import comparison, paired, point, question, ranked, ranking, resolution, scaling, series
 
 from scaleproof.conclude.report.sentences.trust import trust_in
 from scaleproof.ground.findings.finding import Finding, Findings
 
 CELLS = ("ddp-n1x2", "zero2-n1x2")
-RANKED = {
-    "ranking": [
-        {
-            "cells": [{"cell": cell, "incomparable": []} for cell in CELLS],
-            "resolve": {"n": 3, "detectable": 0.444},
-        }
-    ],
-    "series": [{"runs": {"2": {"cell": cell, "n": 3, "repeats": [1, 2, 3]}}} for cell in CELLS],
-}
-PAIRS_ALONE = {"ranking": [], "series": []}
+SERIES = [series(runs={"2": point(cell, 2)}) for cell in CELLS]
+RANKED = scaling(
+    ranking=[ranking(*map(ranked, CELLS), resolve=resolution(3, 0.444))],
+    series=SERIES,
+)
+PAIRS_ALONE = scaling()
 
 
 def finding(severity, concerns="runs", run="ddp-n1x2/rep1", code="run-stands-out"):
@@ -94,19 +91,18 @@ def test_sound_runs_may_be_too_few():
 
 
 def test_a_question_is_judged_by_its_own_comparison():
-    asked = RANKED | {"question": {"resolve": {"n": 5, "detectable": 0.021}}}
+    asked = RANKED.model_copy(update={"question": question(resolve=resolution(5, 0.021))})
     assert precision(asked).startswith("5 repeats reliably show differences of 3 %")
 
 
 def test_two_repeats_have_no_precision():
-    group = RANKED["ranking"][0] | {"resolve": None}
-    series = [{"runs": {"2": {"cell": cell, "n": 2, "repeats": [1, 2]}}} for cell in CELLS]
-    few = {"ranking": [group], "series": series}
+    of_two = [series(runs={"2": point(cell, 2, n=2)}) for cell in CELLS]
+    few = scaling(ranking=[ranking(*map(ranked, CELLS))], series=of_two)
     assert precision(few) == "none yet, 3 repeats per cell are needed (n=2)."
 
 
 def test_pairs_have_the_precision_of_their_own_estimate():
-    estimate = {"n": 4, "detectable_low": 0.18, "detectable_high": 0.92}
+    estimate = paired(n=4, detectable_low=0.18, detectable_high=0.92)
     expected = "4 pairs detect an effect of 18 % to 92 %, depending on the true noise, 4 times in 5."
-    assert precision(PAIRS_ALONE, [{"estimate": None}, {"estimate": estimate}]) == expected
+    assert precision(PAIRS_ALONE, [comparison(None), comparison(estimate)]) == expected
     assert precision(PAIRS_ALONE) == ""

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from conclude.report.conftest import Results
+from result_models import estimated, ranked, ranking, scaling
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.conclude.report.tables.cells import restated, scaling_rows
@@ -29,10 +30,10 @@ def test_numbers(value, digits, text):
 
 
 def test_an_interval_or_its_absence_is_always_written():
-    assert estimate({"value": 1.7, "low": 1.6, "high": 1.8, "n": 3}) == "1.70 [1.60,\u00a01.80]"
-    assert estimate({"value": 1.7, "low": None, "high": None, "n": 1}) == "1.70 (n=1)"
+    assert estimate(estimated(1.7, 1.6, 1.8)) == "1.70 [1.60,\u00a01.80]"
+    assert estimate(estimated(1.7, n=1)) == "1.70 (n=1)"
     assert estimate(None) == "–"
-    assert estimate({"value": 1.7, "low": 0.01, "high": 900.0, "n": 2}) == "1.70 (n=2: too few)"
+    assert estimate(estimated(1.7, 0.01, 900.0, 2)) == "1.70 (n=2: too few)"
 
 
 def test_percentages_have_a_space_everywhere():
@@ -146,7 +147,7 @@ def test_what_was_learnt_stands_beside_the_throughput(results):
 def test_cells_of_one_size_that_cannot_be_told_apart_share_a_letter(results, tmp_path):
     """Without others of its size a cell has no letter, and a table without letters has no column for them."""
     assert "| group" not in (results.tables() / "scaling.md").read_text().splitlines()[0]
-    report = {"series": [], "ranking": [{"cells": [{"cell": "a", "letters": "a"}, {"cell": "b", "letters": "ab"}]}]}
+    report = scaling(ranking=[ranking(ranked("a", letters="a"), ranked("b", letters="ab"))])
     rows = scaling_rows(pd.DataFrame({"cell": ["a", "b", "c"]}), report)
     assert rows["letters"].tolist()[:2] == ["a", "ab"]
     assert pd.isna(rows["letters"][2])
@@ -162,7 +163,7 @@ def test_the_ratio_to_the_fastest_of_its_size_stands_in_the_row(tmp_path):
     ]
     results = Results(tmp_path, runs)
     text = (results.tables() / "scaling.md").read_text()
-    ratio = results.report["ranking"][0]["cells"][1]["relative_to_fastest"]
+    ratio = results.report.ranking[0].cells[1].relative_to_fastest
     assert "| 1 (highest) " in text
     assert f"| {estimate(ratio)} " in text
 

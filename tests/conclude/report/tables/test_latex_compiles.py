@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from patience import HANGS
+from result_models import comparison, comparisons, forecast_row, paired
 
 from scaleproof.conclude.analysis.waterfall import waterfall_report
 from scaleproof.conclude.report.read_results import read_inputs
@@ -35,29 +36,16 @@ def pdflatex():
 def tables(results):
     """The .tex files of a campaign that has every kind of table."""
     folder = results.folder / "tables"
-    results.report["title"] = TITLE
+    results.report.title = TITLE
     _, cells, _ = read_inputs(results.folder)
     write_tables(cells, results.report, folder)
     for kind in ("strong", "weak"):
         write_series(results.report, kind, folder)
-    write_waterfall(waterfall_report("synthetic", cells, results.report, {})["cells"], folder)
-    estimate = {"ratio": 1.05, "low": 1.03, "high": 1.07, "n": 2, "floor": 0.01, "claim": "faster"}
-    estimate |= {"detectable_low": 0.02, "detectable_high": 0.09, "overstated": False}
-    estimate |= {"pairs_low": 8, "pairs_high": 20, "ratios": [1.04, 1.06], "null_ratios": [1.0, 1.01]}
-    entry = {"name": "fused_50%", "a": "x_1", "b": "y&z", "declared": {}, "status": "ok", "why": None, "pairs": 4}
-    entries = [entry | {"estimate": estimate, "findings": ["machine-busy"]}]
-    write_comparison({"campaign": "synthetic", "comparisons": entries}, folder)
-    row = {
-        "cell": "ddp-n1x8",
-        "value": 0.02,
-        "low": 0.01,
-        "high": 0.03,
-        "level": 0.9,
-        "measured_s": 0.025,
-        "construction": "model_x",
-    }
-    row |= {"refusal": None, "inside": True, "wide": False}
-    write_forecast([row, row | {"value": None, "low": None, "high": None, "refusal": "a_b & 5 %"}], folder)
+    write_waterfall(waterfall_report("synthetic", cells, results.report, {}).cells, folder)
+    entry = comparison(paired(), name="fused_50%", a="x_1", b="y&z", findings=["machine-busy"])
+    write_comparison(comparisons(entry), folder)
+    row = forecast_row("ddp-n1x8", 8, 0.02, measured=0.025, construction="model_x")
+    write_forecast([row, forecast_row("ddp-n1x8", 8, None, refusal="a_b & 5 %")], folder)
     return sorted(folder.glob("*.tex"))
 
 

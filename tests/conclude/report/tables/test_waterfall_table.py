@@ -7,10 +7,11 @@ from scaleproof.conclude.report.charts import draw_waterfall
 from scaleproof.conclude.report.charts.style import WIDTH
 from scaleproof.conclude.report.sentences.waterfall import loss_sentence
 from scaleproof.conclude.report.tables.waterfall import waterfall_rows, write_waterfall
+from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart
 
 
 def part(name, ms, source="trace"):
-    return {"name": name, "ms": ms, "source": source}
+    return WaterfallPart(name=name, ms=ms, source=source)
 
 
 @pytest.fixture
@@ -20,19 +21,19 @@ def cell():
         part("waiting for data", -0.3),
         part("host gaps", None, "needs traces"),
     ]
-    return {
-        "cell": "ddp-n1x2",
-        "strategy": "ddp",
-        "baseline": "ddp-n1x1",
-        "kind": "strong",
-        "measured_ms": 70.0,
-        "ideal_ms": 50.0,
-        "parts": parts,
-        "unexplained_ms": 12.3,
-        "n": 3,
-        "compute_to_communication": 5.0,
-        "transfer_exposed": 0.34,
-    }
+    return WaterfallCell(
+        cell="ddp-n1x2",
+        strategy="ddp",
+        baseline="ddp-n1x1",
+        kind="strong",
+        measured_ms=70.0,
+        ideal_ms=50.0,
+        parts=parts,
+        unexplained_ms=12.3,
+        n=3,
+        compute_to_communication=5.0,
+        transfer_exposed=0.34,
+    )
 
 
 def test_rows_sum_to_the_step(cell):
@@ -57,10 +58,10 @@ def test_the_sentence_says_what_is_known_and_what_is_not(cell):
     assert " Not measured: host gaps." in text
     assert "computing takes 5.00 times as long as the transfers, without waiting, long enough to hide them" in text
     assert "34 % of the transfer time is exposed" in text
-    assert "too short to hide" in loss_sentence(cell | {"compute_to_communication": 1.2})
-    assert "transfers" not in loss_sentence(cell | {"compute_to_communication": None})
-    assert "no loss" in loss_sentence(cell | {"measured_ms": 49.0})
-    assert "together 0.400 ms more than the loss" in loss_sentence(cell | {"unexplained_ms": -0.4})
+    assert "too short to hide" in loss_sentence(cell.model_copy(update={"compute_to_communication": 1.2}))
+    assert "transfers" not in loss_sentence(cell.model_copy(update={"compute_to_communication": None}))
+    assert "no loss" in loss_sentence(cell.model_copy(update={"measured_ms": 49.0}))
+    assert "together 0.400 ms more than the loss" in loss_sentence(cell.model_copy(update={"unexplained_ms": -0.4}))
 
 
 @pytest.mark.parametrize("found", [True, False])

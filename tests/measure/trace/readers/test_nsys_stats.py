@@ -5,7 +5,7 @@ from synthetic_traces import stats_text
 
 from scaleproof.conclude.report.sentences.trace import sentences
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.trace.readers.nsys_stats import read_text
+from scaleproof.ground.nsys_stats import read_text
 from scaleproof.measure.trace.summarise import summarise_files
 
 F16, F32, F64, U8 = (

@@ -50,7 +50,7 @@ DIGITS = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyedNumber:
     """A pair whose key is understood, in all lines that differ in their digits alone."""
 
     kind: str
@@ -65,7 +65,7 @@ class Pair:
 class Form:
     """What all lines with the same text between their digits have in common."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[KeyedNumber, ...]
     kinds: frozenset[str]
     is_log_line: bool
     has_rank: bool
@@ -77,7 +77,7 @@ def form_of(parts: list[str]) -> Form:
     """
     template = "0".join(parts[::2])
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))
-    pairs: list[Pair] = []
+    pairs: list[KeyedNumber] = []
     at = 0
     while m := PAIR.search(template, at):
         column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
@@ -105,9 +105,9 @@ def form_of(parts: list[str]) -> Form:
         digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
         if digits:
             sign = m["number"][0] if m["number"][0] in "+-" else ""
-            pairs.append(Pair(kind, scale, sign, digits[0], digits[-1], per_device))
+            pairs.append(KeyedNumber(kind, scale, sign, digits[0], digits[-1], per_device))
         else:
-            pairs.append(Pair(kind, scale, m["number"], 0, -1))
+            pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
     kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
     return Form(tuple(pairs[:MOST_PAIRS]), kinds, _is_log_line(kinds), RANK.search(template) is not None)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -13,6 +12,10 @@ from scaleproof.conclude.report.charts.losses import losses
 from scaleproof.conclude.report.charts.pairs import comparison
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.conclude.report.charts.waterfall import height, waterfall
+from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.forecast_report import ForecastRow
+from scaleproof.ground.records.scaling_report import ScalingReport
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 # A chart fills one pair of axes, or a list of so many as its entry in the catalog has panels.
 CHARTS: dict[str, Callable[..., None]] = {
@@ -29,9 +32,9 @@ def draw(
     name: str,
     runs: pd.DataFrame,
     cells: pd.DataFrame,
-    report: dict[str, Any],
+    report: ScalingReport,
     folder: Path,
-    forecasts: Sequence[dict[str, Any]] = (),
+    forecasts: Sequence[ForecastRow] = (),
 ) -> None:
     """Write `folder`/`name`.svg and .png; the same data makes the same bytes. `forecasts`: of forecast.json."""
     chart = CATALOG[name]
@@ -41,7 +44,7 @@ def draw(
     write_chart(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report, **more), chart.panels)
 
 
-def draw_comparison(entries: list[dict[str, Any]], folder: Path) -> None:
+def draw_comparison(entries: Sequence[AbComparison], folder: Path) -> None:
     """Write `folder`/comparison.svg and .png from the entries of comparison.json."""
     write_chart(folder / "comparison", 1.4 + 0.8 * max(1, len(entries)), lambda axes: comparison(axes, entries))
 
@@ -51,6 +54,6 @@ def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: 
     write_chart(folder / f"loss_{against}", HEIGHT, lambda axes: losses(axes, against, table, cells))
 
 
-def draw_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:
+def draw_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write `folder`/waterfall.svg and .png from the entries of waterfall.json."""
     write_chart(folder / "waterfall", height(entries), lambda axes: waterfall(axes, entries))

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import BESIDE, bar, tip
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.forecast_report import ForecastRow
+from scaleproof.ground.records.scaling_report import ScalingSeries
 
 HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart
 LABEL = "forecast, with its interval"
@@ -26,24 +27,20 @@ class Band:
     made_utc: str
 
 
-def bands_of(series: dict[str, Any], forecasts: Sequence[dict[str, Any]]) -> list[Band]:
-    """The forecasts that belong to a series of scaling_report.json, whether their cells ran or not.
+def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
+    """The forecasts that belong to a series, whether their cells ran or not.
 
-    `forecasts`: entries of forecast.json. A cell belongs where it was measured, else where its relatives were.
+    A cell belongs where it was measured, else where its relatives were.
     """
-    own = {point["cell"] for point in series["runs"].values()}
-    return [
-        _band(row)
-        for row in forecasts
-        if row["value"] is not None and row["tokens_per_step"] and own & {row["cell"], *row["relatives"]}
-    ]
-
-
-def _band(row: dict[str, Any]) -> Band:
-    tokens = row["tokens_per_step"]
-    value = None if row["wide"] else tokens / row["value"]
-    bounds = tokens / row["high"], tokens / row["low"]
-    return Band(row["cell"], row["devices"], value, *bounds, row["level"], row["made_utc"])
+    own = {point.cell for point in series.points}
+    bands = []
+    for row in forecasts:
+        tokens, interval = row.tokens_per_step, row.forecast
+        if tokens and interval and own & {row.cell, *row.relatives}:
+            value = None if row.wide else tokens / interval.value
+            bounds = tokens / interval.high, tokens / interval.low
+            bands.append(Band(row.cell, row.devices, value, *bounds, interval.level, row.made_utc))
+    return bands
 
 
 def draw_bands(

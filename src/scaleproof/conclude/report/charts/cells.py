@@ -17,6 +17,7 @@ from scaleproof.conclude.report.charts.style import (
     tip,
 )
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.scaling_report import ScalingReport
 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
 PARTS = {"startup_s": ("start-up", "0.55"), "warmup_s": ("warm-up", "0.25"), "window_s": ("timed window", None)}
@@ -24,7 +25,7 @@ REST = "after the window"  # validation, and what it takes to end
 REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "hatch": "////", "hatchcolor": "0.6"}
 
 
-def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Step times of each cell: 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
@@ -41,7 +42,7 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[
     axes.set_title(f"Step times ({title}{f', {counts[0]} steps per cell' if alike else ''})")
 
 
-def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Where the wall time of a run goes: start-up, warm-up, window, and what follows; medians over runs.
 
     A bar ends at the median wall time of the whole run, which a speed-up by wall time is made of.
@@ -67,7 +68,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[s
     axes.set_title(f"Time of a whole run ({title})")
 
 
-def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Weights, gradients and optimizer state on the fullest device beside the ZeRO model; on GPUs the peak as well."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
@@ -86,7 +87,7 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str
     axes.set_title(f"Memory: measured and by the ZeRO model ({title})")
 
 
-def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """How busy the devices were in the window, and on a known GPU which part of its peak the model's FLOPs are."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
@@ -99,7 +100,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dic
     axes.set_title(f"Utilization in the window ({title})")
 
 
-def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Energy of all devices per token, in the window."""
     counted = cells[cells["joules_per_token"].notna()]
     cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
@@ -121,7 +122,7 @@ def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") ->
     return drawn, title
 
 
-def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: dict[str, Any], unit: str) -> None:
+def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport, unit: str) -> None:
     if cells.empty:
         return
     rows(axes, cells, labels, report)

@@ -1,38 +1,38 @@
 """Forecasts as bands, with what was measured afterwards."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import MOST_ROWS, bar, colour, empty, thousands, write_chart
+from scaleproof.ground.records.forecast_report import ForecastRow, StepForecast
 
 ROW_INCHES = 0.32
 MISSED = "#b2182b"
 
 
-def drawn(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def drawn(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]:
     """The cells with an interval, as many as one chart holds."""
-    return [row for row in rows if row["value"] is not None][:MOST_ROWS]
+    return [(row, row.forecast) for row in rows if row.forecast][:MOST_ROWS]
 
 
-def forecast_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    """`rows`: the entries `forecasts` of forecast.json. A band for each interval, a line at its value, a dot for the
-    measured step: red where it is outside."""
+def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
+    """A band for each interval, a line at its value, a dot for the measured step: red where it is outside."""
     cells = drawn(rows)
     if not cells:
         empty(axes, "no cell has a forecast")
         return
-    for place, row in enumerate(cells):
-        low, high, value = (1e3 * row[name] for name in ("low", "high", "value"))
-        axes.barh(place, high - low, left=low, height=0.6, **bar(colour(row["strategy"]), 0.3))
-        axes.plot([value, value], [place - 0.3, place + 0.3], color=colour(row["strategy"]), lw=2)
-        if row["measured_s"] is not None:
-            outside = not row["low"] <= row["measured_s"] <= row["high"]
-            axes.plot(1e3 * row["measured_s"], place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
-    axes.set_yticks(range(len(cells)), [row["cell"] for row in cells])
+    for place, (row, interval) in enumerate(cells):
+        low, high, value = (1e3 * seconds for seconds in (interval.low, interval.high, interval.value))
+        axes.barh(place, high - low, left=low, height=0.6, **bar(colour(row.strategy), 0.3))
+        axes.plot([value, value], [place - 0.3, place + 0.3], color=colour(row.strategy), lw=2)
+        if row.measured_s is not None:
+            outside = not interval.low <= row.measured_s <= interval.high
+            axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
+    axes.set_yticks(range(len(cells)), [row.cell for row, _ in cells])
     axes.set_ylim(len(cells) - 0.4, -0.6)
-    ends = [1e3 * (row[name] or row["value"]) for row in cells for name in ("low", "high", "measured_s")]
+    ends = [1e3 * (s or i.value) for row, i in cells for s in (i.low, i.high, row.measured_s)]
     margin = 0.05 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.grid(axis="y", visible=False)
@@ -41,7 +41,7 @@ def forecast_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
     thousands(axes.xaxis)
 
 
-def draw_forecast(rows: list[dict[str, Any]], folder: Path) -> None:
+def draw_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write `folder`/forecast.svg and .png."""
     inches = 1.4 + ROW_INCHES * max(3, len(drawn(rows)))
     write_chart(folder / "forecast", inches, lambda axes: forecast_chart(axes, rows))

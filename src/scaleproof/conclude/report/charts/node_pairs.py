@@ -1,36 +1,38 @@
 """Bus bandwidth between every two nodes, as a map."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from scaleproof.conclude.forecast.node_pairs import PairRow
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.forecast_report import NodePair
 
 INCHES_PER_NODE = 0.25
 
 
-def node_pairs_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    """`rows`: the entries `node_pairs` of a sweep in forecast.json. Dark is fast; the scale begins at 0."""
-    nodes = sorted({row[end] for row in rows for end in ("first", "second")})
+def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
+    """`rows`: of a sweep. Dark is fast; the scale begins at 0."""
+    nodes = sorted({end for row in rows for end in (row.first, row.second)})
     square = np.full((len(nodes), len(nodes)), np.nan)
     for row in rows:
-        first, second = nodes.index(row["first"]), nodes.index(row["second"])
-        square[first, second] = square[second, first] = row["bus_bytes_per_s"] / 1e9
+        first, second = nodes.index(row.first), nodes.index(row.second)
+        square[first, second] = square[second, first] = row.bus_bytes_per_s / 1e9
     image = axes.imshow(square, cmap="viridis_r", vmin=0)
     axes.figure.colorbar(image, ax=axes, label="bus bandwidth (GB/s)", shrink=0.8)
     if len(nodes) <= MOST_ROWS:
         axes.set_xticks(range(len(nodes)), nodes, rotation=90)
         axes.set_yticks(range(len(nodes)), nodes)
     axes.grid(visible=False)
-    axes.set_title(f"All-reduce of {integer(rows[0]['nbytes'])} bytes between two nodes")
+    axes.set_title(f"All-reduce of {integer(rows[0].nbytes)} bytes between two nodes")
 
 
-def draw_node_pairs(rows: list[dict[str, Any]], folder: Path) -> None:
+def draw_node_pairs(rows: Sequence[NodePair | PairRow], folder: Path) -> None:
     """Write `folder`/node_pairs.svg and .png; nothing without pairs."""
     if rows:
-        nodes = {row[end] for row in rows for end in ("first", "second")}
+        nodes = {end for row in rows for end in (row.first, row.second)}
         inches = 2.0 + INCHES_PER_NODE * min(len(nodes), MOST_ROWS)
         write_chart(folder / "node_pairs", inches, lambda axes: node_pairs_chart(axes, rows))

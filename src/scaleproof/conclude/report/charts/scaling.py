@@ -30,67 +30,75 @@ from scaleproof.conclude.report.charts.style import (
     tip,
 )
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.forecast_report import ForecastRow
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 DOTS_BESIDE = 0.014  # runs beside their interval, in parts of the axis' doubling
 
 
-Forecasts = Sequence[dict[str, Any]]  # entries of forecast.json
+Forecasts = Sequence[ForecastRow]
 
 
 def throughput(
-    axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], forecasts: Forecasts = ()
+    axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
     """tokens/s against devices: each run as a dot, each cell with its interval, the ideal from the best baseline.
 
     Forecasts stand as bands beside them.
     """
-    if not report["series"]:
+    if not report.series:
         empty(axes, "no measured runs")
         return
-    every, title = fastest_series(report["series"], cells)
+    every, title = fastest_series(report.series, cells)
     rates = of_each_cell(runs, "tokens_per_s")
-    key, drawn = "tokens_per_sec_global", []
+    drawn = []
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
-        points = list(series["runs"].values())
-        at = line(axes, place, look, series["name"], points, key)
+        points = [(point, point.tokens_per_sec_global) for point in series.points]
+        at = line(axes, place, look, series.name, points, "tokens/s")
         drawn.append((at, points, look["color"]))
-        for point, x in zip(points, at, strict=True):
-            values = rates.get(point["cell"], [])
+        for (point, _), x in zip(points, at, strict=True):
+            values = rates.get(point.cell, [])
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
-    first = [next(iter(s["runs"].values())) for s in every]
-    start = max(first, key=lambda p: p[key]["value"] / p["devices"])
-    best = start[key]["value"] / start["devices"]
+    start = max((s.points[0] for s in every), key=lambda p: p.tokens_per_sec_global.value / p.devices)
+    best = start.tokens_per_sec_global.value / start.devices
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
-    larger = [d for d in devices if d >= start["devices"]]  # the line starts at what was measured
+    larger = [d for d in devices if d >= start.devices]  # the line starts at what was measured
     ideal(axes, larger, [best * d for d in larger])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput and devices ({title})")
     device_axis(axes, devices)
-    headroom(axes, [best * devices[-1], *(p[key]["value"] for s in every for p in s["runs"].values())])
+    headroom(axes, [best * devices[-1], *(e.value for _, points, _ in drawn for _, e in points)])
     for at, points, shade in drawn:
-        mark_clipped(axes, at, points, key, shade)
+        mark_clipped(axes, at, points, shade)
 
 
 def speedup(
-    axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any], forecasts: Forecasts = ()
+    axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
     """Speed-up of each series over itself at its smallest world size, with the ideal line."""
-    smallest = min((s["baseline_devices"] for s in report["series"] if s["kind"]), default=1)
-    kinds = " and ".join(sorted({s["kind"] for s in report["series"] if s["kind"]}))
+    smallest = min((s.baseline_devices for s in report.series if s.kind), default=1)
+    kinds = " and ".join(sorted({s.kind for s in report.series if s.kind}))
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
     _against_baseline(
-        axes, cells, report, "speedup", f"Speed-up, {kinds} scaling", lambda devices: devices / smallest, forecasts
+        axes,
+        cells,
+        report,
+        lambda p: p.speedup,
+        f"Speed-up, {kinds} scaling",
+        lambda devices: devices / smallest,
+        forecasts,
     )
 
 
-def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Speed-up as a part of the ideal one, of each series over itself at its smallest world size."""
     axes.set_ylabel("efficiency (part of the ideal speed-up)")
-    _against_baseline(axes, cells, report, "scaling_efficiency", "Scaling efficiency", lambda devices: 1.0)
+    _against_baseline(axes, cells, report, lambda p: p.scaling_efficiency, "Scaling efficiency", lambda devices: 1.0)
 
 
-def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """tokens/s of every cell, the fastest first: cells of one size lie on each other in a chart over devices."""
     cells, title = fastest_cells(cells)
     cells = cells.sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
@@ -101,7 +109,7 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
     rates = of_each_cell(runs, "tokens_per_s")
     for i, row in enumerate(cells.to_dict("records")):
         _ranked(axes, i, row, rates.get(row["cell"], []), most)
-    letters = {entry["cell"]: entry["letters"] for group in report["ranking"] for entry in group["cells"]}
+    letters = {entry.cell: entry.letters for group in report.ranking for entry in group.cells}
     labels = [f"{cell}  {letters[cell]}" if letters.get(cell) else cell for cell in cells["cell"]]
     rows(axes, cells, labels, report)
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
@@ -113,10 +121,10 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: dict[st
 def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
     """One bar with its interval and runs (`values`); an interval that leaves the chart at `most` ends in an arrow."""
     (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar(colour(row["strategy"])))
-    interval = {"value": row["tokens_per_s"], "low": None, "high": None, "n": int(row["n"])}
+    interval = Estimated(value=row["tokens_per_s"], low=None, high=None, n=int(row["n"]))
     if pd.notna(row["tokens_per_s_low"]):
         low, high = row["tokens_per_s_low"], row["tokens_per_s_high"]
-        interval |= {"low": low, "high": high}
+        interval.low, interval.high = low, high
         axes.plot([low, min(high, most)], [i, i], "|-", color="black", ms=9, lw=1.2)
         if high > most:
             axes.plot([most], [i], ">", color="black", ms=7, clip_on=False, zorder=6)
@@ -126,13 +134,13 @@ def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: 
         tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
 
 
-def _baseline_rate(series: dict[str, Any]) -> float:
+def _baseline_rate(series: ScalingSeries) -> float:
     """tokens/s of a series at its smallest number of devices."""
-    return float(next(iter(series["runs"].values()))["tokens_per_sec_global"]["value"])
+    return series.points[0].tokens_per_sec_global.value
 
 
 def _bands(
-    axes: Axes, every: list[dict], forecasts: Forecasts, unit: str, base: Callable[[dict[str, Any]], float]
+    axes: Axes, every: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
     """The forecasts of each series as bands, in parts of its `base`."""
     drawn = []
@@ -146,28 +154,28 @@ def _bands(
 def _against_baseline(
     axes: Axes,
     cells: pd.DataFrame,
-    report: dict[str, Any],
-    key: str,
+    report: ScalingReport,
+    figure: Callable[[ScalingPoint], Estimated | None],
     title: str,
     best: Callable[[int], float],
     forecasts: Forecasts = (),
 ) -> None:
     """One line per series through its points that have a ratio, beside the `best` one; a baseline has no interval."""
-    if not (scaled := [s for s in report["series"] if s["kind"]]):
+    if not (scaled := [s for s in report.series if s.kind]):
         empty(axes, "no series with more than one size")
         return
     every, count = fastest_series(scaled, cells)
-    base = {"value": 1.0, "low": None, "high": None, "n": 0}
+    base = Estimated(value=1.0, low=None, high=None, n=0)
     drawn = []
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
-        points = [p | {key: p[key] or base} for p in series["runs"].values() if not p["incomparable"]]
-        at = line(axes, place, look, series["name"], points, key)
+        points = [(p, figure(p) or base) for p in series.points if not p.incomparable]
+        at = line(axes, place, look, series.name, points)
         drawn.append((at, points, look["color"]))
     bands = _bands(axes, every, forecasts, "times the baseline", _baseline_rate)
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     ideal(axes, devices, [best(d) for d in devices])
     axes.set_title(f"{title} ({count})")
     device_axis(axes, devices)
-    headroom(axes, [best(devices[-1]), *(p[key]["value"] for _, points, _ in drawn for p in points)])
+    headroom(axes, [best(devices[-1]), *(e.value for _, points, _ in drawn for _, e in points)])
     for at, points, shade in drawn:
-        mark_clipped(axes, at, points, key, shade)
+        mark_clipped(axes, at, points, shade)

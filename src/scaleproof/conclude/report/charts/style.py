@@ -3,9 +3,9 @@
 import io
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -20,6 +20,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scaleproof.ground.files import whole_file, write_atomic
 from scaleproof.ground.number_format import integer, is_useless, number
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
 # strategy, in every chart the same. The light ones are darker than theirs: a contrast of 3 to white, and to the dark
@@ -42,13 +44,7 @@ DOTS_PER_INCH = 150  # of the PNG
 MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
 
 
-class Interval(TypedDict):
-    """A value with its interval, as in scaling_report.json."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
+Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what is drawn of each
 
 
 def style() -> Any:
@@ -79,11 +75,11 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return drawn, count(drawn) + more
 
 
-def fastest_series(series: list[dict], cells: pd.DataFrame) -> tuple[list[dict], str]:
+def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
     """The series that a chart has room for, in their order, and what its title says of n and of the others."""
 
-    def most(one: dict) -> float:
-        return max(point["tokens_per_sec_global"]["value"] for point in one["runs"].values())
+    def most(one: ScalingSeries) -> float:
+        return max(point.tokens_per_sec_global.value for point in one.points)
 
     fastest = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
     drawn = [series[i] for i in sorted(fastest)]
@@ -112,8 +108,8 @@ def styles(strategies: list[str]) -> list[dict[str, Any]]:
     return looks
 
 
-def series_styles(every: list[dict]) -> list[dict[str, Any]]:
-    return styles([series["strategy"] for series in every])
+def series_styles(every: Sequence[ScalingSeries]) -> list[dict[str, Any]]:
+    return styles([series.strategy for series in every])
 
 
 def bar(shade: str, fill: float = 0.4) -> dict[str, Any]:
@@ -129,43 +125,43 @@ def tip(artist: Artist, text: str) -> None:
 TIP = "tip:"
 
 
-def interval_text(what: str, interval: Interval | dict[str, Any], unit: str) -> str:
+def interval_text(what: str, interval: Estimated, unit: str) -> str:
     """What hovering over a point says."""
-    text = f"{what}: {number(interval['value'], 4)} {unit}".strip()
-    if interval["low"] is None or interval["high"] is None:
+    text = f"{what}: {number(interval.value, 4)} {unit}".strip()
+    if interval.bounds is None:
         return text
-    if is_useless(interval["low"], interval["high"], interval["n"]):
-        return f"{text} (n={interval['n']}: too few for an interval)"
-    return f"{text} (95 % CI {number(interval['low'], 4)}-{number(interval['high'], 4)}, n={interval['n']})"
+    if is_useless(*interval.bounds, interval.n):
+        return f"{text} (n={interval.n}: too few for an interval)"
+    low, high = interval.bounds
+    return f"{text} (95 % CI {number(low, 4)}-{number(high, 4)}, n={interval.n})"
 
 
-def places(every: list[dict]) -> list[dict[int, float]]:
+def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
     """Number of devices -> place of each series beside the others that have a point there; alone: in the middle."""
-    sizes = [[point["devices"] for point in series["runs"].values()] for series in every]
+    sizes = [[point.devices for point in series.points] for series in every]
     present = {d: [i for i, own in enumerate(sizes) if d in own] for d in {d for own in sizes for d in own}}
     return [{d: present[d].index(i) - (len(present[d]) - 1) / 2 for d in own} for i, own in enumerate(sizes)]
 
 
 def line(
-    axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: list[dict], key: str
+    axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: Drawn, unit: str = ""
 ) -> list[float]:
     """One series with its intervals, at its `place` beside the others; returns where its points stand.
 
     The mark of a point with a finding has a red ring.
     """
-    x = [p["devices"] * 2 ** (BESIDE * place[p["devices"]]) for p in points]
-    y = [p[key]["value"] for p in points]
-    bounds = [(p[key]["low"], p[key]["high"]) for p in points]
-    below = [0 if low is None else v - low for v, (low, _) in zip(y, bounds, strict=True)]
-    above = [0 if high is None else high - v for v, (_, high) in zip(y, bounds, strict=True)]
+    x = [p.devices * 2 ** (BESIDE * place[p.devices]) for p, _ in points]
+    y = [e.value for _, e in points]
+    below = [0 if e.low is None else e.value - e.low for _, e in points]
+    above = [0 if e.high is None else e.high - e.value for _, e in points]
     axes.errorbar(x, y, yerr=[below, above], label=label, capsize=4, lw=1.4, **look)
-    unit = "tokens/s" if key == "tokens_per_sec_global" else ""
-    for xi, yi, point in zip(x, y, points, strict=True):
-        (mark,) = axes.plot([xi], [yi], "o", ms=13, mfc="none", mew=1.6, mec=ALARM if point["findings"] else "none")
-        codes = f"; findings: {', '.join(point['findings'])}" if point["findings"] else ""
-        tip(mark, interval_text(point["cell"], point[key], unit) + codes)
-        mark.set_alpha(None if point["findings"] else 0)
-    if any(p["findings"] for p in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
+    for xi, (point, estimate) in zip(x, points, strict=True):
+        edge = ALARM if point.findings else "none"
+        (mark,) = axes.plot([xi], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
+        codes = f"; findings: {', '.join(point.findings)}" if point.findings else ""
+        tip(mark, interval_text(point.cell, estimate, unit) + codes)
+        mark.set_alpha(None if point.findings else 0)
+    if any(p.findings for p, _ in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
         ring: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
         axes.add_line(Line2D([], [], ls="", label="has a finding", **ring))
     return x
@@ -176,8 +172,8 @@ def ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
         axes.plot(devices, values, "--", color="0.5", lw=1, zorder=0, label="ideal")
 
 
-def devices_of(series: list[dict]) -> list[int]:
-    return sorted({p["devices"] for s in series for p in s["runs"].values()})
+def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
+    return sorted({p.devices for s in series for p in s.points})
 
 
 def device_axis(axes: Axes, devices: list[int]) -> None:
@@ -194,17 +190,17 @@ def headroom(axes: Axes, values: list[float]) -> None:
     axes.set_ylim(0, float(np.clip(axes.get_ylim()[1], MARGIN * max(values), HEADROOM * max(values))))
 
 
-def mark_clipped(axes: Axes, x: list[float], points: list[dict], key: str, shade: str) -> None:
+def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
     """An arrow at the upper end of the chart for every interval that leaves it. Call when the axis has its limits."""
     top = axes.get_ylim()[1]
-    for xi, point in zip(x, points, strict=True):
-        if (point[key]["high"] or 0) > top:
+    for xi, (_, estimate) in zip(x, points, strict=True):
+        if (estimate.high or 0) > top:
             axes.plot([xi], [top], "^", ms=8, color=shade, mec="white", clip_on=False, zorder=6)
 
 
-def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: dict) -> None:
+def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
     """A row for each cell; the name of one whose numbers have a finding is marked, in red where others have none."""
-    marked = {p["cell"] for s in report["series"] for p in s["runs"].values() if p["findings"]}
+    marked = {point.cell for point in report.points if point.findings}
     labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
     axes.set_yticks(range(len(cells)), labels)
     axes.set_ylim(len(cells) - 0.4, -0.6)

@@ -1,11 +1,10 @@
 """Charts against what a campaign sweeps: batch size, sequence length. Step time and throughput side by side."""
 
-from typing import Any
-
 import pandas as pd
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import count, empty, styles, thousands
+from scaleproof.ground.records.scaling_report import ScalingReport
 
 # Columns that follow from the swept one, so that they do not make another line.
 BATCH = ("micro_batch", "accumulation", "global_batch")
@@ -28,14 +27,14 @@ NAMED = (
 )
 
 
-def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Against the global batch where it varies, else against the micro-batch."""
     measured = cells[cells["n"] > 0]
     swept = "global_batch" if measured["global_batch"].nunique() > 1 else "micro_batch"
     _sweep(panels, measured, swept, f"{swept.replace('_', ' ')} (samples)", BATCH)
 
 
-def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: dict[str, Any]) -> None:
+def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Against the number of tokens per sample."""
     _sweep(panels, cells[cells["n"] > 0], "seq_len", "sequence length (tokens)", ("seq_len",))
 

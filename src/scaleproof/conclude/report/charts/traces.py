@@ -1,6 +1,6 @@
 """The charts of traces, drawn from traces.json and timeline.csv alone. What is unknown is written, never drawn as 0."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import COLOURS, SMALL, empty, tip, write_chart
+from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
 WAIT = "#9C8D74"
@@ -34,43 +35,44 @@ HATCHES = {"data": "||||", "waiting": r"\\"}
 MOST_RANKS = 16
 
 
-def communication(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """Communication per step and rank: all of it, and what is exposed, by cell."""
-    traced = _ok(report)
+    traced = report.ok
     if not traced:
         empty(axes, "no cell has a trace")
         return
     for i, t in enumerate(traced):
-        if t["communication_ms"] is None:
+        if t.communication_ms is None or t.exposed_ms is None:
             _unknown(axes, i)
             continue
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
-        (bar,) = axes.barh(i - 0.2, t["communication_ms"], height=0.36, color=SKY, label=total)
-        tip(bar, f"{t['cell']}: communication {t['communication_ms']:.3g} ms per step")
-        (bar,) = axes.barh(i + 0.2, t["exposed_ms"], height=0.36, label=exposed, **_look(ORANGE, "//"))
-        tip(bar, f"{t['cell']}: exposed {t['exposed_ms']:.3g} ms per step")
+        (bar,) = axes.barh(i - 0.2, t.communication_ms, height=0.36, color=SKY, label=total)
+        tip(bar, f"{t.cell}: communication {t.communication_ms:.3g} ms per step")
+        (bar,) = axes.barh(i + 0.2, t.exposed_ms, height=0.36, label=exposed, **_look(ORANGE, "//"))
+        tip(bar, f"{t.cell}: exposed {t.exposed_ms:.3g} ms per step")
     _cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
 
 
-def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """Where a step goes, by cell: computing, exposed communication, idle."""
-    traced = _ok(report)
+    traced = report.ok
     if not traced:
         empty(axes, "no cell has a trace")
         return
     for i, t in enumerate(traced):
-        if t["compute_ms"] is None:
+        if t.compute_ms is None:
             _unknown(axes, i)
             continue
         left = 0.0
         for name, (what, colour, hatch) in PARTS.items():
-            (bar,) = axes.barh(i, t[name], left=left, height=0.6, **_look(colour, hatch))
-            tip(bar, f"{t['cell']}: {what} {t[name]:.3g} ms per step")
-            left += t[name]
-        if t["overhead"]:
-            timed = t["overhead"]["timed_step_ms"]
+            ms = getattr(t, name)
+            (bar,) = axes.barh(i, ms, left=left, height=0.6, **_look(colour, hatch))
+            tip(bar, f"{t.cell}: {what} {ms:.3g} ms per step")
+            left += ms
+        if t.overhead:
+            timed = t.overhead.timed_step_ms
             axes.plot(
                 [timed] * 2,
                 [i - 0.38, i + 0.38],
@@ -86,30 +88,30 @@ def steps(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) ->
     axes.set_title("Where a step goes")
 
 
-def kernels(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """The kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
-    traced = next((t for t in _ok(report) if t["kernels_top"]), None)
+    traced = next((t for t in report.ok if t.kernels_top), None)
     if not traced:
         empty(axes, "no trace holds kernels")
         return
-    top = traced["kernels_top"]
+    top = traced.kernels_top
     for i, k in enumerate(top):
-        colour = CLASSES.get(k["kind"], ORANGE)
-        hatch = "//" if k["kind"] == "communication" else ""
-        (bar,) = axes.barh(i, k["total_ms"], height=0.65, **_look(colour, hatch))
-        tip(bar, f"{k['name']}: {k['total_ms']:.3g} ms per step and rank")
-    axes.set_yticks(range(len(top)), [_short(k["name"]) for k in top], fontsize=SMALL)
+        colour = CLASSES.get(k.kind, ORANGE)
+        hatch = "//" if k.kind == "communication" else ""
+        (bar,) = axes.barh(i, k.total_ms, height=0.65, **_look(colour, hatch))
+        tip(bar, f"{k.name}: {k.total_ms:.3g} ms per step and rank")
+    axes.set_yticks(range(len(top)), [_short(k.name) for k in top], fontsize=SMALL)
     axes.set_ylim(len(top) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
-    axes.set_title(f"Largest {'operators' if traced['device'] == 'cpu' else 'kernels'} of {traced['cell']}")
-    for kind in dict.fromkeys(k["kind"] for k in top):
+    axes.set_title(f"Largest {'operators' if traced.device == 'cpu' else 'kernels'} of {traced.cell}")
+    for kind in dict.fromkeys(k.kind for k in top):
         _key(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
 
 
-def timeline(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame]) -> None:
+def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
     """One step over ranks: program, computing and communication of each, on one axis of time."""
-    rows = [(t["cell"], rank) for t in _ok(report) if len(spans[t["cell"]]) for rank in t["ranks"]][:MOST_RANKS]
+    rows = [(t.cell, rank) for t in report.ok if len(spans[t.cell]) for rank in t.ranks][:MOST_RANKS]
     if not rows:
         empty(axes, "no trace has steps")
         return
@@ -133,7 +135,7 @@ def timeline(axes: Axes, report: dict[str, Any], spans: dict[str, pd.DataFrame])
     axes.set_title("One step: program, computing, communication")
 
 
-CHARTS: dict[str, Callable[[Axes, dict, dict], None]] = {
+CHARTS: dict[str, Callable[[Axes, TracesReport, dict[str, pd.DataFrame]], None]] = {
     "trace-timeline": timeline,
     "trace-communication": communication,
     "trace-steps": steps,
@@ -153,10 +155,10 @@ COMPARING = ("trace-communication",)  # of one cell it says what the chart of it
 ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
 
 
-def draw_trace(name: str, report: dict[str, Any], spans: dict[str, pd.DataFrame], folder: Path) -> None:
+def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], folder: Path) -> None:
     """Write `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
-    traced = _ok(report)
-    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t["ranks"]) for t in traced))}.get(
+    traced = report.ok
+    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t.ranks) for t in traced))}.get(
         name, len(traced)
     )
     write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
@@ -172,12 +174,8 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
     return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 
-def _ok(report: dict[str, Any]) -> list[dict[str, Any]]:
-    return [t for t in report["traces"] if t["status"] == "ok"]
-
-
-def _cells(axes: Axes, traced: list[dict[str, Any]]) -> None:
-    axes.set_yticks(range(len(traced)), [t["cell"] for t in traced])
+def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
+    axes.set_yticks(range(len(traced)), [t.cell for t in traced])
     axes.set_ylim(len(traced) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)

@@ -1,58 +1,60 @@
 """The loss of scaling as steps from the ideal time of a step to the measured one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import SMALL, bar, colour, empty, thousands
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 MOST_CELLS = 4  # those with the fewest unknown parts; the table has all
 ROW_INCHES = 0.27
 
 
-def chosen(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def chosen(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
     """The cells that are drawn, in their order."""
-    known = sorted(range(len(entries)), key=lambda i: sum(part["ms"] is None for part in entries[i]["parts"]))
+    known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i]["parts"]))
     return [entries[i] for i in sorted(known[:MOST_CELLS])]
 
 
-def height(entries: list[dict[str, Any]]) -> float:
+def height(entries: Sequence[WaterfallCell]) -> float:
     """Inches."""
-    return 1.2 + ROW_INCHES * sum(len(cell["parts"]) + 4 for cell in chosen(entries))
+    return 1.2 + ROW_INCHES * sum(len(cell.parts) + 4 for cell in chosen(entries))
 
 
-def waterfall(axes: Axes, entries: list[dict[str, Any]]) -> None:
-    """`entries`: the entries of waterfall.json. A row for each part; it begins where the one before has ended."""
+def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
+    """A row for each part; it begins where the one before has ended."""
     cells = chosen(entries)
     if not cells:
         empty(axes, "no cell beside a baseline")
         return
     labels, at = [], 0
     for cell in cells:
-        labels += [cell["cell"], "ideal", *(p["name"] for p in cell["parts"]), "unexplained", "measured"]
+        labels += [cell.cell, "ideal", *(p.name for p in cell.parts), "unexplained", "measured"]
         at = _cell(axes, cell, at + 1)
     axes.set_yticks(range(len(labels)), labels)
     for label, text in zip(axes.get_yticklabels(), labels, strict=True):
-        if text in {cell["cell"] for cell in cells}:
+        if text in {cell.cell for cell in cells}:
             label.set_fontweight("bold")
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlim(0, 1.12 * max(cell["measured_ms"] for cell in cells))
+    axes.set_xlim(0, 1.12 * max(cell.measured_ms for cell in cells))
     axes.set_xlabel("time of a step (ms)")
-    counts = sorted({cell["n"] for cell in cells if cell.get("n")})
+    counts = sorted({cell.n for cell in cells if cell.n})
     count = f" (n={'-'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))})" if counts else ""
     axes.set_title(f"From the ideal to the measured step{count}")
     thousands(axes.xaxis)
 
 
-def _cell(axes: Axes, cell: dict[str, Any], row: int) -> int:
+def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on; returns the row after it."""
-    end = cell["ideal_ms"]
+    end = cell.ideal_ms
     axes.barh(row, end, height=0.7, **bar("0.4"))
     _say(axes, end, row, f"{end:.3g}")
-    look: dict[str, Any] = {"color": colour(cell["strategy"])}
+    look: dict[str, Any] = {"color": colour(cell.strategy)}
     rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
-    for ms, look in [*((part["ms"], look) for part in cell["parts"]), (cell["unexplained_ms"], rest)]:
+    for ms, look in [*((part.ms, look) for part in cell.parts), (cell.unexplained_ms, rest)]:
         row += 1
         if ms is None:
             _say(axes, end, row, "unknown")
@@ -60,8 +62,8 @@ def _cell(axes: Axes, cell: dict[str, Any], row: int) -> int:
         axes.barh(row, ms, left=end, height=0.7, **look)
         _say(axes, max(end, end + ms), row, f"{ms:+.2g}")
         end += ms
-    axes.barh(row + 1, cell["measured_ms"], height=0.7, **bar(colour(cell["strategy"])))
-    _say(axes, cell["measured_ms"], row + 1, f"{cell['measured_ms']:.3g}")
+    axes.barh(row + 1, cell.measured_ms, height=0.7, **bar(colour(cell.strategy)))
+    _say(axes, cell.measured_ms, row + 1, f"{cell.measured_ms:.3g}")
     return row + 2
 
 

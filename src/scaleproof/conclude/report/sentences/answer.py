@@ -9,8 +9,20 @@ from scaleproof.conclude.analysis.recommend import SIMPLICITY
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
 from scaleproof.conclude.report.sentences.next_step import next_step, rounded_up
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
-from scaleproof.conclude.report.sentences.verdict import Entry, comparable, devices, percent, verdict_on
+from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
 from scaleproof.ground.number_format import interval_text, is_useless, number
+from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.forecast_report import ForecastReport
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import (
+    AnsweredQuestion,
+    LookTaken,
+    RankedCell,
+    ScalingPoint,
+    ScalingReport,
+    ScalingSeries,
+    SizeRanking,
+)
 
 MOST_NAMED = 5  # cells that are named; of more, their number
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
@@ -69,22 +81,21 @@ class Answer:
         return "\n".join([self.verdict, *(f"  - {bullet.sentence}" for bullet in self.bullets)])
 
 
-def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: Entry | None = None) -> Answer:
-    """The answer to the campaign's question.
-
-    `report`: scaling_report.json; `comparisons`: of comparison.json; `forecast`: forecast.json where there is one.
-    """
+def conclude(
+    report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
+) -> Answer:
+    """The answer to the campaign's question. `forecast`: where there is one."""
     reservations = _reservations(report)
-    if report["status"] == "invalid_comparison":
-        codes = ", ".join(report["mismatches"])
+    if report.status == "invalid_comparison":
+        codes = ", ".join(report.mismatches)
         return Answer(f"No answer: the numbers failed their own checks ({codes})", tuple(reservations), decided=False)
-    if not report["series"]:
+    if not report.series:
         return Answer("No answer: no run has numbers", decided=False)
-    group = largest_group(report["ranking"])
+    group = largest_group(report.ranking)
     one_device = _one_device(report, group) if group else []
     bullets = [
         *reservations,
-        *_question(report.get("question")),
+        *_question(report.question),
         *(_incomparable(report, group) if group else ()),
         *(_fastest(group) if group else ()),
         *(_recommended(group) if group else ()),
@@ -93,255 +104,259 @@ def conclude(report: Entry, comparisons: list[Entry] | None = None, forecast: En
         *(bullet for series in _leading(report) for bullet in _scaling(series, one_device)),
         *(_forecast(forecast) if forecast else ()),
     ]
-    if not group and not any(len(s["runs"]) > 1 for s in report["series"]):
-        bullets += [Bullet("comparison", "", ab_sentence(c), cells=(c["name"],)) for c in comparisons or ()]
-    bullets += _repeats_taken(report.get("repeats"))
-    verdict, decided = verdict_on(report, group, comparisons or [])
+    if not group and not any(len(s.runs) > 1 for s in report.series):
+        bullets += [Bullet("comparison", "", ab_sentence(c), cells=(c.name,)) for c in comparisons]
+    bullets += _repeats_taken(report.repeats)
+    verdict, decided = verdict_on(report, group, comparisons)
     step = None if decided else next_step(report, group)
     bullets += [Bullet("next", "Next", *step)] if step else []
     return Answer(verdict, tuple(bullets), decided)
 
 
-def _question(question: Entry | None) -> list[Bullet]:
-    if not question or not question["ratio"]:
+def _question(question: AnsweredQuestion | None) -> list[Bullet]:
+    if not question or not question.ratio:
         return []
-    ratio = question["ratio"]
-    text = f"{question['is']} runs at {number(ratio['value'])}x the tokens/s of {question['better_than']}"
-    text += f"; asked: more than {percent(question['by'])} faster" if question["by"] else "; asked: faster"
-    interval = interval_text(ratio["low"], ratio["high"], ratio["n"])
-    return [Bullet("question", "Measured", text, interval, (question["is"], question["better_than"]))]
+    ratio = question.ratio
+    text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.better_than}"
+    text += f"; asked: more than {percent(question.by)} faster" if question.by else "; asked: faster"
+    interval = interval_text(ratio.low, ratio.high, ratio.n)
+    return [Bullet("question", "Measured", text, interval, (question.subject, question.better_than))]
 
 
-def _repeats_taken(look: Entry | None) -> list[Bullet]:
+def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
     """Why repeats ended, where results decided."""
     if not look:
         return []
-    n = look["repeats"]
-    taken = [str(k) for k in look["looks"] if k <= n]
+    n = look.repeats
+    taken = [str(k) for k in look.looks if k <= n]
     after = f"{', '.join(taken[:-1])} and {taken[-1]}" if len(taken) > 1 else "".join(taken)
     allowed = f"intervals account for looks after {after}"
     stopped = f"stopped after {n} per cell"
     texts = {
         "decided": f"{stopped}, decided; {allowed}",
-        "at_most": f"{n} per cell, still undecided at {percent(look['resolve'])} (repeats.at_most); {allowed}",
-        "minutes": f"{stopped}, undecided: a further round exceeds {look['minutes']} minutes (repeats.minutes)",
-        "device_hours": f"{stopped}, undecided: a further round exceeds {look['device_hours']} device hours "
+        "at_most": f"{n} per cell, still undecided at {percent(look.resolve)} (repeats.at_most); {allowed}",
+        "minutes": f"{stopped}, undecided: a further round exceeds {look.minutes} minutes (repeats.minutes)",
+        "device_hours": f"{stopped}, undecided: a further round exceeds {look.device_hours} device hours "
         "(repeats.device_hours)",
         "nothing-to-compare": f"{stopped}, as there is nothing that more of them could decide",
         None: f"{n} per cell so far, not decided yet",
     }
-    return [Bullet("repeats", "Repeats", texts[look["why"]])]
+    return [Bullet("repeats", "Repeats", texts[look.why])]
 
 
-def _fastest(group: Entry) -> list[Bullet]:
+def _fastest(group: SizeRanking) -> list[Bullet]:
     """The cell that is fastest with the next one, or the cell of the highest rate with those that may be as fast."""
-    first, *others = comparable(group)
-    where = f"on {devices(group['devices'])}, {number(first['tokens_per_sec_global']['value'], 4)} tokens/s"
-    if others[0]["relative_to_fastest"]["low"] is None:
-        n = runs_text(*dict.fromkeys(e["tokens_per_sec_global"]["n"] for e in comparable(group)))
-        text = f"unknown; {first['cell']} has the highest rate {where}"
-        return [Bullet("fastest", "Fastest", text, interval_text(None, None, n), (first["cell"],))]
+    first, *others = group.comparable
+    where = f"on {devices(group.devices)}, {number(first.tokens_per_sec_global.value, 4)} tokens/s"
+    if others[0].ratio.low is None:
+        n = runs_text(*dict.fromkeys(e.tokens_per_sec_global.n for e in group.comparable))
+        text = f"unknown; {first.cell} has the highest rate {where}"
+        return [Bullet("fastest", "Fastest", text, interval_text(None, None, n), (first.cell,))]
     near = _near(group)
     ratios, basis = _to_fastest(group, near)
-    if group["fastest_shown"]:
-        text = f"{first['cell']} {where}; next is {ratios}"
+    if group.fastest_shown:
+        text = f"{first.cell} {where}; next is {ratios}"
     else:
-        text = f"{first['cell']} has the highest rate {where}; too close to call: {ratios}"
-    return [Bullet("fastest", "Fastest", text, basis, (first["cell"], *(entry["cell"] for entry in near)))]
+        text = f"{first.cell} has the highest rate {where}; too close to call: {ratios}"
+    return [Bullet("fastest", "Fastest", text, basis, (first.cell, *(entry.cell for entry in near)))]
 
 
-def _near(group: Entry) -> list[Entry]:
+def _near(group: SizeRanking) -> list[RankedCell]:
     """The cells that may be as fast as the fastest; where it is shown to be fastest, the next one."""
-    others = comparable(group)[1:]
-    if group["fastest_shown"]:
+    others = group.comparable[1:]
+    if group.fastest_shown:
         return others[:1]
-    return [entry for entry in others if entry["relative_to_fastest"]["high"] >= 1]
+    return [entry for entry in others if entry.may_be_as_fast]
 
 
-def _slower(group: Entry) -> list[Bullet]:
+def _slower(group: SizeRanking) -> list[Bullet]:
     """The cells that are shown to be slower than the fastest and are not named beside it."""
-    first, *others = comparable(group)
-    if others[0]["relative_to_fastest"]["low"] is None:
+    first, *others = group.comparable
+    if others[0].ratio.low is None:
         return []
     near = _near(group)
     slower = [entry for entry in others if entry not in near]
     if not slower:
         return []
     ratios, basis = _to_fastest(group, slower)
-    cells = tuple(entry["cell"] for entry in slower)
-    return [Bullet("slower", f"Slower than {first['cell']}", ratios, basis, cells)]
+    cells = tuple(entry.cell for entry in slower)
+    return [Bullet("slower", f"Slower than {first.cell}", ratios, basis, cells)]
 
 
-def _to_fastest(group: Entry, entries: list[Entry]) -> tuple[str, str]:
+def _to_fastest(group: SizeRanking, entries: list[RankedCell]) -> tuple[str, str]:
     """Cells with their ratios to the fastest, and what the intervals are."""
-    n = runs_text(*sorted({entry["tokens_per_sec_global"]["n"] for entry in comparable(group)}))
-    if group["claims"] == 1:
-        ratio = entries[0]["relative_to_fastest"]
-        text = f"{entries[0]['cell']} at {number(ratio['value'])}x its rate"
-        return text, interval_text(ratio["low"], ratio["high"], n)
-    ratios = [(entry["cell"], entry["relative_to_fastest"]) for entry in entries]
-    wide = all(is_useless(ratio["low"], ratio["high"], ratio["n"]) for _, ratio in ratios)
+    n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
+    if group.claims == 1:
+        ratio = entries[0].ratio
+        text = f"{entries[0].cell} at {number(ratio.value)}x its rate"
+        return text, interval_text(ratio.low, ratio.high, n)
+    ratios = [(entry.cell, entry.ratio) for entry in entries]
+    wide = all(_too_wide(ratio) for _, ratio in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
-    return _ratios(ratios, " its rate"), f"{level}, n={n}, corrected for {group['claims']} comparisons"
+    return _ratios(ratios, " its rate"), f"{level}, n={n}, corrected for {group.claims} comparisons"
 
 
-def _efficiency_of(report: Entry, cell: str) -> str:
+def _efficiency_of(report: ScalingReport, cell: str) -> str:
     """Scaling efficiency of the cell, with a leading separator; empty where it has none, or one above 100 %."""
-    points = [point for series in report["series"] for point in series["runs"].values() if point["cell"] == cell]
-    efficiency = points[0]["scaling_efficiency"] if points else None
-    if not efficiency or not 0 < efficiency["value"] <= 1:
+    efficiency = next((point.scaling_efficiency for point in report.points if point.cell == cell), None)
+    if not efficiency or not 0 < efficiency.value <= 1:
         return ""
-    text = f"; scaling efficiency of {cell}: {number(100 * efficiency['value'], 2)} %"
-    if efficiency["low"] is None:
+    text = f"; scaling efficiency of {cell}: {number(100 * efficiency.value, 2)} %"
+    if efficiency.bounds is None:
         return text
-    return f"{text} ({number(100 * efficiency['low'], 2)}-{number(100 * efficiency['high'], 2)} %)"
+    low, high = (number(100 * bound, 2) for bound in efficiency.bounds)
+    return f"{text} ({low}-{high} %)"
 
 
-def _ratios(pairs: Sequence[tuple[str, Entry]], of: str = "") -> str:
+def _ratios(pairs: Sequence[tuple[str, Estimated]], of: str = "") -> str:
     """Each cell with its ratio and the interval of that; of many, the first and the last. `of`: behind the first."""
     texts = [f"{cell} at {_with_bounds(ratio, of if k == 0 else '')}" for k, (cell, ratio) in enumerate(pairs)]
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else _and(texts)
 
 
-def _with_bounds(ratio: Entry, of: str) -> str:
+def _with_bounds(ratio: Estimated, of: str) -> str:
     """ "0.857x (0.675-1.09)"."""
-    value = f"{number(ratio['value'])}x{of}"
-    if ratio["low"] is None or is_useless(ratio["low"], ratio["high"], ratio["n"]):
+    value = f"{number(ratio.value)}x{of}"
+    if ratio.bounds is None or _too_wide(ratio):
         return value
-    return f"{value} ({number(ratio['low'])}-{number(ratio['high'])})"
+    return f"{value} ({'-'.join(map(number, ratio.bounds))})"
 
 
-def _one_device(report: Entry, group: Entry) -> list[Bullet]:
+def _too_wide(ratio: Estimated) -> bool:
+    return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
+
+
+def _one_device(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     """Which cells beat one device, where several are compared with it: what "pays off" asks."""
-    ratios = {entry["cell"]: single_device_ratio(report, entry["cell"]) for entry in comparable(group)}
-    known = [(cell, ratio) for cell, ratio in ratios.items() if ratio and ratio["low"] is not None]
+    ratios = {entry.cell: single_device_ratio(report, entry.cell) for entry in group.comparable}
+    known = [(cell, ratio) for cell, ratio in ratios.items() if ratio and ratio.low is not None]
     if len(known) < 2:
         return []
     parts = {
-        "faster": [pair for pair in known if pair[1]["low"] > 1],
-        "undecided": [pair for pair in known if pair[1]["low"] <= 1 <= pair[1]["high"]],
-        "slower": [pair for pair in known if pair[1]["high"] < 1],
+        "faster": [pair for pair in known if pair[1].above()],
+        "undecided": [pair for pair in known if pair[1].spans()],
+        "slower": [pair for pair in known if pair[1].below()],
     }
     text = "; ".join(
         f"{_ratios(pairs)} {'are' if len(pairs) > 1 else 'is'} {word}" for word, pairs in parts.items() if pairs
     )
-    text += _efficiency_of(report, group["cells"][0]["cell"])
-    n = runs_text(*sorted({ratio["n"] for _, ratio in known}))
+    text += _efficiency_of(report, group.cells[0].cell)
+    n = runs_text(*sorted({ratio.n for _, ratio in known}))
     cells = tuple(cell for cell, _ in known)
     return [Bullet("one-device", "Against one device", text, f"simultaneous 95 % CIs of the ratios, n={n}", cells)]
 
 
-def _recommended(group: Entry) -> list[Bullet]:
-    advice = group["recommendation"]
-    margin = percent(advice["margin"])
-    if advice["cell"]:
+def _recommended(group: SizeRanking) -> list[Bullet]:
+    advice = group.advice
+    margin = percent(advice.margin)
+    if advice.cell:
         basis = None
-        if advice["cell"] == advice["fastest"] and group["fastest_shown"]:
-            text = f"{advice['cell']}, the fastest"
+        if advice.cell == advice.fastest and group.fastest_shown:
+            text = f"{advice.cell}, the fastest"
         else:
-            text = f"{advice['cell']}, the simplest shown to be within {margin} of the fastest"
+            text = f"{advice.cell}, the simplest shown to be within {margin} of the fastest"
             basis = _simplest_first(group)
-        if advice["simpler"]:
-            text += f"; {advice['simpler']} is simpler, but not yet shown to be as fast"
+        if advice.simpler:
+            text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
             basis = _simplest_first(group)
-        return [Bullet("recommended", "Recommended", text, basis, (advice["cell"],))]
-    if advice["why"] == "undecided":
-        candidate = advice["candidate"]
-        first, *others = comparable(group)
-        if candidate == first["cell"]:
-            rivals = [entry for entry in others if entry["relative_to_fastest"]["high"] > 1 + advice["margin"]]
+        return [Bullet("recommended", "Recommended", text, basis, (advice.cell,))]
+    if candidate := advice.candidate:
+        first, *others = group.comparable
+        if candidate == first.cell:
+            rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
             text = f"{candidate} for now, the highest rate and the simplest candidate; not confirmed: "
             text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
         else:
-            worst = f"up to {rounded_up(advice['worst'])} slower than another cell"
+            worst = f"up to {rounded_up(advice.worst or 0.0)} slower than another cell"
             text = f"none yet; {candidate}, the simplest candidate, may be {worst}; "
             text += f"the campaign accepts a choice up to {margin} slower"
         return [Bullet("recommended", "Recommended", text, _simplest_first(group), (candidate,))]
-    reasons = {
+    reasons: dict[str | None, str] = {
         "too-few-repeats": "3 repeats per cell are needed",
         "none-beats-one-device": "no cell is shown to beat one device",
-        "disturbed": f"runs of {_named(advice['disturbed'])} were disturbed",
+        "disturbed": f"runs of {_named(advice.disturbed)} were disturbed",
     }
-    text = f"none; {reasons[advice['why']]}"
-    return [Bullet("recommended", "Recommended", text, cells=tuple(advice["disturbed"]))]
+    text = f"none; {reasons[advice.why]}"
+    return [Bullet("recommended", "Recommended", text, cells=tuple(advice.disturbed))]
 
 
-def _may_be_faster(rivals: list[Entry]) -> str:
+def _may_be_faster(rivals: list[RankedCell]) -> str:
     """Cells with the part by which each may be faster than the fastest; of many, their number."""
     if len(rivals) > MOST_NAMED:
         return f"{len(rivals)} cells may be faster"
-    parts = [f"{number(100 * (entry['relative_to_fastest']['high'] - 1), 2)} %" for entry in rivals]
-    (first, *others) = [f"{entry['cell']} up to {part}" for entry, part in zip(rivals, parts, strict=True)]
+    parts = [f"{number(100 * ((entry.ratio.high or 0) - 1), 2)} %" for entry in rivals]
+    (first, *others) = [f"{entry.cell} up to {part}" for entry, part in zip(rivals, parts, strict=True)]
     return ", ".join([f"{first.replace(' up to', ' may be up to')} faster", *others])
 
 
-def _simplest_first(group: Entry) -> str:
+def _simplest_first(group: SizeRanking) -> str:
     """What "simple" is said by, from the strategy with the least to configure, and what "as fast" is said by."""
-    n = min(entry["tokens_per_sec_global"]["n"] for entry in comparable(group))
+    n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     pairs = f"by the 95 % CIs of all pairs, n={n}"
-    strategies = {entry["strategy"].removesuffix("-offload") for entry in comparable(group)}
+    strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
     if len(strategies) < 2:
         return pairs
     return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {pairs}"
 
 
-def _incomparable(report: Entry, group: Entry) -> list[Bullet]:
+def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     """Cells of that size that may not be compared: the fields, and the command that repairs it."""
     return [
         Bullet(
             "incomparable",
             "Not compared",
-            f"{entry['cell']}, as {', '.join(entry['incomparable'])} differ"
-            f"{'' if len(entry['incomparable']) > 1 else 's'} from {group['cells'][0]['cell']}. Run it again: "
-            f"scaleproof retry config/campaigns/{report['campaign']}.yaml --cell {entry['cell']}",
-            cells=(entry["cell"],),
+            f"{entry.cell}, as {', '.join(entry.incomparable)} differ"
+            f"{'' if len(entry.incomparable) > 1 else 's'} from {group.cells[0].cell}. Run it again: "
+            f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}",
+            cells=(entry.cell,),
         )
-        for entry in group["cells"]
-        if entry["incomparable"]
+        for entry in group.cells
+        if entry.incomparable
     ]
 
 
-def _forecast(forecast: Entry) -> list[Bullet]:
+def _forecast(forecast: ForecastReport) -> list[Bullet]:
     """What was forecast of cells that have not run, or how the forecasts of the others turned out."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", "", text, cells=cells)] if text else []
 
 
-def _leading(report: Entry) -> list[Entry]:
+def _leading(report: ScalingReport) -> list[ScalingSeries]:
     """The series whose scaling is stated: all where there are few, else that of the fastest cell."""
-    several = [s for s in report["series"] if len(s["runs"]) > 1]
+    several = [s for s in report.series if len(s.runs) > 1]
     if len(several) < 3:
         return several
-    fastest = report["ranking"][-1]["cells"][0]["cell"]
-    return [s for s in several if any(point["cell"] == fastest for point in s["runs"].values())]
+    fastest = report.ranking[-1].cells[0].cell
+    return [s for s in several if any(point.cell == fastest for point in s.points)]
 
 
-def _scaling(series: Entry, one_device: list[Bullet]) -> list[Bullet]:
+def _scaling(series: ScalingSeries, one_device: list[Bullet]) -> list[Bullet]:
     """The speed-up of a series, unless the bullet on one device has it."""
-    points = list(series["runs"].values())
+    points = series.points
     base, last = points[0], points[-1]
-    speedup = last["speedup"]
-    if not speedup or (base["devices"] == 1 and any(last["cell"] in bullet.cells for bullet in one_device)):
+    speedup = last.speedup
+    if not speedup or (base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)):
         return []
-    n = runs_text(base["n"], last["n"])
-    interval = interval_text(speedup["low"], speedup["high"], n)
-    sizes = f"on {devices(last['devices'])} than on {base['devices']}"
-    value = number(speedup["value"])
-    if speedup["low"] is None:
-        text = f"{series['name']} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
-    elif speedup["low"] <= 1 <= speedup["high"]:
-        text = f"{series['name']} on {devices(last['devices'])} cannot be told apart from {base['devices']}: {value}x"
-    elif speedup["value"] > 1:
-        text = f"{series['name']} is {value}x faster {sizes}{_efficiency(last)}"
+    n = runs_text(base.n, last.n)
+    interval = interval_text(speedup.low, speedup.high, n)
+    sizes = f"on {devices(last.devices)} than on {base.devices}"
+    value = number(speedup.value)
+    if speedup.low is None:
+        text = f"{series.name} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
+    elif speedup.spans():
+        text = f"{series.name} on {devices(last.devices)} cannot be told apart from {base.devices}: {value}x"
+    elif speedup.value > 1:
+        text = f"{series.name} is {value}x faster {sizes}{_efficiency(last)}"
     else:
-        text = f"{series['name']} is slower {sizes}: {value}x"
-    return [Bullet("scaling", "Scaling", text, interval, (base["cell"], last["cell"]))]
+        text = f"{series.name} is slower {sizes}: {value}x"
+    return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell))]
 
 
-def _efficiency(point: Entry) -> str:
+def _efficiency(point: ScalingPoint) -> str:
     """Scaling efficiency; above 100 % there is none to state, and the finding `super-linear` says why."""
-    value = point["scaling_efficiency"]["value"]
-    return f", at {number(100 * value, 2)} % scaling efficiency" if 0 < value <= 1 else ""
+    efficiency = point.scaling_efficiency
+    sound = efficiency is not None and 0 < efficiency.value <= 1
+    return f", at {number(100 * efficiency.value, 2)} % scaling efficiency" if efficiency and sound else ""
 
 
 def _named(cells: list[str]) -> str:
@@ -358,21 +373,20 @@ def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
     return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else _named(list(cells))
 
 
-def _reservations(report: Entry) -> list[Bullet]:
+def _reservations(report: ScalingReport) -> list[Bullet]:
     """The cells whose numbers have a finding, with a robust rate where runs of a cell differ."""
     codes: dict[str, list[str]] = {}
     robust: dict[str, str] = {}
-    for series in report["series"]:
-        for point in series["runs"].values():
-            for code in dict.fromkeys(point["findings"]):
-                codes.setdefault(code, []).append(point["cell"])
-            median = point.get("tokens_per_sec_median")
-            if median and SPREAD & set(point["findings"]):
-                mean = point["tokens_per_sec_global"]["value"]
-                robust[point["cell"]] = f"median run of {point['cell']} {number(median, 4)}, mean {number(mean, 4)}"
+    for point in report.points:
+        for code in dict.fromkeys(point.findings):
+            codes.setdefault(code, []).append(point.cell)
+        median = point.tokens_per_sec_median
+        if median and SPREAD & set(point.findings):
+            mean = point.tokens_per_sec_global.value
+            robust[point.cell] = f"median run of {point.cell} {number(median, 4)}, mean {number(mean, 4)}"
     if not codes:
         return []
-    measured = {point["cell"] for series in report["series"] for point in series["runs"].values()}
+    measured = {point.cell for point in report.points}
     by_cells: dict[tuple[str, ...], list[str]] = {}
     for code, cells_of_code in codes.items():
         by_cells.setdefault(tuple(cells_of_code), []).append(code)

@@ -1,37 +1,37 @@
 """Where a campaign has measured the same work twice, among its cells and in its A/B pairs, with different results."""
 
-from typing import Any
-
 import pandas as pd
 
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.ratios import runs_text
 from scaleproof.ground.confidence import of_interval, ratio
 from scaleproof.ground.number_format import interval_text, number
+from scaleproof.ground.records.comparison_report import AbComparison
 
 RATE = "tokens_per_s"
 
 
-def drift_sentences(comparison: dict[str, Any], cells: pd.DataFrame) -> list[str]:
+def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
     """A sentence for each arm whose rate is not that of a cell which does the same work, by Welch's 95 % interval.
 
-    `comparison`: an entry of comparison.json; `cells`: cells.csv. Intervals of rates do not cover what changed on the
+    `cells`: cells.csv. Intervals of rates do not cover what changed on the
     machine between the two places; the ratios of pairs do not contain it.
     """
     rows = {row["cell"]: row for row in records(cells) if row["n"]}
     sentences = []
-    for arm, measured in (comparison.get("arms") or {}).items():
-        here = measured[RATE]
-        for cell in measured["same_work"]:
+    arms = comparison.arms
+    for arm, measured in ((comparison.a, arms.a), (comparison.b, arms.b)) if arms else ():
+        here = measured.tokens_per_s
+        for cell in measured.same_work:
             row = rows.get(cell)
             if row is None:
                 continue
             there = of_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
-            relative = ratio(of_interval(here["value"], here["low"], here["high"], here["n"]), there)
+            relative = ratio(of_interval(here.value, here.low, here.high, here.n), there)
             if relative.low is None or relative.high is None or relative.low <= 1 <= relative.high:
                 continue
-            interval = interval_text(relative.low, relative.high, runs_text(here["n"], there.n))
-            sentences.append(_sentence(comparison[arm], here["value"], cell, there.value, relative.value, interval))
+            interval = interval_text(relative.low, relative.high, runs_text(here.n, there.n))
+            sentences.append(_sentence(arm, here.value, cell, there.value, relative.value, interval))
     return sentences
 
 

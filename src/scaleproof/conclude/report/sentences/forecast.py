@@ -1,107 +1,111 @@
 """What forecasts say, and what came of them, from the entries of forecast.json."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.forecast_report import Coverage, ForecastReport, ForecastRow, Outcome, WhatIfRow
 
 MOST_NAMED = 3
-Row = dict[str, Any]
 
 
-def forecast_sentences(forecast: Row) -> list[str]:
+def forecast_sentences(forecast: ForecastReport) -> list[str]:
     """For the page: scored forecasts first, then cells that have not run, refusals, and the score of the ledger."""
-    rows = forecast["forecasts"]
+    rows = forecast.forecasts
     lines = [scored_sentence(rows)] if _scored(rows) else []
-    lines += [expected_sentence(row) for row in rows if row["value"] is not None and row["measured_s"] is None]
+    lines += [expected_sentence(row) for row in _ahead(rows)]
     lines += [
-        f"{row['cell']}: no forecast ({row['refusal']}): {row['reason']}. To lift it: {row['measure']}."
+        f"{row.cell}: no forecast ({row.refusal}): {row.reason}. To lift it: {row.measure}."
         for row in rows
-        if row["value"] is None
+        if row.forecast is None
     ]
-    return [*lines, *_coverage(forecast["coverage"])]
+    return [*lines, *_coverage(forecast.coverage)]
 
 
-def answer_sentence(forecast: Row) -> tuple[str, tuple[str, ...]]:
+def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
     """For the answer: one sentence and the cells that it is about; empty where nothing was forecast.
 
     Cells that have not run come first: of the others the measurement is known.
     """
-    rows = forecast["forecasts"]
-    ahead = [row for row in rows if row["value"] is not None and row["measured_s"] is None]
+    rows = forecast.forecasts
+    ahead = _ahead(rows)
     if ahead:
         lines = [expected_sentence(row).rstrip(".") for row in ahead[:MOST_NAMED]]
         more = f"; and {len(ahead) - MOST_NAMED} more" if len(ahead) > MOST_NAMED else ""
-        return f"Forecast: {'; '.join(lines)}{more}", tuple(row["cell"] for row in ahead[:MOST_NAMED])
+        return f"Forecast: {'; '.join(lines)}{more}", tuple(row.cell for row in ahead[:MOST_NAMED])
     scored = _scored(rows)
     if scored:
-        return f"Forecast: {scored_sentence(rows).rstrip('.')}", tuple(row["cell"] for row in scored)
+        return f"Forecast: {scored_sentence(rows).rstrip('.')}", tuple(row.cell for row, _ in scored)
     return "", ()
 
 
-def scored_sentence(rows: list[Row]) -> str:
+def scored_sentence(rows: Sequence[ForecastRow]) -> str:
     """How the forecasts that were tested turned out."""
     scored = _scored(rows)
-    inside = sum(row["inside"] for row in scored)
-    worst = max(scored, key=lambda row: abs(row["error"]))
+    inside = sum(outcome.inside for _, outcome in scored)
+    row, worst = max(scored, key=lambda one: abs(one[1].error))
+    error = f"{100 * worst.error:+.1f} %"
     if len(scored) == 1:
-        outcome = "inside" if worst["inside"] else "outside"
         return (
-            f"{worst['cell']} was forecast at {_step(worst)} before it ran and took "
-            f"{number(1e3 * worst['measured_s'])} ms: {outcome} the interval, {_error(worst)}."
+            f"{row.cell} was forecast at {_step(row)} before it ran and took {number(1e3 * worst.measured_s)} ms: "
+            f"{'inside' if worst.inside else 'outside'} the interval, {error}."
         )
     return (
         f"{inside} of {len(scored)} steps that were forecast before their runs took a time inside the interval; "
-        f"the largest error is {_error(worst)} ({worst['cell']})."
+        f"the largest error is {error} ({row.cell})."
     )
 
 
-def expected_sentence(row: Row) -> str:
+def expected_sentence(row: ForecastRow) -> str:
     """A cell that has not run."""
-    return f"{row['cell']} is expected to take {_step(row)}."
+    return f"{row.cell} is expected to take {_step(row)}."
 
 
-def what_if_rows(forecast: Row) -> list[dict[str, str]]:
+def what_if_rows(forecast: ForecastReport) -> list[dict[str, str]]:
     """What would have to change: a row for each measured cell and change, in milliseconds of a step."""
     return [
         {
-            "cell": row["cell"],
-            "change": row["change"],
-            "measured (ms)": number(1e3 * row["measured_s"]),
-            "with it (ms)": f"{number(1e3 * row['value_s'])}",
-            "interval (ms)": f"[{number(1e3 * row['low_s'])},\u00a0{number(1e3 * row['high_s'])}]",
+            "cell": row.cell,
+            "change": row.change,
+            "measured (ms)": number(1e3 * row.measured_s),
+            "with it (ms)": f"{number(1e3 * row.value_s)}",
+            "interval (ms)": f"[{number(1e3 * row.low_s)},\u00a0{number(1e3 * row.high_s)}]",
             "step time": _verdict(row),
         }
-        for row in forecast["what_if"]
+        for row in forecast.what_if
     ]
 
 
-def _verdict(row: Row) -> str:
-    change = row["value_s"] / row["measured_s"] - 1
-    if row["high_s"] < row["measured_s"] or row["low_s"] > row["measured_s"]:
+def _verdict(row: WhatIfRow) -> str:
+    change = row.value_s / row.measured_s - 1
+    if row.high_s < row.measured_s or row.low_s > row.measured_s:
         return f"{100 * change:+.1f} %"
     return f"{100 * change:+.1f} %, undecided"
 
 
-def _scored(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row["inside"] is not None]
+def _ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
+    """Those of cells that have not run."""
+    return [row for row in rows if row.forecast and row.measured_s is None]
 
 
-def _step(row: Row) -> str:
-    low, high = number(1e3 * row["low"]), number(1e3 * row["high"])
-    if row["wide"]:
-        return f"{low}-{high} ms a step ({100 * row['level']:.0f} %; too wide for one figure)"
-    return f"{number(1e3 * row['value'])} ms a step ({100 * row['level']:.0f} %: {low}-{high})"
+def _scored(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
+    return [(row, row.outcome) for row in rows if row.outcome]
 
 
-def _error(row: Row) -> str:
-    return f"{100 * row['error']:+.1f} %"
+def _step(row: ForecastRow) -> str:
+    if row.forecast is None:
+        return "unknown"
+    value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])
+    level = f"{100 * row.forecast.level:.0f} %"
+    if row.wide:
+        return f"{low}-{high} ms a step ({level}; too wide for one figure)"
+    return f"{value} ms a step ({level}: {low}-{high})"
 
 
-def _coverage(coverage: Row) -> list[str]:
-    if not coverage["n"]:
+def _coverage(coverage: Coverage) -> list[str]:
+    if coverage.nominal is None:
         return []
-    bounds = f"{100 * coverage['low']:.0f}-{100 * coverage['high']:.0f} %"
+    bounds = f"{100 * coverage.low:.0f}-{100 * coverage.high:.0f} %"
     return [
-        f"Over all campaigns of the ledger {coverage['inside']} of {coverage['n']} forecasts were inside "
-        f"(Clopper-Pearson {bounds}); {100 * coverage['nominal']:.0f} % was claimed."
+        f"Over all campaigns of the ledger {coverage.inside} of {coverage.n} forecasts were inside "
+        f"(Clopper-Pearson {bounds}); {100 * coverage.nominal:.0f} % was claimed."
     ]

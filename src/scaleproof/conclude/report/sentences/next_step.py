@@ -1,113 +1,108 @@
 """What to do where the answer is open: the key to set, the command, what it costs, or that it is not worth it."""
 
 import math
-from typing import Any
 
 from scaleproof.conclude.analysis.simultaneous import FEWEST, MOST_TIMES
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration
+from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
 from scaleproof.ground.snakemake_command import HERE
 
-Entry = dict[str, Any]  # of scaling_report.json
 POWER = "reliably: at least 4 times in 5"
 
 
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
-def next_step(report: Entry, group: Entry | None) -> Step | None:
+def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     """A sentence, with a remark; None where further runs could settle nothing, or more of them are on their way.
 
     `group`: the ranking that is concluded from.
     """
-    until = report.get("repeats")
-    if until and until["goes_on"]:
+    until = report.repeats
+    if until and until.goes_on:
         return None
-    disturbed = group["recommendation"]["disturbed"] if group else []
-    if disturbed and not report.get("question"):
+    disturbed = group.advice.disturbed if group else []
+    if disturbed and not report.question:
         return _quiet(report, disturbed)
-    if until and until["why"] not in ("at_most", "minutes", "device_hours"):
+    if until and until.why not in ("at_most", "minutes", "device_hours"):
         return None
-    if report.get("question"):
-        return _further(report, report["question"]["resolve"], _n_of_question(report["question"]))
+    if question := report.question:
+        return _further(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _further(report, group["resolve"], min(e["tokens_per_sec_global"]["n"] for e in group["cells"]))
-    series = next((s for s in report["series"] if len(s["runs"]) > 1), None)
+        return _further(report, group.resolve, min(e.tokens_per_sec_global.n for e in group.cells))
+    series = next((s for s in report.series if len(s.runs) > 1), None)
     if series is None:
         return None
-    return _further(report, series["resolve"], min(point["n"] for point in series["runs"].values()))
+    return _further(report, series.resolve, min(point.n for point in series.points))
 
 
-def _quiet(report: Entry, disturbed: list[str]) -> Step:
+def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
     """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance."""
     if len(disturbed) == 1:
         return (
             f"on a quiet machine, scaleproof retry {_file(report)} --cell {disturbed[0]}, then {command(report)}",
             None,
         )
-    folder = f"results/{report['campaign']}"
-    looks = f" and {folder}/looks" if report.get("repeats") else ""
+    folder = f"results/{report.campaign}"
+    looks = f" and {folder}/looks" if report.repeats else ""
     return f"on a quiet machine, remove {folder}/runs{looks}, then {command(report)}", None
 
 
-def _n_of_question(question: Entry) -> int:
-    return question["ratio"]["n"] if question["ratio"] else 0
-
-
-def _further(report: Entry, resolve: Entry | None, n: int) -> Step | None:
+def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Which repeats settle what, as a line of the campaign file. `n`: repeats so far, of the cell with the fewest."""
     if resolve is None:
         if not 0 < n < FEWEST:
             return None
         return f'set "repeats: {FEWEST}" in {_file(report)} and {_again(report, n, FEWEST)}', None
-    effect = rounded_up(resolve["effect"])
-    further = resolve["further"]
-    enough = resolve["repeats"]
-    now = rounded_up(resolve["detectable"])
+    effect = rounded_up(resolve.effect)
+    further = resolve.further
+    enough = resolve.repeats
+    now = rounded_up(resolve.detectable)
     if enough and enough <= MOST_TIMES * n:
         return f"to show differences of {effect} reliably instead of {now}, {_line(report, effect, n, enough)}", POWER
     number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
     small = f"{effect}: {number} repeats per cell{_time(report, enough - n) if enough else ''}"
-    if further["repeats"] <= n or further["detectable"] >= min(1.0, resolve["detectable"]):
+    if further.repeats <= n or further.detectable >= min(1.0, resolve.detectable):
         text = (
             f"further repeats are not worth their time: the {n} so far reliably show differences of {now}; for {small}"
         )
         return text, POWER
-    aim = rounded_up(further["detectable"])
-    line = _line(report, aim, n, further["repeats"])
+    aim = rounded_up(further.detectable)
+    line = _line(report, aim, n, further.repeats)
     return f"to show differences of {aim} reliably instead of {now}, {line}. For {small}", POWER
 
 
-def _line(report: Entry, effect: str, n: int, repeats: int) -> str:
+def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
     """The line of the campaign file and the command. Rounds, not a number: looking twice has its price in claims."""
     key = f"repeats: {{resolve: {effect}, at_least: {n}, at_most: {repeats}}}"
-    if report.get("repeats"):  # this campaign has spent what it may: a further look would claim too often
-        key = key.replace(f"at_least: {n}", f"at_least: {report['repeats']['at_least']}")
+    if report.repeats:  # this campaign has spent what it may: a further look would claim too often
+        key = key.replace(f"at_least: {n}", f"at_least: {report.repeats.at_least}")
         return f'make a campaign in a new file, with "{key}"'
     return f'set "{key}" in {_file(report)} and {_again(report, n, repeats)}'
 
 
-def _again(report: Entry, n: int, repeats: int) -> str:
+def _again(report: ScalingReport, n: int, repeats: int) -> str:
     """The command, and what the further repeats cost."""
-    cells = len({point["cell"] for series in report["series"] for point in series["runs"].values()})
+    cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
     return f"run {command(report)} again: {cost}{_time(report, repeats - n)}"
 
 
-def _time(report: Entry, repeats: int) -> str:
+def _time(report: ScalingReport, repeats: int) -> str:
     """What so many further repeats of all cells take, with a leading separator."""
-    seconds = report.get("seconds_per_repeat")
+    seconds = report.seconds_per_repeat
     return f", {duration(repeats * seconds, 2)}" if seconds else ""
 
 
-def command(report: Entry) -> str:
+def command(report: ScalingReport) -> str:
     """The command that makes the report again, with further runs where the campaign asks for some."""
-    return f"snakemake {report.get('snakemake', HERE)} results/{report['campaign']}/report.html"
+    return f"snakemake {report.snakemake or HERE} results/{report.campaign}/report.html"
 
 
-def _file(report: Entry) -> str:
-    return f"config/campaigns/{report['campaign']}.yaml"
+def _file(report: ScalingReport) -> str:
+    return f"config/campaigns/{report.campaign}.yaml"
 
 
 def rounded_up(part: float) -> str:

@@ -1,6 +1,6 @@
 """What a ratio with its interval supports, in one sentence: the only place that says "cannot be told apart"."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import interval_text, number
@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes
     from collections.abc import Sequence
 
     from scaleproof.ground.comparison import Compared
+    from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
 
 def runs_text(*counts: int) -> str:
@@ -71,31 +72,31 @@ def intervals_note(compared: "Sequence[Compared]") -> str:
     return f"The intervals hold for all {claims} cells at once with 95 % (Bonferroni)." if claims > 1 else ""
 
 
-def ab_sentence(comparison: dict[str, Any]) -> str:
-    """What an A/B comparison supports; `comparison`: an entry of comparison.json."""
-    name, e = comparison["name"], comparison["estimate"]
-    if comparison["status"] != "ok":
-        return f"{name}: no answer, {comparison['status']} ({comparison['why']})."
-    ratio = ratio_sentence(comparison["b"], comparison["a"], e["ratio"], e["low"], e["high"], f"{e['n']} pairs")
-    floor, nulls = number(100 * e["floor"], 2), plural(len(e["null_ratios"]), "A/A pair")
-    noise = f" Noise, by {nulls}: the mean of {e['n']} pairs without an effect may be off by up to {floor} %."
-    if e["claim"]:
+def ab_sentence(comparison: "AbComparison") -> str:
+    """What an A/B comparison supports."""
+    name, e = comparison.name, comparison.estimate
+    if comparison.status != "ok" or e is None:
+        return f"{name}: no answer, {comparison.status} ({comparison.why})."
+    ratio = ratio_sentence(comparison.b, comparison.a, e.ratio, e.low, e.high, f"{e.n} pairs")
+    floor, nulls = number(100 * e.floor, 2), plural(len(e.null_ratios), "A/A pair")
+    noise = f" Noise, by {nulls}: the mean of {e.n} pairs without an effect may be off by up to {floor} %."
+    if e.claim:
         curse = (
             " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
         )
-        return f"{name}: {ratio}{noise}{curse if e['overstated'] else ''}"
-    if not e["low"] <= 1 <= e["high"]:
+        return f"{name}: {ratio}{noise}{curse if e.overstated else ''}"
+    if not e.low <= 1 <= e.high:
         ratio = f"{ratio[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {ratio}{noise} {_power(e)}"
 
 
-def _power(e: dict[str, Any]) -> str:
+def _power(e: "Paired") -> str:
     """What so many pairs detect, and how many pairs detect 2 %."""
-    low, high = (number(100 * e[f"detectable_{bound}"], 2) for bound in ("low", "high"))
-    text = f"{e['n']} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
-    if e["n"] < 6:
+    low, high = number(100 * e.detectable_low, 2), number(100 * e.detectable_high, 2)
+    text = f"{e.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
+    if e.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
-    return f"{text}; an effect of 2 % needs {_pairs(e['pairs_low'], e['pairs_high'])}."
+    return f"{text}; an effect of 2 % needs {_pairs(e.pairs_low, e.pairs_high)}."
 
 
 def _pairs(low: int | None, high: int | None) -> str:

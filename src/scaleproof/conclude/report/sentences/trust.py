@@ -1,8 +1,7 @@
 """Whether the figures can be trusted, in words: what the findings concern, and how small a difference n shows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.simultaneous import FEWEST
@@ -10,6 +9,8 @@ from scaleproof.conclude.report.sentences.next_step import rounded_up
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.scaling_report import ScalingReport
 
 # What findings concern -> where their runs are, if the answer is not made from them.
 ELSEWHERE = {"comparison": "the A/B pairs", "trace": "the traces"}
@@ -29,12 +30,11 @@ class Trust:
 
 
 def trust_in(
-    findings: Findings, report: Mapping[str, Any], lost: int = 0, comparisons: Sequence[Mapping[str, Any]] = ()
+    findings: Findings, report: ScalingReport, lost: int = 0, comparisons: Sequence[AbComparison] = ()
 ) -> Trust | None:
     """What findings above a note say of the runs that the answer is made from, and of the others; the precision.
 
-    `report`: scaling_report.json; `lost`: raw files that are gone; `comparisons`: of comparison.json. None where
-    nothing was checked.
+    `lost`: raw files that are gone. None where nothing was checked.
     """
     if not findings.checks:
         return None
@@ -46,8 +46,7 @@ def trust_in(
     if lost:
         text = f": {plural(lost, 'raw file')} missing, so figures cannot be recomputed{others}"
         return Trust("not fully", text, precision)
-    points = [point for series in report["series"] for point in series["runs"].values()]
-    runs = {f"{point['cell']}/rep{repeat}" for point in points for repeat in point["repeats"]}
+    runs = {f"{point.cell}/rep{repeat}" for point in report.points for repeat in point.repeats}
     compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
     invalid = [finding for finding in used if finding.severity == "invalid"]
     if invalid:
@@ -60,32 +59,32 @@ def trust_in(
     return Trust("yes", text, precision)
 
 
-def _precision(report: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str:
+def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
     """Which differences so many repeats show: of the comparison that the answer is made from, as it has it."""
-    group = largest_group(report["ranking"])
-    series = next((one for one in report["series"] if len(one["runs"]) > 1), None)
-    compared = report.get("question") or group or series
+    group = largest_group(report.ranking)
+    series = next((one for one in report.series if len(one.runs) > 1), None)
+    compared = report.question or group or series
     if compared:
-        resolve = compared["resolve"]
+        resolve = compared.resolve
         if resolve:
-            difference = rounded_up(resolve["detectable"])
-            repeats = plural(resolve["n"], "repeat")
+            difference = rounded_up(resolve.detectable)
+            repeats = plural(resolve.n, "repeat")
             return (
                 f"{repeats} reliably show differences of {difference} (4 times in 5); smaller ones are often missed. "
                 "A difference that is called faster or slower is significant even so: its interval excludes 1x."
             )
-        n = min((point["n"] for one in report["series"] for point in one["runs"].values()), default=0)
+        n = min((point.n for point in report.points), default=0)
         return f"none yet, {FEWEST} repeats per cell are needed (n={n})." if 0 < n < FEWEST else ""
-    estimate = next((c["estimate"] for c in comparisons if c["estimate"]), None)
+    estimate = next((c.estimate for c in comparisons if c.estimate), None)
     if not estimate:
         return ""
-    low, high = (number(100 * estimate[f"detectable_{bound}"], 2) for bound in ("low", "high"))
-    return f"{estimate['n']} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5."
+    low, high = number(100 * estimate.detectable_low, 2), number(100 * estimate.detectable_high, 2)
+    return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5."
 
 
-def _concerns_of_answer(report: Mapping[str, Any]) -> set[str]:
+def _concerns_of_answer(report: ScalingReport) -> set[str]:
     """A campaign without several cells of one size or sizes of one series is answered from its A/B pairs."""
-    if largest_group(report["ranking"]) or any(len(series["runs"]) > 1 for series in report["series"]):
+    if largest_group(report.ranking) or any(len(series.runs) > 1 for series in report.series):
         return {"runs", "scaling"}
     return {"runs", "scaling", "comparison"}
 

@@ -1,98 +1,101 @@
 """The first line of the answer: yes, no, or what is missing."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from scaleproof.conclude.analysis.ranking import single_device_ratio
 from scaleproof.conclude.analysis.simultaneous import FEWEST
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport, ScalingSeries, SizeRanking
 
-Entry = dict[str, Any]  # of scaling_report.json
 MOST_NAMED = 2  # cells that the verdict names; of more, their number
 
 
-def verdict_on(report: Entry, group: Entry | None, comparisons: list[Entry]) -> tuple[str, bool]:
+def verdict_on(
+    report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison]
+) -> tuple[str, bool]:
     """The verdict, and whether the campaign's question has an answer. `group`: the ranking that is concluded from."""
-    if report.get("question"):
-        return _verdict_on_question(report["question"])
+    if report.question:
+        return _verdict_on_question(report.question)
     if group:
         return _verdict_on_group(report, group)
-    series = [s for s in report["series"] if len(s["runs"]) > 1]
+    series = [s for s in report.series if len(s.runs) > 1]
     if series:
         return _verdict_on_series(series[0])
-    ok = [c for c in comparisons if c["status"] == "ok"]
-    if ok:
-        e = ok[0]["estimate"]
-        if e["claim"]:
-            return f"{ok[0]['b']} is {e['claim']} than {ok[0]['a']}: {number(e['ratio'])}x", True
-        return f"No clear winner yet: {ok[0]['b']} runs at {number(e['ratio'])}x the tokens/s of {ok[0]['a']}", False
+    for c in comparisons:
+        e = c.estimate
+        if e and e.claim:
+            return f"{c.b} is {e.claim} than {c.a}: {number(e.ratio)}x", True
+        if e:
+            return f"No clear winner yet: {c.b} runs at {number(e.ratio)}x the tokens/s of {c.a}", False
     return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
 
 
-def _verdict_on_question(question: Entry) -> tuple[str, bool]:
-    subject = question["is"]
-    base = question["better_than"]
-    by = percent(question["by"])
-    if question["status"] == "unmeasured":
+def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
+    subject = question.subject
+    base = question.better_than
+    by = percent(question.by)
+    if question.status == "incomparable":
+        return f"No answer: {subject} and {base} differ in {', '.join(question.incomparable)}", False
+    if question.ratio is None:
         return f"No answer yet: {subject} or {base} has no numbers", False
-    if question["status"] == "incomparable":
-        return f"No answer: {subject} and {base} differ in {', '.join(question['incomparable'])}", False
-    value = number(question["ratio"]["value"])
-    if question["status"] == "yes":
+    value = number(question.ratio.value)
+    if question.status == "yes":
         return f"Yes: {subject} is {value}x faster than {base}", True
-    if question["status"] == "no":
-        aim = f" by {by}" if question["by"] else ""
+    if question.status == "no":
+        aim = f" by {by}" if question.by else ""
         return f"No: {subject} is not faster than {base}{aim}: {value}x", True
-    if question["status"] == "near":
-        within = percent(question["within"])
-        if question["by"]:
+    if question.status == "near":
+        within = percent(question.within or 0.0)
+        if question.by:
             return f"Too near to call: {subject} is {value}x as fast as {base}, within {within} of the {by} asked", True
         return f"No: {subject} is as fast as {base} within {within}: {value}x", True
-    if question["ratio"]["n"] < FEWEST:
-        return _too_few(question["ratio"]["n"]), False
+    if question.ratio.n < FEWEST:
+        return _too_few(question.ratio.n), False
     return f"No clear answer yet: {subject} runs at {value}x the tokens/s of {base}", False
 
 
-def _verdict_on_group(report: Entry, group: Entry) -> tuple[str, bool]:
-    advice = group["recommendation"]
-    cell = advice["cell"]
+def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, bool]:
+    advice = group.advice
+    cell = advice.cell
     against = single_device_ratio(report, cell) if cell else None
     if cell and against:
-        return f"{cell} pays off: {number(against['value'])}x one device", True
+        return f"{cell} pays off: {number(against.value)}x one device", True
     if cell:
-        first = group["cells"][0]["cell"]
-        return (f"{cell}: the fastest" if cell == first else f"{cell}: as fast as {first} and simpler"), True
-    if advice["why"] == "too-few-repeats":
-        return _too_few(min(entry["tokens_per_sec_global"]["n"] for entry in comparable(group))), False
-    if advice["why"] == "none-beats-one-device":
-        against_single = [single_device_ratio(report, entry["cell"]) for entry in comparable(group)]
-        if all(s and s["high"] is not None and s["high"] < 1 for s in against_single):
-            return f"No: one device is faster than {devices(group['devices'])}", True
-        return f"No clear winner yet: {devices(group['devices'])} are not shown to beat one", False
-    if advice["why"] == "disturbed":
+        fastest = group.cells[0].cell
+        return (f"{cell}: the fastest" if cell == fastest else f"{cell}: as fast as {fastest} and simpler"), True
+    if advice.why == "too-few-repeats":
+        return _too_few(min(entry.tokens_per_sec_global.n for entry in group.comparable)), False
+    if advice.why == "none-beats-one-device":
+        against_single = [single_device_ratio(report, entry.cell) for entry in group.comparable]
+        if all(s and s.below() for s in against_single):
+            return f"No: one device is faster than {devices(group.devices)}", True
+        return f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False
+    if advice.why == "disturbed":
         return "No clear winner yet: the runs were disturbed", False
-    first, *others = comparable(group)
-    equals = [entry["cell"] for entry in others if entry["relative_to_fastest"]["high"] >= 1]
+    first, *others = group.comparable
+    equals = [entry.cell for entry in others if entry.may_be_as_fast]
     named = " and ".join(equals) if len(equals) <= MOST_NAMED else f"{len(equals)} other cells"
-    against = single_device_ratio(report, first["cell"])
-    if against and against["low"] is not None and against["low"] > 1:
-        return f"{first['cell']} pays off: {number(against['value'])}x one device; {named} may be as fast", False
-    return f"No clear winner yet: {first['cell']} measured highest; {named} may be as fast", False
+    against = single_device_ratio(report, first.cell)
+    if against and against.above():
+        return f"{first.cell} pays off: {number(against.value)}x one device; {named} may be as fast", False
+    return f"No clear winner yet: {first.cell} measured highest; {named} may be as fast", False
 
 
-def _verdict_on_series(series: Entry) -> tuple[str, bool]:
-    points = list(series["runs"].values())
-    speedup, last = points[-1]["speedup"], points[-1]
+def _verdict_on_series(series: ScalingSeries) -> tuple[str, bool]:
+    points = series.points
+    speedup, last = points[-1].speedup, points[-1]
     if not speedup:
-        return f"No answer: {last['cell']} and {points[0]['cell']} are not comparable", False
-    if speedup["low"] is None:
+        return f"No answer: {last.cell} and {points[0].cell} are not comparable", False
+    if speedup.low is None:
         return "No clear answer yet: one run per cell has no interval", False
-    where = f"on {devices(last['devices'])}"
-    if speedup["low"] > 1:
-        return f"{series['name']} pays off: {number(speedup['value'])}x {where}", True
-    if speedup["high"] < 1:
-        return f"No: {series['name']} is slower {where}: {number(speedup['value'])}x", True
-    return f"No clear answer yet: {series['name']} runs at {number(speedup['value'])}x {where}", False
+    where = f"on {devices(last.devices)}"
+    if speedup.above():
+        return f"{series.name} pays off: {number(speedup.value)}x {where}", True
+    if speedup.below():
+        return f"No: {series.name} is slower {where}: {number(speedup.value)}x", True
+    return f"No clear answer yet: {series.name} runs at {number(speedup.value)}x {where}", False
 
 
 def _too_few(n: int) -> str:
@@ -101,10 +104,6 @@ def _too_few(n: int) -> str:
 
 def percent(part: float) -> str:
     return f"{100 * part:.2g} %"
-
-
-def comparable(group: Entry) -> list[Entry]:
-    return [entry for entry in group["cells"] if not entry["incomparable"]]
 
 
 def devices(n: int) -> str:

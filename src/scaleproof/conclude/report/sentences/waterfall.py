@@ -1,46 +1,45 @@
 """Where the time of a step is lost, in a sentence per cell."""
 
-from typing import Any
-
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 # Computing over transfer from which the latter can usually be hidden.
 HIDES = 3.0
 
 
-def loss_sentence(cell: dict[str, Any]) -> str:
-    """The parts of the difference between the ideal and the measured step; `cell` of waterfall.json."""
-    measured, ideal = number(cell["measured_ms"]), number(cell["ideal_ms"])
-    name = f"{cell['cell']} (n={cell['n']})" if cell.get("n") else cell["cell"]
-    if cell["measured_ms"] <= cell["ideal_ms"]:
+def loss_sentence(cell: WaterfallCell) -> str:
+    """The parts of the difference between the ideal and the measured step."""
+    measured, ideal = number(cell.measured_ms), number(cell.ideal_ms)
+    name = f"{cell.cell} (n={cell.n})" if cell.n else cell.cell
+    if cell.measured_ms <= cell.ideal_ms:
         return f"{name}: no loss; a step takes {measured} ms, the ideal is {ideal} ms."
-    loss = number(cell["measured_ms"] - cell["ideal_ms"])
+    loss = number(cell.measured_ms - cell.ideal_ms)
     text = f"{name}: a step takes {measured} ms, {loss} ms more than the ideal {ideal} ms: {_parts(cell)}."
     return text + _unmeasured(cell) + _transfers(cell)
 
 
-def _parts(cell: dict[str, Any]) -> str:
+def _parts(cell: WaterfallCell) -> str:
     """The known parts and the rest, the largest first; those that shorten the step too, or they would not add up."""
-    parts = {part["name"]: part["ms"] for part in cell["parts"] if part["ms"]}
-    rest = cell["unexplained_ms"]
+    parts = {part.name: part.ms for part in cell.parts if part.ms}
+    rest = cell.unexplained_ms
     if rest > 0:
         parts["unexplained"] = rest
     text = ", ".join(f"{name} {number(ms)} ms" for name, ms in sorted(parts.items(), key=lambda part: -part[1]))
     return text if rest > 0 else f"{text}, together {number(-rest)} ms more than the loss"
 
 
-def _unmeasured(cell: dict[str, Any]) -> str:
-    unknown = [part["name"] for part in cell["parts"] if part["ms"] is None]
+def _unmeasured(cell: WaterfallCell) -> str:
+    unknown = [part.name for part in cell.parts if part.ms is None]
     return f" Not measured: {', '.join(unknown)}." if unknown else ""
 
 
-def _transfers(cell: dict[str, Any]) -> str:
+def _transfers(cell: WaterfallCell) -> str:
     """Whether computing is long enough to hide the transfers behind, and how much of them is exposed."""
-    ratio = cell["compute_to_communication"]
+    ratio = cell.compute_to_communication
     if ratio is None:
         return ""
     text = f" In the trace, computing takes {number(ratio)} times as long as the transfers, without waiting"
-    exposed = cell.get("transfer_exposed")
+    exposed = cell.transfer_exposed
     if exposed is None:
         return f"{text}; from {HIDES:g} times on, transfers can usually be hidden behind it."
     part = f"{100 * exposed:.0f} % of the transfer time is exposed"

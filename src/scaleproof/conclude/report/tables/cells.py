@@ -8,12 +8,14 @@ import pandas as pd
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, in_group
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import ScalingReport
 
 RATIOS = in_group("ratio")
 UNKNOWN = "–"
 
 
-def scaling_rows(cells: pd.DataFrame, report: dict[str, Any]) -> pd.DataFrame:
+def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     """One row per cell: by the number of devices; of one size the fastest first, and those without numbers last.
 
     Plain numbers; value, low and high in separate columns.
@@ -98,7 +100,7 @@ def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, s
     return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), everywhere
 
 
-def write_tables(cells: pd.DataFrame, report: dict[str, Any], folder: Path) -> None:
+def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
     """Write scaling.csv, scaling.md and scaling.tex.
 
     What fits a page of a paper: what the cells differ in, the main figures, the findings; scaling.csv has the rest.
@@ -140,16 +142,12 @@ def restated(cells: pd.DataFrame) -> str:
     )
 
 
-def interval_of(row: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """value, low, high and n of one quantity of a row of `scaling_rows`; None where it has none."""
+def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
+    """One quantity of a row of `scaling_rows` with its interval; None where it has none."""
     if row.get(name) is None:
         return None
-    return {
-        "value": row[name],
-        "low": row[f"{name}_low"],
-        "high": row[f"{name}_high"],
-        "n": row.get(f"{name}_n", row["n"]),
-    }
+    n = row.get(f"{name}_n", row["n"])
+    return Estimated(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"], n=n)
 
 
 def _word(value: Any) -> str:
@@ -158,7 +156,7 @@ def _word(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _note(report: dict[str, Any]) -> str:
+def _note(report: ScalingReport) -> str:
     baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"] if s["kind"]) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "

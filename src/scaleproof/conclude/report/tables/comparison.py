@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.comparison_report import AbComparison, ComparisonReport
 
 NUMERIC = ("B / A, tokens/s [95 %]", "pairs", "A / A, noise (%)", "detectable (%)")
 NOTES = (
@@ -17,12 +17,12 @@ NOTES = (
 )
 
 
-def comparison_rows(report: dict[str, Any]) -> pd.DataFrame:
+def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
     """comparison.json as people read it, one row per comparison."""
-    return pd.DataFrame([_row(comparison) for comparison in report["comparisons"]])
+    return pd.DataFrame([_row(comparison) for comparison in comparisons])
 
 
-def _row(comparison: dict[str, Any]) -> dict[str, str]:
+def _row(comparison: AbComparison) -> dict[str, str]:
     estimate = comparison["estimate"]
     row = {"comparison": comparison["name"], "A": comparison["a"], "B": comparison["b"]}
     if estimate:
@@ -45,7 +45,7 @@ def _row(comparison: dict[str, Any]) -> dict[str, str]:
     return row | {"findings": " ".join(sorted(comparison["findings"]))}
 
 
-def pair_rows(comparisons: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
     """The ratio of each pair, in the order in which they ran: of B over A, and of A over A."""
     rows = []
     for comparison in comparisons:
@@ -57,13 +57,13 @@ def pair_rows(comparisons: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
     return rows
 
 
-def write_comparison(report: dict[str, Any], folder: Path) -> None:
+def write_comparison(report: ComparisonReport, folder: Path) -> None:
     """Write comparison.csv (plain numbers), .md and .tex."""
     plain = [
         {k: c[k] for k in ("name", "a", "b", "status", "why", "pairs")}
         | {k: v for k, v in (c["estimate"] or {}).items() if not isinstance(v, list)}
         for c in report["comparisons"]
     ]
-    human = comparison_rows(report)
+    human = comparison_rows(report.comparisons)
     caption, label = f"A/B comparisons of {report['campaign']}.", f"{report['campaign']}-comparison"
     Table("comparison", pd.DataFrame(plain), human, caption, label, NUMERIC, notes=NOTES).write(folder)

@@ -1,12 +1,13 @@
 """Forecasts beside what was measured, as a table."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.forecast_report import ForecastRow
 
 COLUMNS = (
     *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
@@ -14,7 +15,7 @@ COLUMNS = (
 )
 
 
-def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     """One row per cell in milliseconds; a cell without a forecast has its reason, a wide one no value."""
     table = []
     for row in rows:
@@ -34,9 +35,10 @@ def forecast_human(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def write_forecast(rows: list[dict[str, Any]], folder: Path) -> None:
+def write_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write forecast.csv, .md and .tex from the entries `forecasts` of forecast.json."""
-    plain, human = pd.DataFrame(rows, columns=list(COLUMNS)), forecast_human(rows)
+    plain = pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS))
+    human = forecast_human(rows)
     numeric = [heading for heading in human.columns if heading.endswith("(ms)")]
     caption = "Step times as they were forecast, and as they were measured afterwards."
     Table("forecast", plain, human, caption, "forecast", numeric, none="No forecast was made.").write(folder)

@@ -1,13 +1,13 @@
 """Strong and weak scaling as tables of their own: one row per size of a series."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 KINDS = ("strong", "weak")
 # Heading -> column of the table for people.
@@ -19,7 +19,7 @@ NOTES = (
 )
 
 
-def series_rows(report: dict[str, Any], kind: str) -> pd.DataFrame:
+def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
     """Plain numbers: value, low and high in columns of their own; one row per size."""
     rows = []
     for series in _of_kind(report, kind):
@@ -34,14 +34,14 @@ def series_rows(report: dict[str, Any], kind: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def series_human(report: dict[str, Any], kind: str) -> pd.DataFrame:
+def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
     """The table as people read it; columns without any entry are left out."""
     rows = [_human(series, point) for series in _of_kind(report, kind) for point in series["runs"].values()]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[c for c in frame.columns if set(frame[c]) <= {"", "–"} and c != "findings"])
 
 
-def _human(series: dict[str, Any], point: dict[str, Any]) -> dict[str, str]:
+def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     other, baseline = ", ".join(point["incomparable"]), point["cell"] == series["baseline"]
 
     def text(name: str) -> str:
@@ -55,7 +55,7 @@ def _human(series: dict[str, Any], point: dict[str, Any]) -> dict[str, str]:
     return {label: row[name] for label, name in HEADINGS.items()}
 
 
-def write_series(report: dict[str, Any], kind: str, folder: Path) -> None:
+def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write strong or weak .csv, .md and .tex; a table without rows says so."""
     rows, human = series_rows(report, kind), series_human(report, kind)
     wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
@@ -74,5 +74,5 @@ def write_series(report: dict[str, Any], kind: str, folder: Path) -> None:
     ).write(folder)
 
 
-def _of_kind(report: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def _of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
     return [s for s in report["series"] if s["kind"] == kind]

@@ -1,8 +1,7 @@
 """The table of a campaign's traces."""
 
-from typing import Any
-
 from scaleproof.ground.number_format import estimate, number
+from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
 # Column -> entry of traces.json, milliseconds per step and rank.
 PARTS = {
@@ -16,12 +15,12 @@ PARTS = {
 }
 
 
-def trace_rows(report: dict[str, Any]) -> list[dict[str, str]]:
+def trace_rows(report: TracesReport) -> list[dict[str, str]]:
     """One row per traced cell, as text; "unknown" for a figure that the trace does not support."""
     return [_row(trace) for trace in report["traces"] if trace["status"] == "ok"]
 
 
-def _row(trace: dict[str, Any]) -> dict[str, str]:
+def _row(trace: CellTrace) -> dict[str, str]:
     times = {f"{name} (ms)": "unknown" if trace.get(key) is None else number(trace[key]) for name, key in PARTS.items()}
     overhead = estimate(trace["overhead"]) if trace["overhead"] else "unknown"
     row = {"cell": trace["cell"], "traced with": trace["tool"], "steps": str(trace["steps"] or "unknown")}

@@ -1,15 +1,16 @@
 """Where scaling is lost, as a table."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 
-def waterfall_rows(entries: list[dict[str, Any]]) -> pd.DataFrame:
+def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """Plain numbers: one row per part of each cell, with what measured it or what would."""
     rows = []
     for cell in entries:
@@ -23,7 +24,7 @@ def waterfall_rows(entries: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
 
 
-def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
+def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """One row per cell, one column per part; what is unknown is a dash."""
     rows = []
     for cell in entries:
@@ -35,7 +36,7 @@ def waterfall_human(entries: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("–")
 
 
-def write_waterfall(entries: list[dict[str, Any]], folder: Path) -> None:
+def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write waterfall.csv, .md and .tex from the entries of waterfall.json."""
     human = waterfall_human(entries)
     numeric = [heading for heading in human.columns if heading not in ("cell", "scaling")]

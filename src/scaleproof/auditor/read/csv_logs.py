@@ -1,56 +1,18 @@
-"""CSV files that are logs: one row a step, or one row an epoch. Tables of results in CSV go through `tables`."""
+"""The runs of CSV files that are logs: one row a step, or one row an epoch."""
 
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 
+from scaleproof.auditor.read.csv_layout import Layout
 from scaleproof.auditor.read.csv_rows import has_no_figures
 from scaleproof.auditor.read.fields import LARGEST, figure, not_finite
-from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.reported_tables import TableColumn
 from scaleproof.auditor.read.words import described
 
-OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
-# Columns of which one row stands for each value: the rows of the first value are read ...
-GROUPS = ("rank", "local_rank", "split", "phase", "fold", "process", "process_index")
-# ... and columns whose values are different runs.
-RUN_KEYS = (
-    "seed",
-    "run",
-    "run_id",
-    "trial",
-    "repeat",
-    "experiment",
-    "exp",
-    "config",
-    "configuration",
-    "name",
-    "method",
-    "mode",
-    "setup",
-)
-RUN_KINDS = (
-    "strategy",
-    "precision",
-    "model",
-    "dataset",
-    "device",
-    "backend",
-    "devices",
-    "processes",
-    "nodes",
-    "batch",
-    "global_batch",
-    "micro_batch",
-    "zero_stage",
-    "accumulation",
-    "seq_len",
-)
 FIELDS = {
     "devices": "world_size",
     "processes": "world_size",
@@ -63,91 +25,6 @@ FIELDS = {
 MOST_RUNS = 500  # in one file
 AT_ONCE = 10_000  # rows
 STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
-DELIMITERS = (",", "\t", ";")
-
-
-@dataclass(slots=True)
-class Layout:
-    """Where the columns of a log are."""
-
-    kind: str  # "steps" or "epochs"
-    delimiter: str
-    names: list[str]
-    columns: list[TableColumn]
-    places: dict[str, int] = field(default_factory=dict)  # what -> column
-    keys: list[int] = field(default_factory=list)  # columns that tell runs apart
-    group: int | None = None
-
-    def scale(self, what: str) -> float:
-        """Printed number x scale = base unit."""
-        return self.columns[self.places[what]].scale
-
-
-# What a log has -> kinds of figures, the preferred first.
-WANTED = {
-    "step": ("step", "steps"),
-    "epoch": ("epoch", "epochs"),
-    "seconds": ("step_time_s",),
-    "epoch_seconds": ("epoch_time_s", "time_s", "total_time_s"),
-    "tokens_per_s": ("tokens_per_s",),
-    "samples_per_s": ("samples_per_s",),
-    "loss": ("loss",),
-    "val_loss": ("val_loss",),
-    "memory": ("memory_bytes",),
-    "mfu": ("mfu",),
-}
-
-
-def layout_of(header: str) -> Layout | None:
-    """What a CSV file with this first line logs; None for anything that is no log of steps or epochs."""
-    delimiter = max(DELIMITERS, key=header.count)
-    names = [c.strip().lower() for c in next(csv.reader([header], delimiter=delimiter), [])]
-    if len(names) < 2 or set(names) >= OWN_SERIES:
-        return None
-    columns = [column_of(name) for name in names]
-    layout = Layout("", delimiter, names, columns)
-    for what, kinds in WANTED.items():
-        allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
-        places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
-        if places:  # a rate of all devices before that of one
-            layout.places[what] = min(places, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
-    if (
-        "tokens_per_s" not in layout.places
-        and (rate := next((k for k, c in enumerate(columns) if c.kind == "rate"), None)) is not None
-    ):
-        layout.places["rate"] = rate
-    layout.group = next((k for k, name in enumerate(names) if name in GROUPS), None)
-    layout.keys = [
-        k
-        for k, (n, c) in enumerate(zip(names, columns, strict=True))
-        if n in RUN_KEYS or c.kind in RUN_KINDS or c.kind == "run"
-    ]
-    layout.keys = [k for k in layout.keys if k != layout.group]
-    layout.kind = _kind(layout)
-    return layout if layout.kind else None
-
-
-def _of_one(column: TableColumn) -> bool:
-    return column.per_device is True
-
-
-def _kind(layout: Layout) -> str:
-    has = layout.places.keys()
-    timed = has & {"seconds", "tokens_per_s", "samples_per_s"}
-    if (
-        "epoch" in has
-        and "epoch_seconds" in has
-        and "seconds" not in has
-        and layout.columns[layout.places["epoch"]].kind == "epoch"
-    ):
-        return "epochs"
-    if "step" in has and timed and layout.columns[layout.places["step"]].kind in ("step", "steps"):
-        return "steps"
-    if "step" in has and "loss" in has and layout.columns[layout.places["step"]].kind == "step":
-        return "steps"
-    if "epoch" in has and layout.columns[layout.places["epoch"]].kind == "epoch" and (timed or "loss" in has):
-        return "epochs"
-    return ""
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
@@ -155,14 +32,14 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     different runs.
     """
     if not layout.keys and layout.group is None:
-        reader = _Reader(name, layout)
+        reader = _LoggedRun(name, layout)
         records = records_of(lines, layout.delimiter)
         while part := list(islice(records, AT_ONCE)):
             reader.rows(part, first_line)
             first_line += len(part)
         reader.finish((), several=False)
         return [reader.run]
-    readers: dict[tuple[str, ...], _Reader] = {}
+    readers: dict[tuple[str, ...], _LoggedRun] = {}
     chosen: str | None = None
     for number, record in enumerate(records_of(lines, layout.delimiter), start=first_line):
         if layout.group is not None and layout.group < len(record):
@@ -173,7 +50,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
         if key not in readers:
             if len(readers) >= MOST_RUNS:
                 break
-            readers[key] = _Reader(name, layout)
+            readers[key] = _LoggedRun(name, layout)
         readers[key].row(record, number)
     for key, reader in readers.items():
         reader.finish(key, several=len(readers) > 1)
@@ -184,7 +61,7 @@ def records_of(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     yield from csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
 
 
-class _Reader:
+class _LoggedRun:
     """One run of a log."""
 
     def __init__(self, name: str, layout: Layout) -> None:

@@ -47,7 +47,7 @@ PARTS = re.compile(
 
 
 @dataclass(slots=True)
-class Figure:
+class PrintedFigure:
     """A printed number with its unit; `value` is in the unit as printed, x `unit.scale` in the base unit."""
 
     value: float
@@ -150,16 +150,16 @@ def gave_no_figures(text: str) -> bool:
     return "out of memory" in remarks or (len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text))
 
 
-def duration(text: str) -> Figure | None:
+def duration(text: str) -> PrintedFigure | None:
     """ "1h 23m", "1:02:03", "2m30s": a time of several parts."""
     text = text.strip()
     if m := CLOCK.fullmatch(text):
         seconds = int(m[1] or 0) * 3600 + int(m[2]) * 60 + float(m[3])
-        return Figure(seconds, text, resolution_of(m[3]), Unit("time", 1.0))
+        return PrintedFigure(seconds, text, resolution_of(m[3]), Unit("time", 1.0))
     if (m := PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
         seconds = int(m[1] or 0) * 3600 + int(m[2] or 0) * 60 + float(m[3] or 0)
         resolution = resolution_of(m[3]) if m[3] else 60.0 if m[2] else 3600.0
-        return Figure(seconds, text, resolution, Unit("time", 1.0))
+        return PrintedFigure(seconds, text, resolution, Unit("time", 1.0))
     return None
 
 
@@ -173,7 +173,7 @@ _CELL = re.compile(
 )
 
 
-def figures_of(cell: str, european: bool = False) -> list[Figure]:
+def figures_of(cell: str, european: bool = False) -> list[PrintedFigure]:
     """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it
     is not understood.
 
@@ -201,7 +201,7 @@ def figures_of(cell: str, european: bool = False) -> list[Figure]:
     return [first]
 
 
-def _figure(m: re.Match[str], european: bool) -> Figure | None:
+def _figure(m: re.Match[str], european: bool) -> PrintedFigure | None:
     value = number(m["number"], european)
     if value is None:
         return None
@@ -211,7 +211,7 @@ def _figure(m: re.Match[str], european: bool) -> Figure | None:
         return None
     magnitude = MAGNITUDES[m["magnitude"].lower()] if m["magnitude"] else 1.0
     spread = number(m["spread"]) if m["spread"] else None
-    return Figure(
+    return PrintedFigure(
         value * magnitude,
         m[0].strip(),
         resolution_of(m["number"]) * magnitude,

@@ -1,11 +1,18 @@
-"""Published benchmarks as case studies: what was claimed, what the files say, figure by figure."""
+"""docs/five-benchmarks.md, written from the audits of five published benchmarks: `python tests/five_benchmarks.py`.
 
+Figure by figure, what was claimed, and what the files say. With a folder, their reconstructed files stay there.
+"""
+
+import sys
+import tempfile
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from case_study_files import FIGURES, write_case_study
 
 from scaleproof.auditor.audit_paths import Audit, audit_gathered
 from scaleproof.auditor.audit_text import grouped, names_of, one_line
@@ -13,15 +20,15 @@ from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.published_claims import recomputed
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import PublishedClaim
-from scaleproof.ground.findings.catalog import pages as code_pages
 from scaleproof.ground.findings.finding import Finding
-from scaleproof.ground.html import environment
 
+PAGE = Path(__file__).parents[1] / "docs/five-benchmarks.md"
+ORDER = ("h100", "agnews", "l4", "v100", "nodes")
 TITLE = "Five benchmarks, audited"
 INTRODUCTION = (
     "Five public projects measured how GPT-2-class training scales, and published tables. Their files are "
     "reconstructed here: written from the published figures in the formats of the projects' own programs "
-    "(config/case_studies/ has the figures and says what had to be made up to fill a file, such as single steps "
+    "(tests/auditor/case_studies/ has the figures and says what had to be made up to fill a file, such as single steps "
     "around a published mean). This page is the output of scaleproof audit on them. Each project is named and "
     "linked; `scaleproof audit CLONE` audits the real files in a clone of it. The point is not that these authors "
     "were careless: every one of these faults looks like a result until somebody multiplies a rate by its time."
@@ -36,7 +43,7 @@ HEADINGS = ("claim", "published", "its files say", "corrected", "findings about 
 
 
 @dataclass(frozen=True)
-class Row:
+class ClaimRow:
     """A claim: what was published, what the files give, what a finding makes of it, the findings about its runs."""
 
     claim: str
@@ -48,11 +55,10 @@ class Row:
 
 @dataclass(frozen=True)
 class CaseStudy:
-    name: str
     title: str
     about: str
     project: str  # owner/name on GitHub
-    rows: list[Row]
+    rows: list[ClaimRow]
     audit: Audit
 
     @property
@@ -60,23 +66,25 @@ class CaseStudy:
         return grouped(self.audit.findings)
 
 
-def read_case_study(source: Path, folder: Path) -> CaseStudy:
-    """The audit of the files in `folder`, which were written from `source`."""
+def case_study(name: str, root: Path) -> CaseStudy:
+    """The audit of a benchmark's files, which are written below `root`."""
+    source, folder = FIGURES / f"{name}.yaml", root / name
+    write_case_study(source, folder)
     data = yaml.safe_load(source.read_text())
     evidence = gather([folder])
-    audit = audit_gathered(evidence, source.stem)
+    audit = audit_gathered(evidence, name)
     context = AuditContext(evidence)
     written = [claim for claim in evidence.published_claims if claim.kind in SENTENCES]
     rows = [_row(context, claim, audit.findings) for claim in written]
-    return CaseStudy(source.stem, data["title"], data["about"], data["project"], rows, audit)
+    return CaseStudy(data["title"], data["about"], data["project"], rows, audit)
 
 
-def _row(context: AuditContext, claim: PublishedClaim, findings: list[Finding]) -> Row:
+def _row(context: AuditContext, claim: PublishedClaim, findings: list[Finding]) -> ClaimRow:
     sentence, published, files = SENTENCES[claim.kind](claim.values, recomputed(context, claim))
     runs = {run.name for key in ("of", "run") if key in claim.values for run in context.runs_named(claim.values[key])}
     about = runs | {claim.values.get("of"), claim.values.get("run"), claim.source}
     concerning = [f for f in findings if about & set(f.runs)]
-    return Row(
+    return ClaimRow(
         claim=sentence,
         published=published,
         files=files,
@@ -156,28 +164,19 @@ def _figure(value: float | None, form: str) -> str:
     return "unknown" if value is None else format(value, form)
 
 
-def case_studies_html(studies: list[CaseStudy]) -> str:
-    template = environment("scaleproof.auditor", line=one_line, names=names_of).get_template("case_studies.html.j2")
-    return template.render(
-        title=TITLE,
-        introduction=INTRODUCTION,
-        studies=studies,
-        pages=code_pages(),
-        headings=HEADINGS,
-        per_code=PER_CODE,
-    )
-
-
-def case_studies_markdown(studies: list[CaseStudy]) -> str:
-    """docs/five-benchmarks.md."""
-    lines = [f"# {TITLE}", "", INTRODUCTION, ""]
+def page(studies: list[CaseStudy]) -> str:
+    lines = [f"# {TITLE}", "", *_wrapped(INTRODUCTION), ""]
     for study in studies:
         lines += _study_markdown(study)
-    lines.append(
-        "These files are written and audited by `snakemake --cores 1 results/case-studies/case-studies.html`; "
-        "`scaleproof audit results/case-studies/files/v100` audits them again."
+    lines += _wrapped(
+        "`python tests/five_benchmarks.py FOLDER` writes this page, and these files below FOLDER; "
+        "`scaleproof audit FOLDER/v100` audits them again."
     )
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _study_markdown(study: CaseStudy) -> list[str]:
@@ -187,7 +186,7 @@ def _study_markdown(study: CaseStudy) -> list[str]:
         "",
         f"Project: [{study.project}](https://github.com/{study.project}); files reconstructed from published figures.",
         "",
-        study.about,
+        *_wrapped(study.about),
         "",
         f"{len(study.audit.runs)} runs; {counts}.",
         "",
@@ -215,3 +214,9 @@ def _table_row(cells: Iterable[str]) -> str:
 
 def _cell(text: str) -> str:
     return one_line(text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
+        PAGE.write_text(page([case_study(name, folder) for name in ORDER]))

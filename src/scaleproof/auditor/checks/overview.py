@@ -12,7 +12,7 @@ from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.checks.table_rows import (
     MEASURED,
     STEADY,
-    Series,
+    RowSeries,
     describe,
     figure,
     place,
@@ -30,7 +30,7 @@ CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and t
 PER_TABLE = 200  # rows of one table that are listed
 
 
-class Reading(BaseModel):
+class OverviewLine(BaseModel):
     """One line of what was read. Figures are printed with their units; empty where the files do not say."""
 
     model_config = ConfigDict(extra="forbid")
@@ -46,7 +46,7 @@ class Reading(BaseModel):
     mark: Mark = ""
 
 
-def readings(context: AuditContext, findings: list[Finding]) -> list[Reading]:
+def readings(context: AuditContext, findings: list[Finding]) -> list[OverviewLine]:
     """Runs first, then tables in the order of the files; sentences where there is nothing else."""
     about = _by_subject(findings)
     return [*_runs(context, about), *_rows(context, about)] or list(_sentences(context, about))
@@ -63,7 +63,7 @@ def _by_subject(findings: Iterable[Finding]) -> Subjects:
     return subjects
 
 
-def _runs(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+def _runs(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
     published = {claim.values["of"]: claim.values["value"] for claim in context.claims("speedup")}
     rates = {claim.values["of"]: claim.values["value"] for claim in context.claims("throughput")}
     ratios = {s.run.name: s.speedups for s in context.scalings}
@@ -71,7 +71,7 @@ def _runs(context: AuditContext, about: Subjects) -> Iterator[Reading]:
         claims = [f"{published[run.name]:g}x"] if run.name in published else []
         claims += [f"{rates[run.name]:,.0f} tokens/s"] if run.name in rates else []
         ratio = ratios.get(run.name)
-        yield Reading(
+        yield OverviewLine(
             name=run.name,
             place=run.files[0] if run.files else run.name,
             devices=run.world_size,
@@ -111,7 +111,7 @@ def _rate_of_run(run: ReportedRun) -> str:
     return f"{rate.value:,.5g} {rate.unit}" if rate.value < 1e4 else f"{rate.value:,.0f} {rate.unit}"
 
 
-def _rows(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+def _rows(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
     for table in context.evidence.tables:
         series = {id(row): s for s in series_of(table) for row in s.rows}
         beside: dict[str, list[str]] = defaultdict(list)  # rows of one line: columns may be configurations
@@ -128,11 +128,11 @@ def _is_about(finding: Finding, row: ReportedRow, beside: list[str]) -> bool:
     return not named or describe(row) == max(named, key=len)
 
 
-def _sentences(context: AuditContext, about: Subjects) -> Iterator[Reading]:
+def _sentences(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
     measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
     for stated in measured[:PER_TABLE]:
         ratio = stated.kind in ("speedup", "change", "efficiency")
-        yield Reading(
+        yield OverviewLine(
             name=f"“{stated.sentence[:60]}”",
             place=stated.source,
             devices=stated.devices,
@@ -143,13 +143,13 @@ def _sentences(context: AuditContext, about: Subjects) -> Iterator[Reading]:
         )
 
 
-def _row(table: ReportedTable, row: ReportedRow, series: Series | None, findings: list[Finding]) -> Reading:
+def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]) -> OverviewLine:
     ratios = [figure(row, kind) for kind in ("speedup", "efficiency")]
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORDS]
     batch = row.value("global_batch") or row.value("batch")
     length = row.value("seq_len")
     sizes = [f"batch {batch:g}" if batch else "", f"length {length:g}" if length else "", *sorted(row.remarks)]
-    return Reading(
+    return OverviewLine(
         name=describe(row),
         place=place(row),
         devices=row.devices,
@@ -167,7 +167,7 @@ def _measured(row: ReportedRow, kind: str) -> str:
     return "" if quantity is None else f"{printed(quantity)} ({quantity.heading})"[:60]
 
 
-def _recomputed(row: ReportedRow, series: Series | None) -> str:
+def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
     if series is None or series.baseline is None or row is series.baseline:
         return ""
     devices = (row.devices or 1) / (series.baseline.devices or 1)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scaleproof.auditor.read.cells import Figure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
+from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scaleproof.auditor.read.units import Unit
 from scaleproof.auditor.read.words import Description, described
@@ -158,7 +158,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
             row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
 
 
-def quantity_of(figure: Figure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
+def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
     """A figure in the base unit of its column; None where its unit and the column contradict each other."""
     kind, unit = column.kind, figure.unit
     assert kind is not None
@@ -196,7 +196,7 @@ def quantity_of(figure: Figure, column: TableColumn, cell: str, place: Place) ->
     )
 
 
-def _unit_in_cell(kind: str, unit: Unit, figure: Figure) -> tuple[str, float] | None:
+def _unit_in_cell(kind: str, unit: Unit, figure: PrintedFigure) -> tuple[str, float] | None:
     """Kind and scale of a figure whose cell has a unit."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m"

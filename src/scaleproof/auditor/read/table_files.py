@@ -7,17 +7,17 @@ from itertools import islice
 from pathlib import Path
 
 from scaleproof.auditor.read import text_files
-from scaleproof.auditor.read.csv_tables import DELIMITERS
+from scaleproof.auditor.read.csv_layout import DELIMITERS
 from scaleproof.auditor.read.documents import Document, read_document
 from scaleproof.auditor.read.grids import MOST_ROWS, Grid, Line
 from scaleproof.auditor.read.notebooks import read_notebook, read_workbook
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.sentences import stated_figures
-from scaleproof.auditor.read.table_cells import Place
-from scaleproof.auditor.read.tables import is_profile, read_table
-from scaleproof.auditor.read.text_files import Unreadable
+from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.auditor.read.typed_tables import is_profile, read_table
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
@@ -139,7 +139,7 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
     try:
         document, printed = read_notebook(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"it is no notebook: {str(error)[:100]}") from None
+        raise UnreadableFile(f"it is no notebook: {str(error)[:100]}") from None
     taken = _take(evidence, document, name)
     for lines in printed:
         taken += _take_grids(evidence, report_blocks(lines), name)
@@ -151,5 +151,5 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
     try:
         grids = read_workbook(path)
     except ValueError as error:
-        raise Unreadable(f"the workbook cannot be opened: {error}") from None
+        raise UnreadableFile(f"the workbook cannot be opened: {error}") from None
     return _take_grids(evidence, grids, name) > 0

@@ -1,0 +1,54 @@
+"""What all files of results that stages exchange have in common: JSON of these models, written and read by name."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from scaleproof.ground.confidence import Estimate
+
+
+class ResultPart(BaseModel):
+    """A section of such a file."""
+
+    model_config = ConfigDict(
+        extra="forbid", populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False, defer_build=True
+    )
+
+    # Tables have not been moved to attributes yet: these three go with the last of them.
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return getattr(self, name, default)
+
+    def items(self) -> Any:
+        return self.model_dump().items()
+
+
+class Estimated(ResultPart):
+    """A quantity with its 95 % interval over `n` runs; null bounds: no basis for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> "Estimated":
+        return cls(value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n)
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def above(self, mark: float = 1.0) -> bool:
+        """Whether it is shown to be: its whole interval is."""
+        return self.low is not None and self.low > mark
+
+    def below(self, mark: float = 1.0) -> bool:
+        """Whether it is shown to be: its whole interval is."""
+        return self.high is not None and self.high < mark
+
+    def spans(self, mark: float = 1.0) -> bool:
+        """Whether its interval leaves open on which side of the mark it is."""
+        return self.bounds is not None and self.bounds[0] <= mark <= self.bounds[1]

@@ -1,0 +1,214 @@
+"""`scaling_report.json`, schema 5.0: scaling series, the ranking of each size, the formal question of a campaign."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from scaleproof.ground.files import read_record
+from scaleproof.ground.records.result_file import Estimated, ResultPart
+
+SCHEMA_VERSION = "5.0"
+Kind = Literal["strong", "weak"]
+Law = Literal["amdahl", "gustafson"]
+Method = Literal["tukey-blocks", "tukey-kramer"]
+WhyEnded = Literal["decided", "at_most", "minutes", "device_hours", "nothing-to-compare"]
+
+
+class FurtherRepeats(ResultPart):
+    """A number of repeats that is in reach, and the difference that they show."""
+
+    repeats: int
+    detectable: float
+
+
+class Resolution(ResultPart):
+    """What further repeats would show. Differences are parts: 0.05 is 5 %."""
+
+    effect: float
+    n: int = Field(description="Repeats so far, of the cell with the fewest.")
+    repeats: int | None = Field(description="Per cell, that show `effect`; null above 1,000.")
+    detectable: float = Field(description="The difference that the repeats so far show.")
+    further: FurtherRepeats
+
+
+class LackOfFit(ResultPart):
+    """The size at which a law misses the measured speed-ups most, where it misses them for certain."""
+
+    devices: int
+    log_miss: float
+    percent: float
+
+
+class ScalingLaw(ResultPart):
+    """The law that is fitted to a series; `undefined` says why there is no fit."""
+
+    law: Law
+    fraction: Estimated | None = None
+    limit: float | None = None
+    lack_of_fit: LackOfFit | None = None
+    undefined: str | None = None
+
+
+class ScalingPoint(ResultPart):
+    """A size of a series: one cell."""
+
+    cell: str
+    devices: int
+    repeats: list[int]
+    metrics_paths: list[str]
+    n: int
+    tokens_per_sec_global: Estimated
+    tokens_per_sec_median: float | None = None
+    window_wall_time_sec: float
+    speedup: Estimated | None = Field(description="Over the same series at its smallest number of devices.")
+    scaling_efficiency: Estimated | None
+    speedup_by_job_wall_time: Estimated | None
+    verdict: str | None
+    karp_flatt: Estimated | None
+    incomparable: list[str] = Field(description="Fields in which it differs from its baseline without intent.")
+    best_single: str | None = Field(description="The fastest comparable cell with one device and the same work.")
+    speedup_vs_best_single: Estimated | None
+    best_single_incomparable: list[str]
+    overhead_only: bool
+    findings: list[str] = Field([])
+
+
+class ScalingSeries(ResultPart):
+    """Cells that differ in nothing but their devices, the smallest first."""
+
+    name: str
+    strategy: str
+    kind: Kind | None
+    protocol: dict[str, JsonValue] = Field(description="What all of its cells are configured with.")
+    baseline: str
+    baseline_devices: int
+    resolve: Resolution | None = None
+    law: ScalingLaw | None
+    runs: dict[str, ScalingPoint]
+
+    @property
+    def points(self) -> list[ScalingPoint]:
+        return list(self.runs.values())
+
+
+class RankedCell(ResultPart):
+    """A cell of a ranking."""
+
+    cell: str
+    strategy: str
+    tokens_per_sec_global: Estimated
+    relative_to_fastest: Estimated | None
+    letters: str = Field(description="Cells that share a letter cannot be told apart.")
+    incomparable: list[str]
+
+    @property
+    def ratio(self) -> Estimated:
+        """Relative to the fastest; the fastest itself, and what is incomparable, has none."""
+        assert self.relative_to_fastest is not None, self.cell
+        return self.relative_to_fastest
+
+    @property
+    def may_be_as_fast(self) -> bool:
+        """Whether the interval of that allows it; never without an interval."""
+        return self.ratio.high is not None and self.ratio.high >= 1
+
+
+class Recommendation(ResultPart):
+    """Which cell to use, or why none is recommended. Parts: 0.05 is 5 %."""
+
+    cell: str | None = None
+    fastest: str
+    margin: float
+    why: Literal["too-few-repeats", "disturbed", "none-beats-one-device", "undecided"] | None = None
+    candidate: str | None = Field(None, description="The simplest cell that may qualify, where none does.")
+    worst: float | None = Field(None, description="By which it may be slower than another.")
+    simpler: str | None = None
+    disturbed: list[str] = Field([])
+
+
+class SizeRanking(ResultPart):
+    """The cells of one size that do the same work, the fastest first."""
+
+    devices: int
+    model: str
+    vocab_size: int
+    corpus: str
+    tokenizer: str
+    seq_len: int
+    global_batch: int
+    cells: list[RankedCell]
+    method: Method | None
+    claims: int = Field(description="Pairs over which the intervals hold together.")
+    fastest_shown: bool
+    resolve: Resolution | None
+    recommendation: Recommendation | None
+
+    @property
+    def comparable(self) -> list[RankedCell]:
+        return [entry for entry in self.cells if not entry.incomparable]
+
+    @property
+    def advice(self) -> Recommendation:
+        """That of a size with several comparable cells."""
+        assert self.recommendation is not None, self.devices
+        return self.recommendation
+
+
+class AnsweredQuestion(ResultPart):
+    """The formal question of a campaign."""
+
+    subject: str = Field(alias="is")
+    better_than: str
+    by: float
+    status: Literal["yes", "no", "near", "undecided", "incomparable", "unmeasured"] = "unmeasured"
+    ratio: Estimated | None = None
+    incomparable: list[str] = Field([])
+    resolve: Resolution | None = None
+    within: float | None = None
+
+
+class LookTaken(ResultPart):
+    """Whether repeats go on, and why not, where results decide that."""
+
+    repeats: int
+    resolve: float
+    at_least: int
+    at_most: int
+    minutes: float | None
+    device_hours: float | None
+    looks: list[int]
+    confidence: float
+    decided: bool
+    goes_on: bool
+    why: WhyEnded | None
+    spent_minutes: float
+    spent_device_hours: float
+
+
+class ScalingReport(ResultPart):
+    """The file."""
+
+    schema_version: str = SCHEMA_VERSION
+    campaign: str
+    title: str
+    clock: Literal["window"] = "window"
+    confidence: float
+    status: Literal["ok", "invalid_comparison"]
+    mismatches: list[str]
+    seconds_per_repeat: float | None = None
+    snakemake: str | None = None
+    series: list[ScalingSeries]
+    question: AnsweredQuestion | None = None
+    ranking: list[SizeRanking]
+    repeats: LookTaken | None = None
+
+    @property
+    def points(self) -> list[ScalingPoint]:
+        """Of all series."""
+        return [point for series in self.series for point in series.points]
+
+
+def read_scaling_report(path: Path) -> ScalingReport:
+    """Raises UserError where it is missing or damaged."""
+    return read_record(path, ScalingReport.model_validate_json)

@@ -105,10 +105,8 @@ def read_regular(path: Path) -> bytes:
         with open(path, "rb", buffering=0, opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
-                raise UserError(
-                    f"{path} has {integer(status.st_size)} bytes; no file of results has more than "
-                    f"{integer(MOST_BYTES)}"
-                )
+                amount, limit = integer(status.st_size), integer(MOST_BYTES)
+                raise UserError(f"{path} has {amount} bytes; no file of results has more than {limit}")
             if stat.S_ISREG(status.st_mode):
                 return file.read()
     except IsADirectoryError:

@@ -197,29 +197,6 @@ class LoadedCampaign:
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
 
-    def planned_run(self, slug: str, repeat: int) -> Cell:
-        """The cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
-        cell = self.cell(slug)
-        if self.shared_jobs:
-            raise UserError(
-                f"runs of {self.path} are made several in a job (resources); ask for all of them, "
-                f"results/{self.name}/runs.csv, or for one job: {next(iter(self.records(RESULTS, 1)))}"
-            )
-        if repeat > self.campaign.most_repeats:
-            raise UserError(f"{self.path} plans repeats 1 to {self.campaign.most_repeats} (key: repeats)")
-        return cell
-
-    def traced_cell(self, slug: str) -> Cell:
-        """The cell of a trace. Raises UserError where the campaign takes none of it."""
-        cell = self.cell(slug)
-        if cell not in self.traced:
-            traced = [one.slug for one in self.traced]
-            raise UserError(
-                f"{self.path} does not trace {slug} (key: trace.cells).{nearest(slug, traced)} "
-                f"Traced: {', '.join(traced) or 'none'}"
-            )
-        return cell
-
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
         """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
         if name in self.comparisons:

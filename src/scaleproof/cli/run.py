@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
+from scaleproof.ground.number_format import integer, seconds
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
@@ -43,7 +44,7 @@ def train(args: argparse.Namespace) -> None:
     if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
+        print(f"{name}: {integer(metrics.window.tokens_per_s)} tokens/s")
 
 
 def as_planned(
@@ -97,7 +98,9 @@ def reference(args: argparse.Namespace) -> None:
     )
     replayed = replay_cell(cell, loaded.name, args.tokens, loaded.campaign.resources.time_limit * 60)
     write_json(args.out, replayed.model_dump(mode="json"))
-    print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+    print(
+        f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {seconds(replayed.seconds, 1)}"
+    )
     if replayed.shortened:
         print(f"{replayed.workload}: {replayed.shortened}")
 

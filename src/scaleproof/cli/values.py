@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from scaleproof.ground.errors import nearest_path, path_fault, shortened
+from scaleproof.ground.number_format import integer
 
 RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
@@ -126,7 +127,7 @@ class Number:
             pass
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
-        raise refused(text, f"{least} to {self.most:,.0f}{unit}")
+        raise refused(text, f"{least} to {integer(self.most)}{unit}")
 
 
 count = Number(least=1, most=10**6, whole=True)

@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.number_format import integer
+
 
 class UserError(Exception):
     """Something that the person at the keyboard can fix.
@@ -264,4 +266,4 @@ def _made_by(path: Path, words: str) -> str:
 
 def plural(number: int, noun: str, several: str | None = None) -> str:
     """`1 run`, `2 runs`, `1,000 runs`; `several` where an s does not make the plural."""
-    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
+    return f"{integer(number)} {noun if number == 1 else several or noun + 's'}"

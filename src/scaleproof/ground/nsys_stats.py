@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.kernel_classes import MARK, UNCLASSIFIED, class_of, collective_of
+from scaleproof.ground.number_format import percent
 
 TITLE = re.compile(r"^ \*\* (?P<title>.+?) \((?P<report>\w+)\):\s*$")
 CSV_HEAD = re.compile(r"^(?:\"?Time \(%\)|\"?Total \(MB\))", re.IGNORECASE)
@@ -173,7 +174,7 @@ def kernel_sums(lines: list[ReportLine], ranks: int | None = None) -> KernelSums
     of_collectives = [(line, collective) for line in lines if (collective := collective_of(line.name))]
     unknown = None
     if share is not None and share < MARK:
-        unknown = f"{1 - share:.1%} of the kernel time is in kernels of no known class ({', '.join(top)})"
+        unknown = f"{percent(1 - share, 1)} of the kernel time is in kernels of no known class ({', '.join(top)})"
     elif not of_collectives and (ranks or 2) > 1:
         unknown = "no kernel of a collective was found; their names may not be known"
     by_kernel, by_collective = Counter[str](), Counter[str]()

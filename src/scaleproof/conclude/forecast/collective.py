@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
+from scaleproof.ground.number_format import integer
+
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 OUTSIDE = 2.0  # a table answers for sizes up to this factor beyond its smallest and largest one
@@ -108,8 +110,9 @@ class CollectiveTimes:
         if not first / OUTSIDE <= nbytes <= last * OUTSIDE:
             raise Unsupported(
                 "message-outside-sweep",
-                f"{self.collective} of {nbytes:,.0f} bytes in {self.group}: the sweep has {first:,} to {last:,} bytes",
-                f"sweep {self.collective} in {self.group} at {nbytes:,.0f} bytes",
+                f"{self.collective} of {integer(nbytes)} bytes in {self.group}: the sweep has "
+                f"{integer(first)} to {integer(last)} bytes",
+                f"sweep {self.collective} in {self.group} at {integer(nbytes)} bytes",
             )
         if nbytes >= last:
             return math.exp(self._log_seconds[-1]) * nbytes / last

@@ -21,6 +21,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages, sections_of
 from scaleproof.ground.errors import UserError, nearest_name, path_fault, shortened
+from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
 CORPORA = Path("config/corpora.yaml")
@@ -145,7 +146,7 @@ def _document(path: Path) -> Any:
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise UserError(f"{path} is larger than {MOST_BYTES:,} bytes, the limit for a configuration file")
+        raise UserError(f"{path} is larger than {integer(MOST_BYTES)} bytes, the limit for a configuration file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -212,7 +213,7 @@ def _check_size(path: Path, text: str) -> None:
             if len(anchors) > MOST_DEPTH:
                 raise UserError(f"{at}nested too deeply; at most {MOST_DEPTH} levels are read")
             if values > MOST_VALUES:
-                raise UserError(f"{at}more than {MOST_VALUES:,} keys and values, the limit")
+                raise UserError(f"{at}more than {integer(MOST_VALUES)} keys and values, the limit")
     except (yaml.YAMLError, RecursionError):
         return  # ruamel.yaml says what is wrong, and where
 
@@ -228,7 +229,7 @@ class _Reader:
         self.count += 1
         if self.count > MOST_VALUES:
             raise UserError(
-                f"{self.path} has more than {MOST_VALUES:,} keys and values, aliases written out; the limit"
+                f"{self.path} has more than {integer(MOST_VALUES)} keys and values, aliases written out; the limit"
             )
         if len(place) > MOST_DEPTH:
             raise UserError(f"{self.path}: nested too deeply")

@@ -167,8 +167,8 @@ def add(commands: Group) -> None:
         "stale",
         stale,
         "what an upgrade or an edit would measure again, why, and how many device hours",
-        "scaleproof stale                                # all campaigns with results; exit code 1 if anything is "
-        "stale\n"
+        "scaleproof stale                                "
+        "# all campaigns with results; exit code 1 if anything is stale\n"
         "scaleproof stale config/campaigns/demo.yaml",
     )
     old.add_argument(

@@ -72,10 +72,9 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
         "operations-differ",
         "invalid",
         what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
-        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed step of "
-        "every rank, "
-        "before and after the window, against the formula; autograd nodes made in the window, against the probed "
-        "steps; profilers, tracers and checks that were on in the window.",
+        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed "
+        "step of every rank, before and after the window, against the formula; autograd nodes made in "
+        "the window, against the probed steps; profilers, tracers and checks that were on in the window.",
         seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
         "strategy turned on.",
         repair="The rate is that of another program. Look at what the strategy changes in the model or in a "

@@ -4,9 +4,9 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 
 # Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
@@ -99,19 +99,18 @@ def _around_tolerance(run: MeasuredRun) -> float:
     known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
     if run.metrics.window.clock != "monotonic" or not known:
         return largest
-    lost = max(rank["run_delay_s"] + rank["machine_steal_s"] for rank in ranks)
+    lost = max((rank["run_delay_s"] or 0.0) + rank["machine_steal_s"] for rank in ranks)
     return float(min(largest, AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost))
 
 
-def window_length(rank: dict[str, Any]) -> float | None:
+def window_length(rank: Rank) -> float | None:
     """Seconds of the window by the clock that nobody sets, or in older records by the time of day.
 
     None where a record has neither.
     """
-    for clock in ("monotonic", "epoch"):
-        if f"window_start_{clock}_s" in rank:
-            return float(rank[f"window_end_{clock}_s"] - rank[f"window_start_{clock}_s"])
-    return None
+    if "window_start_monotonic_s" in rank:
+        return rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
+    return rank["window_end_epoch_s"] - rank["window_start_epoch_s"] if "window_start_epoch_s" in rank else None
 
 
 def window_of_budget(run: MeasuredRun) -> float | None:

@@ -81,7 +81,7 @@ def non_decreasing(values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Table:
+class CollectiveTimes:
     """Times of one collective in one group. `sizes` in bytes, ascending; `seconds` as measured."""
 
     collective: Collective
@@ -141,10 +141,10 @@ class Table:
 class Network:
     """All tables of a machine. `rails`: whether every device of a node has a network card of its own."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[CollectiveTimes, ...]
     rails: bool = False
 
-    def table(self, collective: Collective, group: Group) -> Table | None:
+    def table(self, collective: Collective, group: Group) -> CollectiveTimes | None:
         return next((t for t in self.tables if (t.collective, t.group) == (collective, group)), None)
 
     def below(self, size: int) -> "Network | None":
@@ -167,7 +167,7 @@ class Network:
         smaller = self._nearest(collective, group)
         return smaller.scaled_to(group, nbytes)
 
-    def _nearest(self, collective: Collective, group: Group) -> Table:
+    def _nearest(self, collective: Collective, group: Group) -> CollectiveTimes:
         """The table of the largest group on the same level that is not larger than `group`."""
         across = group.nodes > 1
         same = [

@@ -40,8 +40,8 @@ def models(loaded: LoadedCampaign) -> str:
         label = name if isinstance(name, str) else name.slug()
         label += f", {cell.vocab_size:,} entries, seq_len {cell.workload.seq_len:,}"
         lines[label] = (
-            f"\n  {label}: {counts.parameters:,} parameters (tied head), {counts.flops_per_token / 1e6:,.3g} MFLOP a "
-            "token"
+            f"\n  {label}: {counts.parameters:,} parameters (tied head), "
+            f"{counts.flops_per_token / 1e6:,.3g} MFLOP a token"
         )
     return "\n\nModels:" + "".join(lines.values()) if lines else ""
 

@@ -42,12 +42,12 @@ def _batches(loaded: LoadedCampaign) -> bool:
 
 
 def _scaled(_: Any, report: ScalingReport) -> bool:
-    return any(s["kind"] for s in report["series"])
+    return any(s.kind for s in report.series)
 
 
 def _curved(_: Any, report: ScalingReport) -> bool:
     """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
-    return any(s["kind"] and len(s["runs"]) > 2 for s in report["series"])
+    return any(s.kind and len(s.runs) > 2 for s in report.series)
 
 
 def _measured(cells: Any, _: ScalingReport) -> bool:

@@ -149,8 +149,8 @@ def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
     runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
         raise UserError(
-            f"repeats: {cells:,} cells x {campaign.most_repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
-            "allowed",
+            f"repeats: {cells:,} cells x {campaign.most_repeats:,} "
+            f"repeats = {runs:,} runs; at most {MOST_RUNS:,} are allowed",
             key=("repeats",),
         )
 

@@ -53,9 +53,9 @@ class Corpus(Section):
     """Where the documents of one corpus come from."""
 
     source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
-        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local "
-        "`files`. hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a "
-        "web server.",
+        description="python-docs: the documentation inside the running interpreter. "
+        "text, jsonl, parquet, csv: local `files`. hub: files of a dataset repository "
+        "of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server.",
         json_schema_extra={"unit": "none"},
     )
     files: list[FileName] = key(

@@ -31,14 +31,6 @@ MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
-# Beginning of a line that is no YAML of ours -> what was pasted.
-PASTED = {
-    r"(?:<{7}|>{7}) ": "a merge conflict is left in the file",
-    r"```": "a fence of Markdown; leave such lines out",
-    r"[$%>] ": "a shell's prompt; leave such lines out",
-    r"(?:diff --git |@@ |\+[a-z_]+:)": "a diff, not the file itself",
-    r" *\d+[ \t:|]+[a-z_]+:(?: |$)": "numbers of lines; leave them out",
-}
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is no key and no entry of a list
 LINE_END = "\n"
 # What a person has done where the parser says so.
@@ -160,10 +152,6 @@ def _document(path: Path) -> Any:
         line = raw[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
     _check_size(path, text)
-    for beginning, what in PASTED.items():
-        if pasted := re.search(rf"^{beginning}.*$", text, re.MULTILINE):
-            line = text[: pasted.start()].count("\n") + 1
-            raise UserError(f"{path}, line {line}: {what} ({shortened(pasted[0].strip(), 60)})")
     try:
         return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:

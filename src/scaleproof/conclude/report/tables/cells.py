@@ -20,28 +20,34 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
 
     Plain numbers; value, low and high in separate columns.
     """
-    scaling = {run["cell"]: (series, run) for series in report["series"] for run in series["runs"].values()}
-    entries = {entry["cell"]: entry for group in report["ranking"] for entry in group["cells"]}
-    fastest = {group["cells"][0]["cell"] for group in report["ranking"] if len(group["cells"]) > 1}
+    series_of = {point.cell: series for series in report.series for point in series.points}
+    points = {point.cell: point for point in report.points}
+    entries = {entry.cell: entry for group in report.ranking for entry in group.cells}
+    fastest = {group.cells[0].cell for group in report.ranking if len(group.cells) > 1}
     rows = []
     for row in records(cells):
-        series, run = scaling.get(row["cell"], ({}, {}))
-        row |= {"series": series.get("name"), "kind": series.get("kind"), "overhead_only": run.get("overhead_only")}
-        row |= {
-            "baseline": series.get("baseline") if series.get("kind") else None,
-            "best_single": run.get("best_single"),
-        }
-        entry = entries.get(row["cell"], {})
+        cell = row["cell"]
+        series, point, entry = series_of.get(cell), points.get(cell), entries.get(cell)
+        row |= {"series": series.name if series else None, "kind": series.kind if series else None}
+        row["overhead_only"] = point.overhead_only if point else None
+        row["baseline"] = series.baseline if series and series.kind else None
+        row["best_single"] = point.best_single if point else None
         for name in (column.name for column in RATIOS):
-            ratio = (entry if name == "relative_to_fastest" else run).get(name) or {}
-            row |= {name: ratio.get("value"), f"{name}_low": ratio.get("low"), f"{name}_high": ratio.get("high")}
-            row[f"{name}_n"] = ratio.get("n")
-        row["letters"] = entry.get("letters")
-        row["is_fastest"] = row["cell"] in fastest
-        row["incomparable"] = ", ".join(run.get("incomparable", []))
-        row["best_single_incomparable"] = ", ".join(run.get("best_single_incomparable", []))
+            place = entry if name == "relative_to_fastest" else point
+            ratio = place.figure(name) if place else None
+            row |= figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
+        row["letters"] = entry.letters if entry else None
+        row["is_fastest"] = cell in fastest
+        row["incomparable"] = ", ".join(point.incomparable if point else ())
+        row["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
         rows.append(row)
     return pd.DataFrame(sorted(rows, key=_by_size_and_rate))
+
+
+def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
+    """A figure and its bounds in columns of their own."""
+    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
@@ -116,8 +122,8 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         name="scaling",
         plain=rows,
         human=human,
-        caption=report["title"],
-        label=f"{report['campaign']}-cells",
+        caption=report.title,
+        label=f"{report.campaign}-cells",
         numeric=[COLUMNS[name].label for name in MAIN],
         narrow=[label for label in human.columns if label in narrow],
         below=below,
@@ -157,7 +163,7 @@ def _word(value: Any) -> str:
 
 
 def _note(report: ScalingReport) -> str:
-    baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"] if s["kind"]) or "none"
+    baselines = ", ".join(f"{s.name}: {s.baseline}" for s in report.series if s.kind) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "
         f"Speed-up is relative to the same series at its smallest number of devices ({baselines}); rates are all "

@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+Place = tuple[str | int, ...]  # of a value in a file: keys and indices
+
 
 class UserError(Exception):
     """Something that the person at the keyboard can fix.
@@ -18,7 +20,7 @@ class UserError(Exception):
     `key` names the place in a configuration file, if there is one; whoever knows the file adds its line.
     """
 
-    def __init__(self, message: str, key: tuple = ()) -> None:
+    def __init__(self, message: str, key: Place = ()) -> None:
         super().__init__(message)
         self.key = key
 

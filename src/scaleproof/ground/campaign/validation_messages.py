@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from scaleproof.ground.campaign.config import TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.campaign.value_hints import (
     PERCENT,
+    Schema,
     is_allowed,
     list_hint,
     mapping_hint,
     valid_name,
     value_hint,
 )
-from scaleproof.ground.errors import SYNONYMS, meanings, nearest, nearest_name, plural, shortened
+from scaleproof.ground.errors import SYNONYMS, Place, meanings, nearest, nearest_name, plural, shortened
 
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
@@ -40,17 +42,17 @@ OF_THE_PROFILE = ("account", "partition", "queue", "qos", "constraint", "nodelis
 LIMITS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
 
 
-class Lines(dict[tuple, int]):
+class Lines(dict[Place, int]):
     """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
 
-    def at(self, path: Path, place: tuple) -> str:
+    def at(self, path: Path, place: Place) -> str:
         """`path, line n: ` of a place, or of the nearest one around it that is in the file."""
         while place and place not in self:
             place = place[:-1]
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
-def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
+def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
     """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
     errors = sorted(error.errors(), key=lambda e: e["type"] not in ("missing", "value_error"))
@@ -66,20 +68,20 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, dat
 EMPTY_KEY = '""'
 
 
-def dotted(place: tuple) -> str:
+def dotted(place: Place) -> str:
     """A place as people write it: vary.strategy[0]."""
     parts = [f"[{s}]" if isinstance(s, int) else f".{s or EMPTY_KEY}" for s in place]
     return shortened("".join(parts).removeprefix("."), 200)
 
 
-def sections_of(schema: dict) -> list[str]:
+def sections_of(schema: Schema) -> list[str]:
     """The keys at the top of a file."""
     return list(_properties(schema, ()))
 
 
-def _place(loc: tuple, data: Any) -> tuple:
+def _place(loc: Place, data: Any) -> Place:
     """The part of a pydantic location that exists in the file (unions add steps of their own)."""
-    place: tuple = ()
+    place: Place = ()
     for step in loc:
         inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
         if inside:
@@ -88,11 +90,11 @@ def _place(loc: tuple, data: Any) -> tuple:
     return place
 
 
-def _known_to_another(place: tuple, error: Any, schema: dict) -> bool:
+def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
     return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
 
 
-def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
+def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
     at = lines.at(path, place)
     if error["type"] == "missing":
         return f"{at}{_missing(place, error['loc'][-1], schema)}"
@@ -120,7 +122,7 @@ def nearest_valid_name(text: str) -> str:
     return f' Write "{name}".' if name and name != text else ""
 
 
-def _missing(place: tuple, name: Any, schema: dict) -> str:
+def _missing(place: Place, name: Any, schema: Schema) -> str:
     if isinstance(name, int):
         items = _alternatives(_node(schema, place), schema)
         number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
@@ -133,11 +135,11 @@ def _missing(place: tuple, name: Any, schema: dict) -> str:
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
-def _hint(place: tuple, known: list[str], schema: dict, value: Any) -> str:
+def _hint(place: Place, known: list[str], schema: Schema, value: object) -> str:
     """Which key is meant: one of this section by case or synonym, one of another section, or one that resembles it."""
     name = str(place[-1])
     letters = name.casefold().replace("_", "").replace("-", "")
@@ -164,7 +166,7 @@ def _hint(place: tuple, known: list[str], schema: dict, value: Any) -> str:
     return _elsewhere(name, schema) or nearest(name, known) or _meaning_elsewhere(name, schema)
 
 
-def _meaning_elsewhere(name: str, schema: dict) -> str:
+def _meaning_elsewhere(name: str, schema: Schema) -> str:
     """Of `dataset_name` at the top the key that one of its words stands for, of `bf16: true` the one that takes it."""
     for word in meanings(name):
         if elsewhere := _elsewhere(word, schema):
@@ -176,10 +178,10 @@ def _meaning_elsewhere(name: str, schema: dict) -> str:
     return ""
 
 
-def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
+def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
     """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
     places = []
-    waiting: list[tuple] = [()]
+    waiting: list[Place] = [()]
     while waiting:
         section = waiting.pop(0)
         keys = _properties(schema, section)
@@ -192,22 +194,22 @@ def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
-def _resolve(node: dict, schema: dict) -> dict:
+def _resolve(node: Schema, schema: Schema) -> Schema:
     while "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
     return node
 
 
-def _alternatives(node: dict, schema: dict) -> list[dict]:
+def _alternatives(node: Schema, schema: Schema) -> list[Schema]:
     node = _resolve(node, schema)
     return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
 
 
-def _node(schema: dict, place: tuple) -> dict:
+def _node(schema: Schema, place: Place) -> Schema:
     """The schema of a place in the file; empty if it has none."""
     node = schema
     for step in place:
-        inner: dict = {}
+        inner: Schema = {}
         for option in _alternatives(node, schema):
             if isinstance(step, int):
                 prefix = option.get("prefixItems", [])
@@ -220,35 +222,35 @@ def _node(schema: dict, place: tuple) -> dict:
     return _resolve(node, schema)
 
 
-def _properties(schema: dict, place: tuple) -> dict:
-    properties: dict = {}
+def _properties(schema: Schema, place: Place) -> Schema:
+    properties: Schema = {}
     for option in _alternatives(_node(schema, place), schema):
         properties |= option.get("properties", {})
     return properties
 
 
-def _varied(schema: dict) -> dict:
+def _varied(schema: Schema) -> Schema:
     """The keys that a campaign can vary."""
     return _properties(schema, ("vary",))
 
 
-def _choices(node: dict, schema: dict) -> list[str]:
+def _choices(node: Schema, schema: Schema) -> list[str]:
     choices: list[Any] = []
     for option in _alternatives(node, schema):
         choices += option.get("enum", []) + ([option["const"]] if "const" in option else [])
     return [c for c in choices if isinstance(c, str)]
 
 
-def _choices_of_items(node: dict, schema: dict) -> list[str]:
+def _choices_of_items(node: Schema, schema: Schema) -> list[str]:
     """The words that a list at a node takes."""
     return [word for option in _alternatives(node, schema) for word in _choices(option.get("items", {}), schema)]
 
 
-def _kinds(node: dict, schema: dict) -> list[str | None]:
+def _kinds(node: Schema, schema: Schema) -> list[str | None]:
     return [option.get("type") for option in _alternatives(node, schema)]
 
 
-def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
+def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     """`allowed: ...` with the value that is meant, how to write a list or a mapping, and where several values go."""
     node = _node(schema, place)
     options = _alternatives(node, schema)
@@ -272,7 +274,7 @@ def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
 
 
-def _one_of_list(value: Any, option: dict, schema: dict) -> str:
+def _one_of_list(value: object, option: Schema, schema: Schema) -> str:
     """`Write [ddp].` where the one value of a list, or several with commas, stand without brackets."""
     if isinstance(value, dict | list | None) or option.get("minItems", 0) > 1:
         return ""
@@ -289,7 +291,7 @@ def _one_of_list(value: Any, option: dict, schema: dict) -> str:
     return re.sub(r"^ (?:Write|Put it in quotes:) (.+?)(?: \([a-z ]+\))?\.$", r" Write [\1].", hint)
 
 
-def _several(place: tuple, value: Any, options: list[dict], choices: list[str], schema: dict) -> str:
+def _several(place: Place, value: object, options: list[Schema], choices: list[str], schema: Schema) -> str:
     """Of a list, or of words with commas between them, where one value goes: how to write one, and where several go."""
     values = value
     if isinstance(value, dict) and len(value) == 1 and "object" not in [option.get("type") for option in options]:
@@ -309,18 +311,19 @@ def _several(place: tuple, value: Any, options: list[dict], choices: list[str], 
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
-def _fits(value: Any, options: list[dict], choices: list[str]) -> bool:
+def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
     """Whether a value without the brackets around it would be taken, as far as its kind tells."""
     if isinstance(value, str):
         patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
         free = [pattern for pattern in patterns if pattern or not choices]
         return value in choices or any(re.search(pattern, value) for pattern in free)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
     numbers = [option for option in options if option.get("type") in ("integer", "number")]
-    return is_number and any(is_allowed(value, option) for option in numbers)
+    return any(is_allowed(value, option) for option in numbers)
 
 
-def _allowed(node: dict, schema: dict) -> str:
+def _allowed(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node."""
     words: list[str] = []
     for option in _alternatives(node, schema):
@@ -328,7 +331,7 @@ def _allowed(node: dict, schema: dict) -> str:
     return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
 
 
-def _words(option: dict, node: dict, schema: dict) -> list[str]:
+def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
     kind = option.get("type")
     if "enum" in option or "const" in option:
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
@@ -348,9 +351,9 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
     return ["true or false"] if kind == "boolean" else []
 
 
-def _array(option: dict, schema: dict) -> str:
+def _array(option: Schema, schema: Schema) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
-    inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
+    inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
     of = f", each {_allowed(inner, schema)}" if inner else ""
     if _resolve(inner, schema).get("type") == "object":
         of = ", each a mapping"
@@ -362,7 +365,7 @@ def _array(option: dict, schema: dict) -> str:
     return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{of}"
 
 
-def _text(option: dict, node: dict) -> str:
+def _text(option: Schema, node: Schema) -> str:
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:

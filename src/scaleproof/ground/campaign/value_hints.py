@@ -6,6 +6,7 @@ from typing import Any
 from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.errors import nearest, shortened
 
+Schema = dict[str, Any]  # a part of a JSON schema
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 NUMBER = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e-?[0-9]+)?) ?([a-z%]*)", re.IGNORECASE)
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
@@ -27,7 +28,7 @@ WORDS_OF_TRUTH |= dict.fromkeys(("off", "no", "n", "false", "0"), "false")
 LEAST, MOST = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 
 
-def value_hint(value: Any, options: list[dict], choices: list[str], unit: str) -> str:
+def value_hint(value: object, options: list[Schema], choices: list[str], unit: str) -> str:
     """`Write 10 (minutes).` with a leading space; empty if nothing that is allowed resembles the value.
 
     `options`: what the schema takes there. `choices`: the words among it. `unit`: of a number, as the schema states it.
@@ -50,7 +51,7 @@ def value_hint(value: Any, options: list[dict], choices: list[str], unit: str) -
     return ""
 
 
-def list_hint(value: Any, of_mappings: bool) -> str:
+def list_hint(value: object, of_mappings: bool) -> str:
     """How to write a list where something else stands, one `of_mappings` or of single values."""
     if isinstance(value, dict):
         return ' Put "- " before its first key: each entry of the list is a mapping.' if of_mappings else ""
@@ -59,7 +60,7 @@ def list_hint(value: Any, of_mappings: bool) -> str:
     return ""
 
 
-def mapping_hint(value: Any, choices: dict[str, list[str]]) -> str:
+def mapping_hint(value: object, choices: dict[str, list[str]]) -> str:
     """How to write what stands where a mapping is expected. `choices`: key of the mapping -> the words it takes."""
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
         return ' Leave out "- ": it is a mapping, not a list.'
@@ -80,12 +81,12 @@ def valid_name(text: str) -> str:
     return name.strip("-._")
 
 
-def _truth(value: Any, options: list[dict]) -> str:
+def _truth(value: object, options: list[Schema]) -> str:
     word = WORDS_OF_TRUTH.get(str(value).casefold())
     return f" Write {word}." if word and any(o.get("type") == "boolean" for o in options) else ""
 
 
-def _geometry(value: Any, options: list[dict]) -> str:
+def _geometry(value: object, options: list[Schema]) -> str:
     """`2` is two devices of one node; `1 x 2`, `1*2` and [1, 2] are what they look like."""
     if not any(option.get("pattern") == GEOMETRY for option in options):
         return ""
@@ -95,7 +96,7 @@ def _geometry(value: Any, options: list[dict]) -> str:
     return f' Write "{meant}".' if re.search(GEOMETRY, meant) and meant != value else ""
 
 
-def _percent(value: Any, options: list[dict]) -> str:
+def _percent(value: object, options: list[Schema]) -> str:
     match = NUMBER.fullmatch(str(value).strip())
     if not match or not any(option.get("pattern") == PERCENT for option in options):
         return ""
@@ -105,7 +106,7 @@ def _percent(value: Any, options: list[dict]) -> str:
     return f" Write {number:g} %." if number < 100 else ""
 
 
-def _number(value: Any, options: list[dict], unit: str) -> str:
+def _number(value: object, options: list[Schema], unit: str) -> str:
     """A number that is written with its unit, with separators, or as a float where a whole one is expected."""
     numbers = [option for option in options if option.get("type") in ("integer", "number")]
     if not numbers:
@@ -140,15 +141,16 @@ def _in_unit(text: str, unit: str) -> float | None:
     return int(number) if number.is_integer() else number
 
 
-def is_allowed(number: float, option: dict) -> bool:
+def is_allowed(number: float, option: Schema) -> bool:
     """Whether a number is within the limits of an option."""
     if option["type"] == "integer" and not float(number).is_integer():
         return False
     least = number >= option.get(LEAST[0], number) and number > option.get(LEAST[1], number - 1)
-    return least and number <= option.get(MOST[0], number) and number < option.get(MOST[1], number + 1)
+    most = number <= option.get(MOST[0], number) and number < option.get(MOST[1], number + 1)
+    return bool(least and most)
 
 
-def _text(value: Any, options: list[dict]) -> str:
+def _text(value: object, options: list[Schema]) -> str:
     """Text that another case, blank or hyphen makes right: " Python-Docs", "bpe2048", "10MB", "My Notes"."""
     texts = [o for o in options if o.get("type") == "string" and not {"enum", "const"} & set(o)]
     if not isinstance(value, str):

@@ -30,15 +30,14 @@ $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
 	{ echo "scaleproof needs Python 3.11 or 3.12; give one with make PYTHON=python3.12 ..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	pip install --progress-bar off --constraint envs/requirements.lock --editable '.[test]'
+	envs/uv pip install --python $(VENV)/bin/python --compile-bytecode --requirement envs/requirements.lock
+	envs/uv pip install --python $(VENV)/bin/python --no-deps --editable .
 	touch $@
 
-# After changing a version in pyproject.toml: resolve again and write down everything that was installed.
+# After a change of pyproject.toml: resolve again what no longer fits, and write down every version with its checksums.
+# LOCK=--upgrade: everything anew. LOCK='--upgrade-package torch': that one.
 lock:
-	fresh=$$(mktemp -d) && $(PYTHON) -m venv $$fresh && $$fresh/bin/pip install --editable '.[test]' && \
-	$$fresh/bin/pip freeze --exclude-editable > $$fresh/packages && \
-	{ echo '# Every package of the environment, exactly; written by `make lock`.'; \
-	  sed 's/+cpu$$//' $$fresh/packages; } > envs/requirements.lock && rm -rf $$fresh
+	$(PYTHON) envs/lock.py $(LOCK)
 
 # After `make lock`: write envs/<stage>.yaml again, in the environment that the lock describes.
 envs: $(READY)

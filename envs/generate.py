@@ -1,4 +1,4 @@
-"""Writes envs/<stage>.yaml: what a stage needs, at the versions of pyproject.toml and of envs/requirements.lock.
+"""Writes envs/<stage>.yaml: what a stage needs of pyproject.toml, at the versions of envs/requirements.lock.
 
 `make envs` runs it in the environment that the lock describes, since what a package brings along stands in its
 metadata. A conda channel gives Python, pip and setuptools; everything else comes from pip, so that the very same files
@@ -11,6 +11,7 @@ import tomllib
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -56,16 +57,26 @@ python -m pip install --no-deps --no-build-isolation --editable \\
 """
 
 
-def pinned(lines: list[str]) -> dict[str, str]:
-    """Canonical name -> `name==version` of every requirement; SystemExit on one that is not exact."""
-    found = {}
-    for line in lines:
-        wanted = Requirement(line)
-        versions = list(wanted.specifier)
+def pinned(lock: str) -> dict[str, str]:
+    """Canonical name -> `name==version` of every package of the lock; SystemExit on a version that is not exact."""
+    pins = {}
+    for line in lock.splitlines():
+        if not line or line[0] in "# ":  # a checksum stands on a line of its own
+            continue
+        package = Requirement(line.rstrip("\\ "))
+        versions = list(package.specifier)
         if len(versions) != 1 or versions[0].operator != "==" or versions[0].version.endswith("*"):
-            sys.exit(f'"{line}" is not an exact version; write {wanted.name}==<version>')
-        found[canonicalize_name(wanted.name)] = f"{wanted.name}=={versions[0].version}"
-    return found
+            sys.exit(f'"{line}" is not an exact version; run: make lock')
+        pins[canonicalize_name(package.name)] = f"{package.name}=={versions[0].version}"
+    return pins
+
+
+def required(project: dict[str, Any]) -> dict[str, Requirement]:
+    """Canonical name -> requirement of all that the package needs, with every extra that its users may want."""
+    extras = project.get("optional-dependencies", {})
+    (every,) = map(Requirement, extras.get("all", [project["name"]]))
+    lines = [*project["dependencies"], *(line for extra in sorted(every.extras) for line in extras[extra])]
+    return {canonicalize_name(package.name): package for package in map(Requirement, lines)}
 
 
 def brought_along(names: list[str]) -> set[str]:
@@ -89,16 +100,17 @@ def brought_along(names: list[str]) -> set[str]:
 
 def files(root: Path) -> dict[str, str]:
     """Name -> text of every file to write for the repository `root`. SystemExit where the sources disagree."""
-    direct = pinned(tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"])
-    locked = pinned([x for x in (root / "envs/requirements.lock").read_text().splitlines() if not x.startswith("#")])
-    for name, pin in direct.items():
-        if locked.get(name, "").lower() != pin.lower():
-            sys.exit(f"pyproject.toml asks for {pin}, the lock has {locked.get(name, 'nothing')}; run: make lock")
+    direct = required(tomllib.loads((root / "pyproject.toml").read_text())["project"])
+    locked = pinned((root / "envs/requirements.lock").read_text())
+    for name, package in direct.items():
+        pin = locked.get(name, "nothing")
+        if not package.specifier.contains(pin.rpartition("==")[2]):
+            sys.exit(f"pyproject.toml asks for {package}, the lock has {pin}; run: make lock")
     texts = {}
     for stage, patterns in STAGES.items():
         chosen = [name for pattern in patterns for name in direct if fnmatch(name, canonicalize_name(pattern))]
         # What the lock does not have is left to pip: CUDA libraries, whose exact versions stand in torch's metadata.
-        pins = sorted(locked[name] for name in brought_along(chosen) & set(locked))
+        pins = sorted(locked[name] for name in (brought_along(chosen) & set(locked)) - set(CONDA))
         conda = "".join(f"  - {name}={version}\n" for name, version in CONDA.items())
         pip = "".join(f"    - {pin}\n" for pin in sorted(pins, key=str.lower))
         texts[f"{stage}.yaml"] = (

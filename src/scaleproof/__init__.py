@@ -1,7 +1,7 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md). Each imports what it
-needs when it is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md); `workflow_file` is for
+Snakefiles. Each imports what it needs when it is called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.records.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["audit", "columns", "compare", "load_runs", "read_trace"]
+__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "workflow_file"]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
@@ -91,3 +91,10 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
     return summarise_files(places, ranks, steps)
+
+
+def workflow_file() -> str:
+    """The Snakefile of this version: `snakefile: workflow_file()` under `module scaleproof:` of another workflow."""
+    from pathlib import Path
+
+    return str(Path(__file__).with_name("workflow_files").joinpath("workflow", "Snakefile").resolve())

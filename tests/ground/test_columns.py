@@ -40,7 +40,7 @@ def test_an_entry_is_complete(column: Column):
 
 def test_headings_name_one_column():
     for table in (CELLS_TABLE, SERIES_TABLE):
-        labels = [COLUMNS[name].series_label for name in table]
+        labels = [COLUMNS[name].series_heading for name in table]
         assert len(labels) == len(set(labels))
     assert set(MAIN) <= set(CELLS_TABLE)
     assert set(columns.CONFIGURED) <= set(CELLS_TABLE)

@@ -216,9 +216,7 @@ def _page_inputs(
         facts=facts_of(_read(loaded, planned), read_report(args.results / DOCTOR)),
         runs_table=runs_table,
         cells=cells,
-        report=scaling.model_copy(
-            update={"title": loaded.campaign.title}
-        ),  # of today: another title re-draws the page alone
+        report=scaling.model_copy(update={"title": loaded.campaign.title}),  # another title re-draws the page alone
         findings=_findings(folder),
         charts=folder / "charts",
         drawn=drawn,

@@ -1,5 +1,6 @@
 """What to say where a library cannot be imported: which one, why, and what helps."""
 
+import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -18,6 +19,9 @@ PACKAGES = {
     "pynvml": "nvidia-ml-py",
     "dateutil": "python-dateutil",
 }
+NAME = re.compile(r"[\w.-]+")  # of a package, as a requirement begins
+EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
+IN_CLONE = "make setup"
 
 
 def unusable_library(error: BaseException) -> str | None:
@@ -29,7 +33,8 @@ def unusable_library(error: BaseException) -> str | None:
         return None
     lines = [line for line in str(error).splitlines() if line.strip()]
     why = shortened(lines[0].strip() if lines else "no reason given", 200)
-    return f"{name} cannot be imported ({type(error).__name__}: {why}). {_cure(name)}"
+    absent = isinstance(error, ModuleNotFoundError)
+    return f"{name} cannot be imported ({type(error).__name__}: {why}). {_cure(name, absent)}"
 
 
 def _library(error: BaseException) -> str | None:
@@ -62,14 +67,22 @@ def _of_file(path: Path) -> str:
     return min(below, key=len, default=PACKAGE).partition(".")[0]
 
 
-def _cure(name: str) -> str:
-    """The package in the version that is asked for; a name that we do not ask for may be anybody's package."""
-    package = PACKAGES.get(name, name).lower()
+def _cure(name: str, absent: bool) -> str:
+    """What installs the library; a name that we do not ask for may be anybody's package."""
+    package = _canonical(PACKAGES.get(name, name))
     try:
-        required = [line.partition(";")[0].strip() for line in metadata.requires(PACKAGE) or []]
+        required = metadata.requires(PACKAGE) or []
     except metadata.PackageNotFoundError:
         required = []
-    pinned = [line for line in required if line.partition("==")[0].lower() == package]
-    if not pinned:
-        return "Install all libraries again: make setup"
-    return f'Install it: pip install --force-reinstall "{pinned[0]}"; or all libraries: make setup'
+    lines = [line for line in required if _canonical(NAME.match(line)[0]) == package]  # type: ignore[index]
+    if not lines:
+        return f"Install all libraries again: {IN_CLONE}"
+    wanted, _, marker = lines[0].partition(";")
+    extra = EXTRA.search(marker)
+    if absent and extra:
+        return f"Install it: pip install '{PACKAGE}[{extra[1]}]'; in a clone of the repository: {IN_CLONE}"
+    return f'Install it: pip install --force-reinstall "{wanted.strip()}"; or all libraries: {IN_CLONE}'
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

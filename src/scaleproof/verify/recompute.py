@@ -8,6 +8,7 @@ from typing import Any
 
 from scipy.stats import t as student
 
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.raw import RawRun
 
@@ -76,12 +77,14 @@ def _cell(runs: list[RawRun]) -> Quantities:
         "tokens_per_s": Quantity(
             rate,
             n,
-            f"sum of window tokens / sum of window seconds = {tokens:,} / {seconds:.6f} s",
+            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {seconds:.6f} s",
             sources,
             None if below is None else rate * below,
             None if above is None else rate * above,
         ),
-        "samples_per_s": quantity(samples / seconds, f"samples / window seconds = {samples:,} / {seconds:.6f} s"),
+        "samples_per_s": quantity(
+            samples / seconds, f"samples / window seconds = {integer(samples)} / {seconds:.6f} s"
+        ),
         "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),

@@ -98,8 +98,7 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
         "communication-negative",
         "invalid",
         what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, "
-        "not "
-        "of communication.",
+        "not of communication.",
         detected="A communication time below zero.",
         seen="GPT-2 on L4: -0.115 and -0.133 s.",
         repair="Measure the collectives' kernels in a trace, overlapped and exposed time apart.",
@@ -231,8 +230,7 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
         "parameter-count",
         "suspect",
         what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to "
-        "GPT-2 "
-        "small.",
+        "GPT-2 small.",
         detected="Stated parameters against those of the shape.",
         seen="GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.",
         repair="Count the parameters of the model that is built.",
@@ -319,11 +317,9 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
         "claim-unverifiable",
         "note",
         what="A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is "
-        "not "
-        "here, or not said.",
+        "not here, or not said.",
         detected="No figure, ratio or change of the tables and runs that were read is the stated one within its "
-        "printed "
-        "digits.",
+        "printed digits.",
         seen="Headlines of READMEs whose logs were not published.",
         repair="Publish the file behind the figure, or name the run in a claims file.",
     )

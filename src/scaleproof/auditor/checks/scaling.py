@@ -54,8 +54,7 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
         "identical-losses",
         "suspect",
         what="Ranks with different samples have different losses. Equal to the last digit means equal batches: N "
-        "devices "
-        "did one device's work.",
+        "devices did one device's work.",
         detected="All ranks print the same loss at every logged step. `invalid` where a run with one device prints it "
         "too; otherwise the program may average before printing.",
         seen="GPT-2 on L4: 2.550994634628296 on all ranks; no sampler and one seed.",
@@ -162,11 +161,9 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
         "batch-multiplied",
         "invalid",
         what="nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device "
-        "multiplies "
-        "throughput by N.",
+        "multiplies throughput by N.",
         detected="Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's "
-        "memory "
-        "shrinks.",
+        "memory shrinks.",
         seen="GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.",
         repair="Count the loader's batch once.",
     )

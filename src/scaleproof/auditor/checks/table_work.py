@@ -164,9 +164,8 @@ def _single_rows(wrong: list[_Product], right: list[_Product]) -> Iterator[Flag]
         "suspect",
         what="In one row of a table rate x time is another number than in all other rows, although they did the same "
         "work: one of its two figures is wrong.",
-        detected="Four rows or more of the same configuration and batch, whose products agree within 1 %; one is "
-        "more than "
-        "5 % off.",
+        detected="Four rows or more of the same configuration and batch, whose products agree within 1 %; one is more "
+        "than 5 % off.",
         seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
         repair="Look at the raw file of that row.",
     )
@@ -223,9 +222,8 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
         what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
         "time.",
         detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
-        "(evaluation, "
-        "start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank of each step "
-        "may be another one, and their times add up to more than the time of any rank.",
+        "(evaluation, start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank "
+        "of each step may be another one, and their times add up to more than the time of any rank.",
         seen="Tables whose columns come from different runs.",
         repair="Compute one column from the other, or say what else is in the total.",
     )

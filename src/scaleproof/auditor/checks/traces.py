@@ -21,8 +21,7 @@ NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would g
         "communication-in-trace",
         "note",
         what="How much of the time of all GPU kernels is in collectives, from the trace beside the run. Shares of "
-        "nested "
-        "ranges on the host say something else.",
+        "nested ranges on the host say something else.",
         detected="The kernel table of a text that nsys stats wrote, in the folder of a run.",
         seen="GPT-2 on two nodes of V100: 85.6 % before and 87.9 % after a change that was published as 40.8 to 16.8 "
         "%.",

@@ -21,8 +21,7 @@ RATE_OF_ONE_RANK = Code(
     what="The rate is that of one rank, where the reader takes it for all: N devices look slower than one.",
     detected="Rate x time is exactly 1/N of the tokens, or of the single run's rate x time over the same epoch.",
     seen="GPT-2 on 1, 2 and 4 V100 with a fixed global batch, its T4 runs: 11,213 tokens/s on four devices after "
-    "12,915 "
-    "on one; all four made 44,854.",
+    "12,915 on one; all four made 44,854.",
     repair="Add the tokens of all ranks before dividing, and name the figure global or per device.",
 )
 RATE_MULTIPLIED = Code(
@@ -39,8 +38,7 @@ EACH_RANK_EVERYTHING = Code(
     what="Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow "
     "scaling.",
     detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss "
-    "per "
-    "epoch falls much faster with N ranks while an epoch takes as long or longer.",
+    "per epoch falls much faster with N ranks while an epoch takes as long or longer.",
     seen="a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off; "
     "0.46x and 0.80x were 1.85x and 3.20x.",
     repair="Give each rank its share (DistributedSampler with set_epoch) and assert that the ranks' sample ids are "

@@ -17,6 +17,7 @@ from scaleproof.ground.campaign.batch import SEARCHED
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
+from scaleproof.ground.number_format import seconds
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
 
@@ -117,9 +118,8 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if _apart_since_boot(first, second):
                 continue
             yield Flag(
-                f"{second.name} began {later - start:.1f} s after {first.name}, which took {end - start:.1f} "
-                "s, on the same "
-                "devices",
+                f"{second.name} began {seconds(later - start, 1)} after {first.name}, "
+                f"which took {seconds(end - start, 1)}, on the same devices",
                 about=[first, second],
             )
 

@@ -16,6 +16,7 @@ from scaleproof.conclude.forecast.node_pairs import judge
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
+from scaleproof.ground.number_format import integer
 
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
@@ -37,7 +38,7 @@ def sweeps_reach_their_link(sweep: Sweep) -> Iterator[Flag]:
     """The largest message of each collective reaches 70 % of the link's figure, where that was given."""
     for row in weak_rows(sweep):
         yield Flag(
-            f"{row.collective} of {row.nbytes:,} bytes reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s, "
+            f"{row.collective} of {integer(row.nbytes)} bytes reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s, "
             f"{100 * (row.of_link or 0):.0f} % of what the link is said to carry"
         )
 

@@ -20,7 +20,7 @@ UNKNOWN_CONTENTION = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """Mean seconds of a step in `group`. `variance`: of the logarithm of that mean, by repeats; None with one."""
 
     group: Group
@@ -65,7 +65,7 @@ class StepModel:
 
     strategy: str
     layers: Layers
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredStep, ...]
     network: Network | None = None
     bucket_bytes: float = 25 * 2**20
     reduce_bytes: int = 4
@@ -83,7 +83,7 @@ class StepModel:
         return Compute(own or self.borrowed)
 
     @cached_property
-    def shared(self) -> tuple[Measured, ...]:
+    def shared(self) -> tuple[MeasuredStep, ...]:
         """Measurements on several devices, from small to large groups."""
         return tuple(sorted((m for m in self.measured if m.group.size > 1), key=lambda m: m.group.size))
 
@@ -227,13 +227,13 @@ class StepModel:
         return alone + (self.shared[-1].variance or 0.0 if self.shared else 0.0)
 
 
-def _same(measured: Measured, target: Target) -> bool:
+def _same(measured: MeasuredStep, target: Target) -> bool:
     own = (measured.group, measured.micro_batch, measured.accumulation)
     return own == (target.group, target.micro_batch, target.accumulation)
 
 
 @dataclass(frozen=True)
-class StepForecast:
+class EstimatedStep:
     """Seconds of a step with parts and interval; `interval` is None where nothing says how wrong the model is."""
 
     parts: Parts
@@ -242,7 +242,7 @@ class StepForecast:
 
 def forecast_step(
     model: StepModel, target: Target, residuals: Sequence[float], past: Sequence[float] = (), level: float = 0.95
-) -> StepForecast:
+) -> EstimatedStep:
     """`residuals`: `held_out` of all series of the campaign; `past`: residuals of the ledger, one a campaign.
 
     Conformal where the ledger allows the wanted level, else leave-largest-out. The difference of both laws of the
@@ -259,4 +259,4 @@ def forecast_step(
         interval = Interval(
             interval.value, interval.low / more, interval.high * more, interval.level, interval.construction, interval.n
         )
-    return StepForecast(parts, interval)
+    return EstimatedStep(parts, interval)

@@ -74,9 +74,9 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
     """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
-    shown = [COLUMNS[key] for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
-    shown = [column for column in shown if column.label in human.columns]
-    columns = [Column(c.name, c.label, not c.is_text, c.name in MAIN) for c in shown]
+    keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
+    entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in human.columns]
+    columns = [Column(entry.name, entry.heading, not entry.is_text, entry.name in MAIN) for entry in entries]
     rows = []
     for row, text in zip(records(plain), human.to_dict("records"), strict=True):
         figures = [_figure(row, column.key, text[column.label]) for column in columns]
@@ -118,7 +118,7 @@ def series_view(report: ScalingReport, kind: str) -> Table:
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
     keys = [HEADINGS[label] for label in labels]
-    columns = [Column(k, COLUMNS[k].series_label, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
+    columns = [Column(k, COLUMNS[k].series_heading, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
     for point, text in zip(points, human.to_dict("records"), strict=True):

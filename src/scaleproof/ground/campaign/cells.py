@@ -24,6 +24,7 @@ from scaleproof.ground.campaign.config import (
 from scaleproof.ground.campaign.field import Section, axis_prefix
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.number_format import integer
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 # Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
@@ -145,12 +146,14 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
     cells = math.prod(map(len, axes.values())) + len(campaign.cells)
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-        raise UserError(f"vary: {sizes} makes {cells:,} cells; at most {MOST_CELLS:,} are allowed", key=("vary",))
+        raise UserError(
+            f"vary: {sizes} makes {integer(cells)} cells; at most {integer(MOST_CELLS)} are allowed", key=("vary",)
+        )
     runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
         raise UserError(
-            f"repeats: {cells:,} cells x {campaign.most_repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
-            "allowed",
+            f"repeats: {integer(cells)} cells x {integer(campaign.most_repeats)} repeats = {integer(runs)} runs; at "
+            f"most {integer(MOST_RUNS)} are allowed",
             key=("repeats",),
         )
 

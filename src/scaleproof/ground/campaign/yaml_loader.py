@@ -21,6 +21,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages, sections_of
 from scaleproof.ground.errors import Place, UserError, nearest_name, path_fault, shortened
+from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
 CORPORA = Path("config/corpora.yaml")
@@ -31,14 +32,6 @@ MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
-# Beginning of a line that is no YAML of ours -> what was pasted.
-PASTED = {
-    r"(?:<{7}|>{7}) ": "a merge conflict is left in the file",
-    r"```": "a fence of Markdown; leave such lines out",
-    r"[$%>] ": "a shell's prompt; leave such lines out",
-    r"(?:diff --git |@@ |\+[a-z_]+:)": "a diff, not the file itself",
-    r" *\d+[ \t:|]+[a-z_]+:(?: |$)": "numbers of lines; leave them out",
-}
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is no key and no entry of a list
 LINE_END = "\n"
 # What a person has done where the parser says so.
@@ -153,17 +146,13 @@ def _document(path: Path) -> Any:
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise UserError(f"{path} is larger than {MOST_BYTES:,} bytes, the limit for a configuration file")
+        raise UserError(f"{path} is larger than {integer(MOST_BYTES)} bytes, the limit for a configuration file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
     _check_size(path, text)
-    for beginning, what in PASTED.items():
-        if pasted := re.search(rf"^{beginning}.*$", text, re.MULTILINE):
-            line = text[: pasted.start()].count("\n") + 1
-            raise UserError(f"{path}, line {line}: {what} ({shortened(pasted[0].strip(), 60)})")
     try:
         return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
@@ -224,7 +213,7 @@ def _check_size(path: Path, text: str) -> None:
             if len(anchors) > MOST_DEPTH:
                 raise UserError(f"{at}nested too deeply; at most {MOST_DEPTH} levels are read")
             if values > MOST_VALUES:
-                raise UserError(f"{at}more than {MOST_VALUES:,} keys and values, the limit")
+                raise UserError(f"{at}more than {integer(MOST_VALUES)} keys and values, the limit")
     except (yaml.YAMLError, RecursionError):
         return  # ruamel.yaml says what is wrong, and where
 
@@ -240,7 +229,7 @@ class _Reader:
         self.count += 1
         if self.count > MOST_VALUES:
             raise UserError(
-                f"{self.path} has more than {MOST_VALUES:,} keys and values, aliases written out; the limit"
+                f"{self.path} has more than {integer(MOST_VALUES)} keys and values, aliases written out; the limit"
             )
         if len(place) > MOST_DEPTH:
             raise UserError(f"{self.path}: nested too deeply")

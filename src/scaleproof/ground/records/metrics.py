@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.records.census import Census, SecondClock
-from scaleproof.ground.records.open_sections import Configuration, Data, Hardware, Host, Moment, Rank
+from scaleproof.ground.records.open_sections import Data, Hardware, Host, Moment, Rank, RecordedConfiguration
 
 SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
 FailureClass = Literal[
@@ -232,7 +232,7 @@ class Recorded(Part):
     cell: str
     repeat: int = Field(ge=1)
     fingerprint: str = Field(description="Hash of `config`.")
-    config: Configuration = Field(description="The effective configuration of the cell.")
+    config: RecordedConfiguration = Field(description="The effective configuration of the cell.")
     git_commit: str
     git_dirty: bool | None
     code_sha256: str = Field(description="Of the source files that take part in a run; equal where the commit is not.")
@@ -312,7 +312,7 @@ class Failed(Recorded):
     )
 
 
-class Unreadable(Failed):
+class UnreadableRun(Failed):
     """A planned run whose file is damaged: what the plan says of it, and nothing of when and where it ran."""
 
     failure: Failure

@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     Host = dict[str, Any]
     Hardware = dict[str, Any]
     Data = dict[str, Any]
-    Configuration = dict[str, Any]
+    RecordedConfiguration = dict[str, Any]
 else:
 
     @with_config(OPEN)
@@ -155,7 +155,7 @@ else:
         heads: Positive
 
     @with_config(OPEN)
-    class Optimizer(TypedDict):
+    class RecordedOptimizer(TypedDict):
         """What updates the weights."""
 
         name: str
@@ -163,13 +163,13 @@ else:
         max_grad_norm: float | None
 
     @with_config(OPEN)
-    class Schedule(TypedDict):
+    class RecordedSchedule(TypedDict):
         """How its learning rate changes."""
 
         name: str
 
     @with_config(OPEN)
-    class Workload(TypedDict):
+    class RecordedWorkload(TypedDict):
         """What is trained on what."""
 
         task: str
@@ -180,7 +180,7 @@ else:
         seq_len: Positive
 
     @with_config(OPEN)
-    class Work(TypedDict):
+    class RecordedWork(TypedDict):
         """How much of it."""
 
         global_batch: Positive
@@ -188,12 +188,12 @@ else:
         accumulation: Positive
         steps: Positive
         warmup_steps: Annotated[int, Field(ge=0)]
-        optimizer: Optimizer
-        schedule: Schedule
+        optimizer: RecordedOptimizer
+        schedule: RecordedSchedule
         seed: int
 
     @with_config(OPEN)
-    class Execution(TypedDict):
+    class RecordedExecution(TypedDict):
         """In which way."""
 
         strategy: str
@@ -207,9 +207,9 @@ else:
         bucket_elements: int | str
 
     @with_config(OPEN)
-    class Configuration(TypedDict):
+    class RecordedConfiguration(TypedDict):
         """The sections of a cell."""
 
-        workload: Workload
-        work: Work
-        execution: Execution
+        workload: RecordedWorkload
+        work: RecordedWork
+        execution: RecordedExecution

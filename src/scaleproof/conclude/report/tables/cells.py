@@ -57,7 +57,7 @@ def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it; a cell without numbers says why, and one with a finding names it."""
     texts = [_human(row) for row in records(rows)]
-    return pd.DataFrame([{COLUMNS[name].label: text[name] for name in CELLS_TABLE} for text in texts])
+    return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
 
 
 def _human(row: dict[str, Any]) -> dict[str, str]:
@@ -98,10 +98,10 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """The table without columns that are empty or never change, and the configured ones of these with their value."""
     candidates = [*CONFIGURED, "kind", "target_loss"]
-    candidates = [COLUMNS[name].label for name in CELLS_TABLE if name in candidates]
+    candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in candidates]
     values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
     constant = [label for label in candidates if len(set(values[label])) == 1]
-    empty = [label for label in human.columns if label != COLUMNS["findings"].label and not values[label]]
+    empty = [label for label in human.columns if label != COLUMNS["findings"].heading and not values[label]]
     everywhere = [(label, values[label][0]) for label in constant]
     return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), everywhere
 
@@ -113,7 +113,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(rows))
-    narrow = {COLUMNS[name].label for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
+    narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
         _note(report) + restated(cells),
@@ -124,7 +124,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         human=human,
         caption=report.title,
         label=f"{report.campaign}-cells",
-        numeric=[COLUMNS[name].label for name in MAIN],
+        numeric=[COLUMNS[name].heading for name in MAIN],
         narrow=[label for label in human.columns if label in narrow],
         below=below,
         notes=" ".join(below),

@@ -13,7 +13,7 @@ from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 
 KINDS = ("strong", "weak")
 # Heading -> column of the table for people.
-HEADINGS = {COLUMNS[name].series_label: name for name in SERIES_TABLE}
+HEADINGS = {COLUMNS[name].series_heading: name for name in SERIES_TABLE}
 NOTES = (
     "Rating: an efficiency below 0.7 is low, from 0.85 excellent, where the whole interval says so. Wall time of the "
     "job: from the launcher's start to the last result, including start-up and warm-up. Karp-Flatt: the serial "
@@ -59,7 +59,7 @@ def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write strong or weak .csv, .md and .tex; a table without rows says so."""
     rows, human = series_rows(report, kind), series_human(report, kind)
-    wide = {COLUMNS[name].series_label for name in ("speedup_by_job_wall_time", "karp_flatt")}
+    wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(
         name=kind,

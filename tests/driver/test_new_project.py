@@ -1,0 +1,30 @@
+"""`scaleproof init`: the folder that it makes is one that Snakemake plans."""
+
+import subprocess
+
+import pytest
+
+from scaleproof.driver.new_project import new_project
+from scaleproof.ground.errors import UserError
+
+
+def test_snakemake_plans_the_demo_in_a_new_project(tmp_path):
+    names = new_project(tmp_path / "bench")
+    assert {"Snakefile", "config/campaigns/demo.yaml", "profiles/slurm/profile.v9+.yaml"} <= set(names)
+    command = ["snakemake", "--cores", "2", "--dry-run"]
+    done = subprocess.run(command, cwd=tmp_path / "bench", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Using workflow specific profile profiles/default" in done.stderr
+    assert "results/demo/report.html" in done.stdout + done.stderr
+
+
+def test_the_profile_for_a_cluster_is_found_by_its_name(tmp_path):
+    new_project(tmp_path)
+    assert (tmp_path / "slurm/profile.v9+.yaml").is_file()
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path):
+    (tmp_path / "Snakefile").write_text("mine")
+    with pytest.raises(UserError, match="has Snakefile already; nothing was written"):
+        new_project(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["Snakefile"]

@@ -63,7 +63,7 @@ class Column:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 
-    def fault(self, values: Iterable[Any]) -> str:
+    def fault(self, values: Iterable[object]) -> str:
         """What is wrong with stored values of this column; empty if nothing is. NaN and None are unknown ones."""
         for value in () if self.is_text else values:
             if value is not None and not isinstance(value, int | float):

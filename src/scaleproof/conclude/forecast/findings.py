@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaleproof.conclude.forecast.campaign_forecast import Evidence
+from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
 from scaleproof.conclude.forecast.codes import (
     CALIBRATION_STALE,
     FORECAST_MISSED,
@@ -20,7 +20,7 @@ from scaleproof.ground.number_format import integer
 
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
-of_calibration: Register[Evidence] = Register(lambda evidence: [evidence.loaded.name])
+of_calibration: Register[ForecastEvidence] = Register(lambda evidence: [evidence.loaded.name])
 
 
 @of_forecasts.check(FORECAST_MISSED)
@@ -81,7 +81,7 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
 
 
 @of_calibration.check(CALIBRATION_STALE)
-def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
+def calibration_is_of_one_version(evidence: ForecastEvidence) -> Iterator[Flag]:
     """Runs and sweeps are of one version of torch."""
     versions: dict[str, list[str]] = {}
     for runs in evidence.runs.values():
@@ -100,7 +100,7 @@ def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
 CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
 
 
-def findings_of(evidence: Evidence, scores: list[Score]) -> list[Finding]:
+def findings_of(evidence: ForecastEvidence, scores: list[Score]) -> list[Finding]:
     """All findings about the forecasts and sweeps of a campaign, the most severe first."""
     return by_severity(
         [

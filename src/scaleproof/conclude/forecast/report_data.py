@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from scaleproof.conclude.forecast.campaign_forecast import Calibration, Evidence, calibrate, cells_of, outcomes
+from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate, cells_of, outcomes
 from scaleproof.conclude.forecast.collective import CollectiveTimes, Network, Unsupported
 from scaleproof.conclude.forecast.findings import CHECKS, findings_of
 from scaleproof.conclude.forecast.interval import Interval, leave_largest_out
@@ -34,7 +34,7 @@ class WhatIf:
     step: Interval
 
 
-def report_of(evidence: Evidence, folder: Path) -> ForecastReport:
+def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Forecasts (the newest of each cell) beside what was measured, scores, what-if rows, sweeps, and coverage."""
     measured, _ = outcomes(evidence)
     newest = _newest(read_forecasts(folder), {cell: when for cell, (_, when) in measured.items()})

@@ -96,9 +96,9 @@ class StepModel:
         exact = [m for m in self.measured if _same(m, target)]
         if target.group.size == 1:
             if exact:
-                return self._alone(target, exact[0].seconds)
-            return self._alone(target, self.compute.step(target.micro_batch, target.accumulation))
-        self._check(target)
+                return self._on_one_device(target, exact[0].seconds)
+            return self._on_one_device(target, self.compute.step(target.micro_batch, target.accumulation))
+        self._check_support(target)
         modelled = self.modelled(target)
         points = self._points(target)
         residual.check_series(points)
@@ -107,14 +107,15 @@ class StepModel:
             extra, other = exact[0].seconds - modelled.total, 0.0
         return Parts(modelled.compute, modelled.update, modelled.communication, modelled.waiting, extra, other)
 
-    def _alone(self, target: Target, seconds: float) -> Parts:
+    def _on_one_device(self, target: Target, seconds: float) -> Parts:
+        """A step of `seconds` without communication; its update is what the fit of one device says, where there is."""
         try:
             _, update = self.compute.parts(target.micro_batch, target.accumulation)
         except Unsupported:
             update = 0.0
         return Parts(seconds - update, update, 0.0, 0.0, 0.0)
 
-    def _check(self, target: Target) -> None:
+    def _check_support(self, target: Target) -> None:
         needed = f"run {self.strategy} on {target.group}"
         if self.strategy == "dp" and target.group.size > self.largest:
             raise Unsupported("dp-beyond-measured", "nn.DataParallel is not forecast beyond measured sizes", needed)

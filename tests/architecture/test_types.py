@@ -18,6 +18,7 @@ UNTYPED = {
     "ground.campaign.field.key": "it hands on what pydantic's own Field takes and returns",
     "ground.campaign.yaml_loader.read_yaml": OF_YAML,
     "ground.errors.first_fault": "exceptions of pydantic and others, known by what they have",
+    "ground.facts.traffic.moved_bytes": "what a probe counted: calls and bytes, beside names of dtypes",
     "ground.findings.registry.codes_of": "registers of any subject; Check does not vary with its subject",
     "ground.records.metrics.TrainingConfig.of": "fields of the model itself, which checks them",
     "ground.records.run.Run.take_series": "arrays of several kinds, by the names of the run's own properties",

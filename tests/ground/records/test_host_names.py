@@ -1,7 +1,7 @@
 """Pseudonyms for names of hosts, and for nothing else."""
 
-from scaleproof.ground.records.forecast_report import ForecastReport, SweepReport
-from scaleproof.ground.records.host_names import Pseudonyms, hosts_of, hosts_of_node_pairs
+from scaleproof.ground.findings.forecast_report import ForecastReport, SweepReport
+from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 
 
 def test_a_name_is_replaced_wherever_it_is_a_word():
@@ -16,7 +16,7 @@ def test_nodes_that_a_sweep_measured_in_pairs_are_hosts():
     report = ForecastReport.model_construct(
         sweeps=[SweepReport(group="1x2", **known), SweepReport(group="2x1", node_pairs=pairs, **known)]
     )
-    assert set(hosts_of_node_pairs(report)) == {"n2", "n3.local"}
+    assert report.hosts == {"n2", "n3.local"}
 
 
 def test_without_hosts_a_text_stays_as_it_is():

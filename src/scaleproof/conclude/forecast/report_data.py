@@ -12,7 +12,7 @@ from scaleproof.conclude.forecast.settings import DDP_BUCKET, measured_of, serie
 from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.records.forecast_report import (
+from scaleproof.ground.findings.forecast_report import (
     ForecastReport,
     ForecastRow,
     LedgerCoverage,

@@ -35,9 +35,9 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import ForecastReport
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 

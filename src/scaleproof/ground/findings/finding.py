@@ -90,6 +90,11 @@ class Findings(BaseModel):
     def of_comparison(self, name: str) -> list[Finding]:
         return self._by_place.get(("comparison", name), [])
 
+    @property
+    def hosts_left_out(self) -> set[str]:
+        """Nodes that the driver asked for no more."""
+        return {host for finding in self.findings if finding.code == "node-excluded" for host in finding.runs}
+
     def concerning(self, concern: Concern) -> list[Finding]:
         return [finding for finding in self.findings if finding.concerns == concern]
 

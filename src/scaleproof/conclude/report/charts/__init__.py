@@ -12,8 +12,8 @@ from scaleproof.conclude.report.charts.losses import losses
 from scaleproof.conclude.report.charts.pairs import comparison
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.conclude.report.charts.waterfall import height, waterfall
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.comparison_report import AbComparison
-from scaleproof.ground.records.forecast_report import ForecastRow
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 

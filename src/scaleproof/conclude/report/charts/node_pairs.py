@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from scaleproof.conclude.forecast.node_pairs import PairRow
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
+from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import integer
-from scaleproof.ground.records.forecast_report import NodePair
 
 INCHES_PER_NODE = 0.25
 

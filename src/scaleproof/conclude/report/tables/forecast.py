@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import ForecastRow
 
 COLUMNS = (
     *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
